@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -78,6 +80,10 @@ PRICES = {
 }
 
 
+_ROW_WORDS: Final = 4
+"""Numbers of a row of a table's file."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """One measured schedule.
@@ -112,12 +118,9 @@ class Table:
         self._shape = tuple(len(knob) for knob in space.knobs)
         self._lowering: NativeLowering | None = None
         self._new: list[tuple[int, int, int, int]] = []
-        rows = np.fromfile(self._path, dtype=np.int64) if self._path.exists() else np.zeros(0, int)
+        rows = np.frombuffer(self._whole_rows(), dtype=np.int64).reshape(-1, _ROW_WORDS)
         self._rows: dict[int, tuple[int, int, int]] = {
-            flat: (cycles, ran, instructions)
-            for flat, cycles, ran, instructions in rows[: len(rows) // 4 * 4]
-            .reshape(-1, 4)
-            .tolist()
+            flat: (cycles, ran, instructions) for flat, cycles, ran, instructions in rows.tolist()
         }
         default = rules.default_schedule(space.hw, workload)
         self.default = space.encode(default)
@@ -156,6 +159,19 @@ class Table:
         self._new.append(row)
         self._rows[flat] = row[1:]
         return row[1:]
+
+    def _whole_rows(self) -> bytes:
+        """The rows of the file; a part of one, which a kill or a full disk left, is cut off.
+
+        What is appended behind such a part would be read as other rows than it is.
+        """
+        if not self._path.exists():
+            return b""
+        data = self._path.read_bytes()
+        whole = len(data) // (_ROW_WORDS * 8) * (_ROW_WORDS * 8)
+        if whole < len(data):
+            os.truncate(self._path, whole)
+        return data[:whole]
 
     def save(self) -> None:
         """Append what is new to the file."""

@@ -292,6 +292,9 @@ def study(options: Options) -> tuple[BenchResult, dict[str, Any]]:
     print(measurements(merged["summary"], headline(exact_runs(merged))[0]).markdown())
     different = any(r["what"] == "confirmation" and not r["equal"] for r in records)
     result = BenchResult(
-        rows=records, summary=merged["summary"], conditions=conditions, passed=not different
+        rows=records,
+        summary=merged["summary"],
+        conditions=conditions,
+        passed=not different and not outcome["failures"],
     )
     return result, merged

@@ -39,8 +39,9 @@ def confirm(
     """Run each distinct winner of the first `SEEDS` seeds, and each optimum, on the full RTL.
 
     Yields:
-        One mapping a point: task, layer, hw, expected cycles, cycles on the RTL (None when there
-        is no measurement), ``equal``: cycles equal and the output bit-exact, and ``failure``.
+        One mapping a point: task, its position in the table (``flat``), layer, hw, expected
+        cycles, cycles on the RTL (None when there is no measurement), ``equal``: cycles equal and
+        the output bit-exact, and ``failure``.
 
     Raises:
         EnvironmentFaultError: this machine cannot build the RTL.
@@ -64,6 +65,7 @@ def confirm(
             yield {
                 "what": "confirmation",
                 "task": task,
+                "flat": flat,
                 "layer": tables[task].task.workload.name,
                 "hw": hw.name,
                 "schedule": schedule.to_mapping(),

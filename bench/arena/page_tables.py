@@ -316,8 +316,14 @@ def selections(study: Study) -> FigureTable:
 def confirmations(study: Study) -> FigureTable:
     """Winners and optima on the full RTL: how many agree with the table, and what does not."""
     rows = of_kind(study, "confirmation")
-    winners = {(r["task"], r["flat"]) for r in exact_runs(study) if r["seed"] < SEEDS}
-    counts = (len(rows), sum(r["equal"] for r in rows), max(0, len(winners) - len(rows)))
+    winners = {
+        (r["task"], r["flat"])
+        for r in exact_runs(study)
+        if r["seed"] < SEEDS and r["flat"] is not None
+    }
+    run = {(r["task"], r["flat"]) for r in rows if "flat" in r}  # older files have none
+    left = max(0, len(winners - run) - sum("flat" not in r for r in rows))
+    counts = (len(rows), sum(r["equal"] for r in rows), left)
     told: list[Sequence[str]] = [("all", *map(str, counts), "-")] if rows else []
     told += [
         (f"{r['layer']} on {r['hw']}", "1", "0", "-", r["failure"] or "other cycles")
@@ -395,7 +401,8 @@ def _ratio(ratio: Mapping[str, Any] | None, *, told: bool = False) -> Cell:
         return Cell(text="-")
     verdict = f", {ratio['verdict']}" if told and ratio["verdict"] in ("tie", "untold") else ""
     text = "{value:.2f} ({low:.2f} to {high:.2f})".format(**ratio)
-    return Cell(text=("> " if ratio["bound"] else "") + text + verdict, value=ratio["value"])
+    sign = "> " if ratio["bound"] else "< " if ratio["ceiling"] else ""
+    return Cell(text=sign + text + verdict, value=ratio["value"])
 
 
 def _percent(interval: Mapping[str, float] | None) -> Cell:

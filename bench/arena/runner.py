@@ -19,6 +19,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +27,7 @@ from typing import Any, Final
 from tilewright.bench.arena.replay import Event, Run, Trial, replay
 from tilewright.bench.arena.tables import Table, load_table
 from tilewright.bench.arena.tasks import Task, drawn
-from tilewright.host.common.errors import StoreError, TilewrightError
+from tilewright.host.common.errors import EnvironmentFaultError, StoreError, TilewrightError
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.search import TUNERS, Offer, TunerError, taken_by
 
@@ -169,12 +170,15 @@ class RunStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-            lines = path.read_text(encoding="utf-8").splitlines()
+            text = path.read_text(encoding="utf-8")
+            if text and not text.endswith("\n"):  # the next run must not join a cut line
+                with path.open("a", encoding="utf-8") as file:
+                    file.write("\n")
         except OSError as error:
             raise StoreError(
                 f"the file of runs must be writable ({error.strerror})", field=str(path)
             ) from error
-        for line in lines:
+        for line in text.splitlines():
             try:
                 data = json.loads(line)
             except ValueError:  # the line that a kill cut off
@@ -226,6 +230,33 @@ def run_plan(
         workers: processes.
         seconds: no run is started after so long.
         on_progress: told runs done, runs in all, and the run that ended.
+
+    Raises:
+        EnvironmentFaultError: a worker was killed; what ended before is kept.
+    """
+    try:
+        return _run_plan(plan, tables, store, workers, seconds, on_progress)
+    except BrokenProcessPool as error:
+        raise EnvironmentFaultError(
+            "a worker process was killed",
+            field="workers",
+            remedy="see who kills them (`dmesg` tells of a lack of memory), or lower --workers; "
+            "runs that had ended are kept, and the same command goes on from here",
+        ) from error
+
+
+def _run_plan(
+    plan: Plan,
+    tables: Path,
+    store: RunStore,
+    workers: int,
+    seconds: float,
+    on_progress: Callable[[int, int, Trial], None] | None,
+) -> Outcome:
+    """See `run_plan`.
+
+    Raises:
+        BrokenProcessPool: a worker was killed.
     """
     trials = [(key_of(trial), trial) for trial in plan.trials()]
     pending = iter([(key, trial) for key, trial in trials if store.get(key) is None])
@@ -249,10 +280,14 @@ def run_plan(
                 running[future] = following
             if not running:
                 break
+            broken: BrokenProcessPool | None = None
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 key, trial = running.pop(future)
-                done += 1
                 error = future.exception()
+                if isinstance(error, BrokenProcessPool):  # whichever run it was in
+                    broken = error
+                    continue
+                done += 1
                 if error is None:
                     store.add(key, future.result())
                 elif isinstance(error, Exception):
@@ -261,6 +296,8 @@ def run_plan(
                     raise error
                 if on_progress is not None:
                     on_progress(done, len(trials), trial)
+            if broken is not None:
+                raise broken
     known = [store.get(key) for key, _ in trials]
     runs = [run for run in known if run is not None]
     return Outcome(runs=runs, failures=list(failures), missing=len(trials) - len(runs))

@@ -165,11 +165,15 @@ def common(records: Sequence[Record]) -> list[Record]:
 
 
 def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]:
-    """Kaplan-Meier median of the measurements to a target, over layers and seeds, by tuner."""
+    """Kaplan-Meier median of the measurements to a target, over layers and seeds, by tuner.
+
+    A run that ended before its budget because its tuner had nothing left to ask for would not have
+    reached the target with the rest of it either: it is followed to its budget.
+    """
     return {
         tuner: kaplan_meier_median(
             [
-                r["trials"] if r[f"trials_to_{target}"] is None else r[f"trials_to_{target}"]
+                r["budget"] if r[f"trials_to_{target}"] is None else r[f"trials_to_{target}"]
                 for r in rows
             ],
             [r[f"trials_to_{target}"] is not None for r in rows],
@@ -239,7 +243,8 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
         ``verdict`` on the tuner: ``better`` and ``worse`` when the interval leaves 1 out, else
         ``tie``, and ``untold`` of fewer than `LEAST_TASKS`. A median that is censored counts as
         one more than the budget; ``bound`` says that the other's is, so that the ratio is a lower
-        bound.
+        bound, and ``ceiling`` that the tuner's is, so that it is an upper one. Where both are,
+        nothing is known of the ratio, and nothing is told.
     """
     runs = {tuner: _by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -250,6 +255,9 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
         sides = [[runs[name][key] for key in keys] for name in (other, own)]
         budget = min(r["budget"] for side in sides for r in side)
         needed = [_needed(side, target, budget) for side in sides]
+        censored = [plain.median_low(n for task in side for n in task) > budget for side in needed]
+        if all(censored):
+            continue
         interval = clustered_ratio(needed[0], needed[1])
         verdict = "better" if interval.low > 1 else "worse" if interval.high < 1 else "tie"
         tasks = len({task for task, _ in keys})
@@ -258,7 +266,8 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
             "tasks": tasks,
             "budget": budget,
             "verdict": verdict if tasks >= LEAST_TASKS else "untold",
-            "bound": plain.median_low(n for task in needed[0] for n in task) > budget,
+            "bound": censored[0],
+            "ceiling": censored[1],
         }
     return found
 
@@ -462,7 +471,8 @@ def arms(records: Iterable[Record]) -> dict[str, Any]:
             ends = [_end(own[key], budget) for key in sorted(keys)]
             tuners[tuner][name] = {
                 "trials_to_1pct": kaplan_meier_median(
-                    [end["trials"] for end in ends], [end["reached"] for end in ends]
+                    [end["trials"] if end["reached"] else budget for end in ends],
+                    [end["reached"] for end in ends],
                 ),
                 "invalid_share": sum(own[key]["invalid"] for key in keys)
                 / sum(own[key]["trials"] for key in keys),

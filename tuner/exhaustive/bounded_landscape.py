@@ -46,7 +46,7 @@ class BoundedLandscape:
         space: schedules of one workload on one configuration.
         memory: DRAM timing.
         folder: where the landscape is kept.
-        identity: of the RTL that the twin stands for.
+        identity: of the twin and the RTL that it stands for.
 
     Attributes:
         legal: bool of shape (points,), in index order.
@@ -129,7 +129,9 @@ class BoundedLandscape:
     ) -> Iterator[tuple[npt.NDArray[np.int64], Cycles, Cycles]]:
         """(places, cycles, refusals) of parts as they are done."""
 
-        def run(part: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Cycles, Cycles]:
+        def run(
+            part: npt.NDArray[np.int64], _stopped: threading.Event
+        ) -> tuple[npt.NDArray[np.int64], Cycles, Cycles]:
             twin, lowering = self._models()
             batch = twin.batch(lowering, self._points[part], max_cycles=limit)
             return part, batch.cycles, batch.refusals

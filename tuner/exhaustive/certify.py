@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -36,7 +36,7 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
-from tilewright.tuner.exhaustive.exhaust import Cycles, positions_of
+from tilewright.tuner.exhaustive.exhaust import Cycles, in_threads, positions_of
 from tilewright.tuner.schedule.network_prior import roomiest
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.shortlist import class_starts, largest_depths, timing_class
@@ -169,11 +169,18 @@ class Certifier:
         """Decide every class, in the order of their bounds.
 
         Raises:
-            SpaceError: a schedule space is too large.
+            SpaceError: a schedule space is too large, no configuration fits the board, or none
+                runs every task.
         """
         started = time.monotonic()
         best = _Best(cycles=self._limit, schedules={})
         starts = class_starts(self._board, self._base, self._rules)
+        if not starts:
+            raise SpaceError(
+                "no configuration fits the board",
+                field=self._board.name,
+                remedy="name a larger board, or a smaller base",
+            )
         ranked = sorted(((self._bound(hw), timing_class(hw), s, hw) for s, hw in starts),
                         key=lambda entry: entry[:2])  # fmt: skip
         classes = []
@@ -186,7 +193,13 @@ class Certifier:
                 classes.append(self._enumerate(space, hw, bound, best))
         unsure = [c.bound for c in classes if c.verdict is Verdict.OPEN]
         found = None if best.hw is None else int(best.cycles)
-        if found is None and ranked and self._limit < ranked[0][0]:
+        if not unsure and math.isinf(best.cycles):
+            raise SpaceError(
+                "no configuration runs every task",
+                field=self._board.name,
+                remedy="leave the task out that is too large, or name a larger board",
+            )
+        if found is None and self._limit < ranked[0][0]:
             floor = ranked[0][0]  # a limit that no network can have
         else:
             floor = min([*unsure, *([int(best.cycles)] if math.isfinite(best.cycles) else [])])
@@ -258,31 +271,30 @@ class Certifier:
             SpaceError: a legal schedule does not finish: a defect.
         """
 
-        def run(part: range) -> Cycles | None:
+        def run(part: range, stopped: threading.Event) -> tuple[int, Cycles | None]:
             twin, lowering = Twin(hw, self._memory), NativeLowering(hw, task)
             found = np.zeros(len(part), dtype=np.int64)
             for first in range(0, len(part), CHUNK):
-                if time.monotonic() > self._end:
-                    return None
+                if stopped.is_set() or time.monotonic() > self._end:
+                    return part.start, None
                 rows = points[part.start + first : min(part.start + first + CHUNK, part.stop)]
                 batch = twin.batch(lowering, rows, max_cycles=limit)
                 if not np.isin(batch.refusals, (Refusal.NONE, Refusal.CYCLE_LIMIT)).all():
                     raise SpaceError("a legal schedule must finish", field=task.name)
                 found[first : first + len(rows)] = batch.cycles
-            return found
+            return part.start, found
 
         step = max(1, -(-len(points) // (4 * self._threads)))
         parts = [
             range(first, min(first + step, len(points))) for first in range(0, len(points), step)
         ]
-        with ThreadPoolExecutor(self._threads) as pool:
-            found = list(pool.map(run, parts))
-        whole = [cycles for cycles in found if cycles is not None]
-        return (
-            np.concatenate([*whole, np.zeros(0, dtype=np.int64)])
-            if len(whole) == len(found)
-            else None
-        )
+        found, whole = np.zeros(len(points), dtype=np.int64), True
+        for first, cycles in in_threads(run, parts, self._threads):
+            if cycles is None:
+                whole = False
+            else:
+                found[first : first + len(cycles)] = cycles
+        return found if whole else None
 
     def _by_depths(
         self, choices: Sequence[HwConfig], task: Workload, points: Points, cycles: Cycles

@@ -40,6 +40,9 @@ ILLEGAL: Final = -1
 CHUNK: Final = 256
 """Points between two saves."""
 
+_NAMED: Final = 60
+"""Letters of a layer's name that the names of its files have; the digest tells layers apart."""
+
 MAX_POINTS: Final = 50_000_000
 """Largest space that is enumerated: 400 MB of cycles."""
 
@@ -128,7 +131,7 @@ def exhaust(
         space: schedules of one workload on one configuration.
         memory: DRAM timing.
         folder: where the landscape is kept; a finished one is read, a part is completed.
-        identity: of the RTL that the twin stands for; another one starts a new landscape.
+        identity: of the twin and the RTL that it stands for; another one starts a new landscape.
         workers: threads.
         on_progress: told after every `CHUNK` points.
 
@@ -166,9 +169,8 @@ def _measure(
     space: ScheduleSpace, memory: MemoryModel, chunks: list[tuple[int, int]], workers: int
 ) -> Iterator[tuple[int, Cycles]]:
     """(start, cycles) of each chunk as it is done."""
-    stopped = threading.Event()
 
-    def run(part: list[tuple[int, int]]) -> list[tuple[int, Cycles]]:
+    def run(part: list[tuple[int, int]], stopped: threading.Event) -> list[tuple[int, Cycles]]:
         done: list[tuple[int, Cycles]] = []
         twin, lowering = Twin(space.hw, memory), NativeLowering(space.hw, space.workload)
         for start, end in part:
@@ -182,21 +184,28 @@ def _measure(
     # Small parts in random order: slow regions of the space are spread over the threads.
     order = np.random.default_rng(0).permutation(len(chunks))
     parts = [[chunks[i] for i in order[k : k + 4]] for k in range(0, len(chunks), 4)]
-    try:
-        for done in in_threads(run, parts, workers):
-            yield from done
-    finally:
-        stopped.set()
+    for done in in_threads(run, parts, workers):
+        yield from done
 
 
-def in_threads(run: Callable[[P], T], parts: Sequence[P], workers: int) -> Iterator[T]:
-    """What is found of each part, as it is done; whoever stops asking stops the work."""
-    with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(run, part) for part in parts]
+def in_threads(
+    run: Callable[[P, threading.Event], T], parts: Sequence[P], workers: int
+) -> Iterator[T]:
+    """What is found of each part, as it is done; whoever stops asking stops the work.
+
+    Args:
+        run: finds it; told in the event, which it looks at now and then, that nobody asks any more.
+        parts: of the work.
+        workers: threads.
+    """
+    stopped = threading.Event()
+    with ThreadPoolExecutor(workers) as pool:  # which waits for what runs when it is left
+        futures = [pool.submit(run, part, stopped) for part in parts]
         try:
             for future in as_completed(futures):
                 yield future.result()
         finally:
+            stopped.set()
             for future in futures:
                 future.cancel()
 
@@ -262,7 +271,7 @@ def open_landscape(
         folder: where the landscape is kept.
         space: schedules of one workload on one configuration.
         memory: DRAM timing.
-        identity: of the RTL that the twin stands for.
+        identity: of the twin and the RTL that it stands for.
         quantity: what the file holds; its suffix.
 
     Raises:
@@ -271,7 +280,8 @@ def open_landscape(
     about = _about(space, memory, identity)
     text = json.dumps(about, indent=1, sort_keys=True) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    name = f"{about['workload']['name']}-{about['space']}-{digest}"
+    layer = "".join(c if c.isalnum() or c in "_-." else "_" for c in space.workload.name[:_NAMED])
+    name = f"{layer}-{space.kind}-{digest}"
     record, data = folder / f"{name}.json", folder / f"{name}.{quantity}"
     bytes_ = space.raw_size * 8
     try:

@@ -17,13 +17,14 @@ from tilewright.host.common.print_table import plain_table, print_table
 from tilewright.host.lowering import lower
 from tilewright.host.lowering.operands import random_operands
 from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.golden import conv2d_int8
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.exhaustive.exhaust import Landscape, exhaust
-from tilewright.tuner.measure.oracle import rtl_identity
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 
@@ -63,7 +64,7 @@ def print_landscapes(
     Raises:
         DeviceError: the RTL counts other cycles than the twin, or its output is wrong.
     """
-    rules, identity = host_rules(), rtl_identity()
+    rules, identity = host_rules(), identity_of(Fidelity.TWIN.value)
     table = plain_table(
         "layer", "points", "legal", "optimum", "of bound", "median", "worst", "within 1 %",
         "within 5 %", "on the RTL",

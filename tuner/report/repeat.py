@@ -11,12 +11,14 @@ from typing import Any
 import yaml
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.names import counted
 from tilewright.host.machine.board import load_board, load_memory
+from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.measure.energy import DEFAULT_ENERGY
-from tilewright.tuner.study.results import StudyResult
+from tilewright.tuner.study.results import StudyResult, screening_name
 from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_TUNER
 
 
@@ -68,13 +70,34 @@ def repeat(result: StudyResult) -> Repeat:
         words += ["--rtl", "mine/tilewright.f"]
         remarks.append(f"--rtl needs the manifest of the RTL of that day; its digest is {rtl}.")
     words += ["--budget", str(search["budget"]), "--seed", str(search["seed"])]
-    fidelity = str(result.settings["fidelity"])
-    if fidelity != "rtl":
-        words += ["--fidelity", fidelity]
-    if result.screening is None and fidelity != "twin":
-        words += ["--screen", "none"]
-    words += ["--name", result.study.name]
+    words += _fidelity(result, remarks)
+    if result.search.study.status != "complete":
+        remarks.append(
+            f"The study has {counted(result.search.summary.count, 'measurement')} of a budget of "
+            f"{search['budget']}; the command makes them all."
+        )
+    screening = "" if result.screening is None else result.screening.study.name
+    words += ["--name", screening.removesuffix(screening_name("")) or result.study.name]
     return Repeat(command=_wrapped(words), remarks=tuple(remarks))
+
+
+def _fidelity(result: StudyResult, remarks: list[str]) -> list[str]:
+    """What measures, with the boards that do."""
+    fidelity = str(result.settings["fidelity"])
+    words = [] if fidelity == Fidelity.RTL else ["--fidelity", fidelity]
+    if fidelity == Fidelity.BOARD:
+        words += ["--boards", "pool.yaml"]
+        remarks.append("pool.yaml stands for the file that lists the agents of the boards.")
+        if result.search.settings.get("bitstreams"):
+            words += ["--bitstreams", "bitstreams"]
+            remarks.append(
+                "bitstreams stands for the folder of the bitstreams; they must be those of then."
+            )
+    if result.screening is None and fidelity not in (Fidelity.TWIN, Fidelity.BOARD):
+        words += ["--screen", "none"]
+    if result.screening is not None and fidelity == Fidelity.BOARD:
+        words += ["--screen", Fidelity.TWIN.value]
+    return words
 
 
 def _wrapped(words: Sequence[str]) -> str:

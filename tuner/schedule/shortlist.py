@@ -90,7 +90,9 @@ def shortlist(
         return [base]
     if built:
         judge = predict or network_bound
-        others = [hw for hw in built if hw != base and rules.fits(hw, board).ok]
+        others = [
+            hw for hw in built if hw.config_hash != base.config_hash and rules.fits(hw, board).ok
+        ]
         others.sort(key=lambda hw: (judge(hw) * weight(hw), hw.config_hash))
         return [base, *others][:count]
     if predict is None:
@@ -132,7 +134,8 @@ def _by_prediction(
         if bound >= goal:
             break
         depths = largest_depths(space, rules)
-        if weight(smallest) != 1.0:  # area counts, so small buffers may be worth more
+        known = any(hw.config_hash == smallest.config_hash for hw in depths)
+        if weight(smallest) != 1.0 and not known:  # area counts: small buffers may be worth more
             depths.append(smallest)
         predicted = [
             cycles * weight(hw)

@@ -28,16 +28,20 @@ class FeatureEncoder:
 
     Attributes:
         names: of the features, in order.
+        columns: of each knob, its places among the features.
     """
 
     def __init__(self, space: Space[object]) -> None:
         names: list[str] = []
         tables: list[Features] = []
+        columns: list[range] = []
         for knob in space.knobs:
             labels, table = _knob_table(knob)
+            columns.append(range(len(names), len(names) + len(labels)))
             names += labels
             tables.append(table)
         self.names: Final = tuple(names)
+        self.columns: Final = tuple(columns)
         self._tables: Final = tables
 
     @property

@@ -7,11 +7,13 @@ which they were proposed.
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Integral, Real
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -98,6 +100,7 @@ class Tuner(ABC, Generic[P]):
         takes: members of `Offer` that a study hands to the constructor.
         ablations: parts of the algorithm that a study can switch off (``tune --without``): by the
             name of a part, the keyword arguments of the constructor that do it.
+        positive: costs must be above 0, because the algorithm learns their ratios.
 
     A subclass defines `_propose` and `_learn`, and may use ``self.rng``, ``self.best``,
     `is_new`, `sample_new` and ``self.space``.
@@ -120,6 +123,7 @@ class Tuner(ABC, Generic[P]):
 
     takes: ClassVar[frozenset[str]] = frozenset()
     ablations: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    positive: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuse a declaration that no study can keep.
@@ -152,6 +156,9 @@ class Tuner(ABC, Generic[P]):
         self.best: Result | None = None
         self._initial = [i for i in dict.fromkeys(initial) if space.valid(i)]
         self._seen: set[Index] = set()
+        self._proposed_points: list[Index] = []
+        self._searched_around = 0
+        """Proposals, in order, next to which nothing new is left."""
         self._pending: set[Index] = set()
         self._exhausted = False
 
@@ -169,9 +176,9 @@ class Tuner(ABC, Generic[P]):
         """Up to ``n`` new candidates; none when the space is exhausted.
 
         Raises:
-            TunerError: ``n`` is below 1.
+            TunerError: ``n`` is no whole number, or below 1.
         """
-        if n < 1:
+        if not isinstance(n, Integral) or n < 1:
             raise TunerError("must ask for at least 1 candidate", field="n", value=n)
         batch: list[Candidate[P]] = []
         while len(batch) < n and not self._exhausted:
@@ -180,6 +187,7 @@ class Tuner(ABC, Generic[P]):
                 self._exhausted = True
                 break
             self._seen.add(index)
+            self._proposed_points.append(index)
             self._pending.add(index)
             batch.append(Candidate(index=index, point=self.space.decode(index)))
         return batch
@@ -196,7 +204,8 @@ class Tuner(ABC, Generic[P]):
         """Learn outcomes, in proposal order.
 
         Raises:
-            TunerError: a result for a point that is not awaited, or a value that is not finite.
+            TunerError: a result for a point that is not awaited, a value or noise that is not
+                finite, or a value that is not above 0 for a tuner that needs it (`positive`).
         """
         for result in results:
             if result.index not in self._pending:
@@ -205,11 +214,25 @@ class Tuner(ABC, Generic[P]):
                     field="index",
                     value=result.index,
                 )
-            if result.value is not None and not np.isfinite(result.value):
+            if result.value is not None and not _is_finite(result.value):
                 raise TunerError(
-                    "a value must be finite; None stands for no measurement",
+                    "a value must be a finite number; None stands for no measurement",
                     field="value",
                     value=result.value,
+                )
+            if not _is_finite(result.noise) or result.noise < 0:
+                raise TunerError(
+                    "must be a finite number of at least 0; 0 stands for an exact value",
+                    field="noise",
+                    value=result.noise,
+                )
+            if result.value is not None and self.positive and result.value <= 0:
+                raise TunerError(
+                    f"must be above 0 for {type(self).__name__}, which learns ratios of costs",
+                    field="value",
+                    value=result.value,
+                    remedy="add a constant to every cost, or use a tuner that takes any number, "
+                    "such as dcoc, genetic or optuna-tpe",
                 )
             self._pending.remove(result.index)
             if result.value is not None and (
@@ -238,15 +261,30 @@ class Tuner(ABC, Generic[P]):
         return index not in self._seen and self.space.valid(index)
 
     def sample_new(self) -> Index | None:
-        """A random valid point that was not proposed before, or None."""
+        """A random valid point that was not proposed before, or None.
+
+        Where drawing finds nothing new any more, a space of up to `SCAN_LIMIT` raw points is
+        scanned; in a larger one, points are tried that differ from a proposed one in one knob.
+        """
         for _ in range(PROPOSAL_ATTEMPTS):
             index = self.space.sample(self.rng)
             if index is not None and index not in self._seen:
                 return index
         if self.space.raw_size > SCAN_LIMIT:
-            return None
+            return self._beside()
         rest = [i for i in self.space.enumerate(limit=SCAN_LIMIT) if i not in self._seen]
         return rest[int(self.rng.integers(len(rest)))] if rest else None
+
+    def _beside(self) -> Index | None:
+        """A new valid point that differs from a proposed one in one knob, or None."""
+        while self._searched_around < len(self._proposed_points):
+            centre = self._proposed_points[self._searched_around]
+            for knob in range(len(self.space.knobs)):
+                line = self.space.line(centre, knob)
+                if new := [index for index in line if index not in self._seen]:
+                    return new[int(self.rng.integers(len(new)))]
+            self._searched_around += 1
+        return None
 
     def _next(self) -> Index | None:
         while self._initial:
@@ -269,3 +307,8 @@ class Tuner(ABC, Generic[P]):
             if self.is_new(index):
                 return index
         return self.sample_new()
+
+
+def _is_finite(value: object) -> bool:
+    """Whether a value is a real number that is neither infinite nor NaN."""
+    return isinstance(value, Real) and math.isfinite(value)

@@ -22,7 +22,7 @@ class StoredTrial:
     Attributes:
         sequence: position in proposal order, from 0.
         task: name of the task that it was measured for.
-        origin: ``default``, ``transfer`` or ``tuner``: who proposed it.
+        origin: ``default``, ``transfer`` or the tuner: who proposed it.
         config_hash: identity of the configuration.
         hw, workload, schedule, memory: everything needed to run it again, as plain values.
         measurement: the answer.

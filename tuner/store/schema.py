@@ -12,6 +12,9 @@ import sqlalchemy as sa
 REVISION: Final = "0004"
 """Version of the tables below; a store of another one is refused."""
 
+ORIGIN_LETTERS: Final = 20
+"""Of who proposed a trial: PostgreSQL refuses more."""
+
 METADATA: Final = sa.MetaData()
 
 STUDIES: Final = sa.Table(
@@ -46,7 +49,7 @@ TRIALS: Final = sa.Table(
     sa.Column("study_id", sa.ForeignKey("studies.id"), nullable=False),
     sa.Column("sequence", sa.Integer, nullable=False),
     sa.Column("task", sa.Text, nullable=False),
-    sa.Column("origin", sa.String(20), nullable=False),
+    sa.Column("origin", sa.String(ORIGIN_LETTERS), nullable=False),
     sa.Column("config_hash", sa.String(8), nullable=False),
     sa.Column("hw", sa.Text, nullable=False),
     sa.Column("workload_key", sa.String(32), nullable=False),

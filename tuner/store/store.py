@@ -33,10 +33,18 @@ from tilewright.tuner.store.records import (
     trial_of,
     trial_row,
 )
-from tilewright.tuner.store.schema import CLAIMS, CONFIGS, REVISION, STUDIES, TRIALS
+from tilewright.tuner.store.schema import (
+    CLAIMS,
+    CONFIGS,
+    ORIGIN_LETTERS,
+    REVISION,
+    STUDIES,
+    TRIALS,
+)
 from tilewright.tuner.store.summary import (
     TrialSummary,
     failures,
+    fastest,
     front,
     summarise,
     untuned,
@@ -177,9 +185,14 @@ class Store:
             return f"it is still searched on the twin, as {name}/screen; resume it to confirm it"
         return choices(name, known)
 
-    def set_status(self, study_id: int, status: str) -> None:
-        """Record whether a study runs, was interrupted or is complete."""
-        self._execute(STUDIES.update().where(STUDIES.c.id == study_id).values(status=status))
+    def set_status(self, study_id: int, status: str, *, patient: bool = True) -> None:
+        """Record whether a study runs, was interrupted or is complete.
+
+        Raises:
+            StoreError: the store fails; at once without ``patient``, where it is locked.
+        """
+        mine = STUDIES.update().where(STUDIES.c.id == study_id)
+        self._execute(mine.values(status=status), patient=patient)
 
     # -- configurations ---------------------------------------------------------------------
 
@@ -223,14 +236,16 @@ class Store:
     ) -> None:
         """Commit one trial, and with it end ``owner``'s claim on what it measured.
 
-        Its energy is the one by ``energy``, the study's model; None: the default.
+        Its energy is the one by ``energy``, the study's model; None: the default. Of an ``origin``
+        that names a class, ``package.module:Class``, the class's name is kept, as far as it fits.
 
         Raises:
             DuplicateTrialError: the study already holds it; nothing was written.
             StoreError: it cannot be written.
         """
         row = trial_row(request, measurement, oracle, energy)
-        row |= {"study_id": study_id, "sequence": sequence, "task": task, "origin": origin}
+        who = origin.rpartition(":")[2][:ORIGIN_LETTERS]
+        row |= {"study_id": study_id, "sequence": sequence, "task": task, "origin": who}
 
         def add(connection: sa.Connection) -> None:
             try:
@@ -277,6 +292,14 @@ class Store:
         rows = self._database.read(lambda c: failures(c, study_id, limit, status=status))
         return [trial_of(row) for row in rows]
 
+    def fastest(self, config_hash: str) -> list[StoredTrial]:
+        """The fastest valid trial of each workload and memory on a configuration, of any study.
+
+        The earliest of equals; in the order of studies and their trials.
+        """
+        rows = self._database.read(lambda connection: fastest(connection, config_hash))
+        return [trial_of(row) for row in rows]
+
     def numbers(self, study_id: int) -> dict[tuple[str, str, str], int]:
         """Sequence number of each trial of a study, by task, configuration and schedule's text."""
         columns = (TRIALS.c.task, TRIALS.c.config_hash, TRIALS.c.schedule, TRIALS.c.sequence)
@@ -305,12 +328,17 @@ class Store:
         return [BoardRuns.from_mapping(json.loads(row.runs)) for row in rows]
 
     def measured(self, keys: Iterable[str]) -> dict[str, list[Measurement]]:
-        """What any study measured under some keys (`trial_key`), oldest first; no failures."""
+        """What any study measured under some keys (`trial_key`), oldest first; no failures.
+
+        What a study took from an earlier one is not told again: a store of a thousand studies has
+        a thousand copies of what all of them begin with.
+        """
         query = (
             sa.select(TRIALS)
             .where(
                 TRIALS.c.key.in_(sorted(set(keys))),
                 TRIALS.c.status.in_([Status.OK.value, Status.TIMEOUT.value]),
+                TRIALS.c.cached == sa.false(),
             )
             .order_by(TRIALS.c.id)
         )

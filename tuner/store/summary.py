@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the database itself works out of a study's trials, so that a million of them are no load.
 
-Every query here but `failures` reads index ``ix_trials_summary`` alone; rows come back for what
-is shown: improvements, networks of the front, the first failures.
+Every query of a study but `failures` reads index ``ix_trials_summary`` alone; rows come back for
+what is shown: improvements, networks of the front, the first failures.
 """
 
 from __future__ import annotations
@@ -124,6 +124,11 @@ def untuned(connection: sa.Connection, study_id: int, config_hash: str) -> Seque
     return connection.execute(query).all()
 
 
+def fastest(connection: sa.Connection, config_hash: str) -> Sequence[sa.Row[Any]]:
+    """Of every study the fastest valid trial of each workload and memory on a configuration."""
+    return connection.execute(_FASTEST, {"config": config_hash}).all()
+
+
 _MINE: Final = TRIALS.c.study_id == sa.bindparam("study")
 _VALID: Final = TRIALS.c.valid == sa.true()
 _ARM: Final = (TRIALS.c.config_hash, TRIALS.c.task)
@@ -173,4 +178,21 @@ _FRONT: Final = (
     .join(_BY_CYCLES, _BY_CYCLES.c.id == TRIALS.c.id)
     .where(sa.or_(_BY_CYCLES.c.least.is_(None), _BY_CYCLES.c.energy_pj < _BY_CYCLES.c.least))
     .order_by(TRIALS.c.sequence)
+)
+
+_PLACES: Final = sa.select(
+    TRIALS.c.id,
+    sa.func.row_number()
+    .over(
+        partition_by=(TRIALS.c.workload_key, TRIALS.c.memory),
+        order_by=(TRIALS.c.cycles, TRIALS.c.study_id, TRIALS.c.sequence),
+    )
+    .label("place"),
+).where(TRIALS.c.config_hash == sa.bindparam("config"), _VALID).subquery()  # fmt: skip
+
+_FASTEST: Final = (
+    sa.select(TRIALS)
+    .join(_PLACES, _PLACES.c.id == TRIALS.c.id)
+    .where(_PLACES.c.place == 1)
+    .order_by(TRIALS.c.study_id, TRIALS.c.sequence)
 )

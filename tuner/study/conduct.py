@@ -26,7 +26,7 @@ from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle,
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.store.store import Store
-from tilewright.tuner.study.confirmation import screening_name
+from tilewright.tuner.study.results import screening_name
 from tilewright.tuner.study.session import Listener, StudyError
 from tilewright.tuner.study.settings import SettingsError, StudySettings
 from tilewright.tuner.study.study import run_study

@@ -49,11 +49,6 @@ class Finalist:
     screened: Measurement
 
 
-def screening_name(name: str) -> str:
-    """Name of the study that holds what was screened for a study."""
-    return f"{name}/screen"
-
-
 def stopped_name(name: str, trials: int) -> str:
     """Name of the study that confirms the first trials of a screening that ran out of time.
 

@@ -151,6 +151,11 @@ class Confirmation:
     measurement: int
 
 
+def screening_name(name: str) -> str:
+    """Name of the study that holds what was screened for a study."""
+    return f"{name}/screen"
+
+
 def ratio(over: int | None, under: int | None) -> float | None:
     """A quotient, or None when either side is missing."""
     return None if over is None or not under else over / under

@@ -18,7 +18,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Twin
-from tilewright.tuner.measure.measurement import Request
+from tilewright.tuner.measure.measurement import Request, hw_key
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
@@ -194,24 +194,18 @@ def _best_stored(
     by_key: dict[str, Entry] = {}
     by_shape: dict[str, Entry] = {}
     timing = _figures(asdict(memory))
-    for study in store.studies():
-        for trial in store.trials(study.id):
-            cycles = trial.measurement.cycles
-            if (
-                cycles is None
-                or not trial.measurement.valid
-                or trial.config_hash != f"{hw.config_hash:08x}"
-                or _figures(trial.memory) != timing
-            ):
-                continue
-            entry = Entry(
-                schedule=Schedule.from_mapping(trial.schedule), origin=Origin.STORE, cycles=cycles
-            )
-            workload = Workload.from_mapping(trial.workload)
-            for best, name in ((by_key, workload.key), (by_shape, shape_of(workload))):
-                known = best.get(name)
-                if known is None or known.cycles is None or cycles < known.cycles:
-                    best[name] = entry
+    for trial in store.fastest(hw_key(hw)):
+        cycles = trial.measurement.cycles
+        if cycles is None or _figures(trial.memory) != timing:
+            continue
+        entry = Entry(
+            schedule=Schedule.from_mapping(trial.schedule), origin=Origin.STORE, cycles=cycles
+        )
+        workload = Workload.from_mapping(trial.workload)
+        for best, name in ((by_key, workload.key), (by_shape, shape_of(workload))):
+            known = best.get(name)
+            if known is None or known.cycles is None or cycles < known.cycles:
+                best[name] = entry
     return by_key, by_shape
 
 

@@ -149,6 +149,7 @@ class Session:
         self._listener: Final = listener
         self._claims: Final = Claims(store, oracle)
         self._stored: Final = store.numbers(study.id)
+        self._stored_numbers: Final = frozenset(self._stored.values())
         self._used = 0
         self._bounds: dict[tuple[str, str], int] = {}
 
@@ -264,20 +265,29 @@ class Session:
         )
 
     def _replayed(self, sequence: int, proposal: Proposal, request: Request) -> Measurement | None:
-        """The answer from this study's former run."""
+        """The answer from this study's former run.
+
+        Raises:
+            StudyError: that run had another trial in its place.
+        """
         number = self._stored.get((proposal.task.name, hw_key(proposal.hw), request.key[2]))
+        if number is None and sequence in self._stored_numbers:
+            raise self._astray(f"trial {sequence} is stored as another one")
         stored = None if number is None else self._store.trial(self._study.id, number)
         return None if stored is None else self._take(sequence, proposal, stored)
+
+    def _astray(self, how: str) -> StudyError:
+        """What is said when the search does not take the course of its former run."""
+        return StudyError(
+            f"the stored trials do not follow from the settings ({how})",
+            field=self._study.name,
+            remedy="the software has changed since: start another study with --name",
+        )
 
     def _take(self, sequence: int, proposal: Proposal, stored: StoredTrial) -> Measurement:
         """Answer from a trial that this study already holds."""
         if stored.sequence != sequence:
-            raise StudyError(
-                f"the stored trials do not follow from the settings (trial {sequence} "
-                f"is stored as {stored.sequence})",
-                field=self._study.name,
-                remedy="the software has changed since: start another study with --name",
-            )
+            raise self._astray(f"trial {sequence} is stored as {stored.sequence}")
         self._listener.trial(sequence, proposal, stored.measurement, replayed=True)
         return stored.measurement
 
@@ -297,7 +307,7 @@ class Session:
                 owner=self._claims.owner,
                 energy=self.energy,
             )
-        except DuplicateTrialError:
+        except DuplicateTrialError as error:
             number = self._store.sequence_of(
                 self._study.id,
                 task=proposal.task.name,
@@ -305,8 +315,8 @@ class Session:
                 schedule=request.key[2],
             )
             found = None if number is None else self._store.trial(self._study.id, number)
-            if found is None:
-                raise
+            if found is None:  # another process of this study, of another version
+                raise self._astray(f"trial {sequence} is stored as another one") from error
             return self._take(sequence, proposal, found)
         self._listener.trial(sequence, proposal, measurement, replayed=False)
         return measurement

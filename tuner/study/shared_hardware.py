@@ -88,7 +88,7 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
             candidate.tasks.advance(min(share, session.left))
         if session.left == before:
             if len(candidates) == 1:
-                session.note(f"{candidates[0].hw.name}: every schedule of the space is measured")
+                session.note(f"{candidates[0].hw.name}: no schedule is left that is not measured")
                 break
             candidates = candidates[:1]
 

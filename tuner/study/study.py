@@ -8,12 +8,14 @@ therefore takes the same course, repeats no measurement and goes on where the ea
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from tilewright.host.common.errors import StoreError
 from tilewright.host.common.names import counted
 from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.schedule.network_prior import network_prior
@@ -26,11 +28,10 @@ from tilewright.tuner.study.confirmation import (
     confirm,
     confirmed_settings,
     finalists,
-    screening_name,
     stopped_name,
 )
 from tilewright.tuner.study.per_layer import run_per_layer
-from tilewright.tuner.study.results import load_result
+from tilewright.tuner.study.results import load_result, screening_name
 from tilewright.tuner.study.session import Listener, Session, StudyError, TimeUp
 from tilewright.tuner.study.settings import Mode, StudySettings, software_versions
 from tilewright.tuner.study.shared_hardware import run_shared
@@ -184,6 +185,13 @@ def _run(
             settings.budget,
         )
         body(session)
+        if session.replaying:
+            raise StudyError(
+                "the stored trials do not follow from the settings (more are stored than the "
+                "search makes)",
+                field=name,
+                remedy="the software has changed since: start another study with --name",
+            )
     except TimeUp:
         kept = store.summary(study.id).count
         listener.note(
@@ -193,16 +201,12 @@ def _run(
         store.set_status(study.id, STOPPED)
         return store.study(name)
     except BaseException:
-        store.set_status(study.id, "interrupted")
+        # At once or not at all: whoever presses Ctrl-C does not wait for a locked store, and what
+        # went wrong is not hidden behind a store that fails, too.
+        with contextlib.suppress(StoreError):
+            store.set_status(study.id, "interrupted", patient=False)
         raise
     finally:
         session.close()
-    if session.replaying:
-        raise StudyError(
-            "the stored trials do not follow from the settings (more are stored than the "
-            "search makes)",
-            field=name,
-            remedy="the software has changed since: start another study with --name",
-        )
     store.set_status(study.id, "complete")
     return store.study(name)

@@ -145,7 +145,8 @@ def read_warm_start(
     """
     location, study = split_source(source)
     known = earlier["counts"] if earlier and earlier.get("source") == source else None
-    with Store(location if "://" in location else Path(location), must_exist=True) as store:
+    where = location if "://" in location else Path(location)
+    with Store(where, must_exist=True, read_only=True) as store:
         if known is not None:
             wanted = [store.study(each) for each in known]
         elif study:

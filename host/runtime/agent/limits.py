@@ -14,6 +14,10 @@ MAX_WAIT_SECONDS = 7 * 24 * 3600.0
 
 _MIB = 1 << 20
 _BOUND = 1 << 40
+_MOST_SECONDS = 1 << 30
+"""34 years: a socket takes no time-out of 300."""
+
+_IN_SECONDS = ("run_seconds", "lease_seconds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +41,13 @@ class Limits:
     def __post_init__(self) -> None:
         """Refuse what is not a positive number."""
         for name, value in asdict(self).items():
-            whole = name not in ("run_seconds", "lease_seconds")
-            kinds = (int,) if whole else (int, float)
-            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < _BOUND:
+            kinds = (int, float) if name in _IN_SECONDS else (int,)
+            most = _most(name)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < most:
                 raise ConfigError(
-                    "must be a number above 0 and below 2^40", field=name, value=value
+                    f"must be a number above 0 and below 2^{most.bit_length() - 1}",
+                    field=name,
+                    value=value,
                 )
 
     def to_mapping(self) -> dict[str, int | float]:
@@ -59,6 +65,11 @@ class Limits:
             return cls(**data)
         except TypeError as error:
             raise ConfigError("must be limits", field="limits") from error
+
+
+def _most(name: str) -> int:
+    """What a limit is below."""
+    return _MOST_SECONDS if name in _IN_SECONDS else _BOUND
 
 
 def limits_of_options(
@@ -87,5 +98,7 @@ def limits_of_options(
     except ConfigError as error:
         option, value, unit = options[error.field]
         raise ConfigError(
-            f"must be a number above 0 and below {_BOUND // unit:,}", field=option, value=value
+            f"must be a number above 0 and below {_most(error.field) // unit:,}",
+            field=option,
+            value=value,
         ) from error

@@ -443,7 +443,8 @@ def _schedules(
         if store:
             from tilewright.tuner.store.store import Store
 
-            trials = stack.enter_context(Store(store_location(store, Path()), must_exist=True))
+            found = store_location(store, Path())
+            trials = stack.enter_context(Store(found, must_exist=True, read_only=True))
         yield stack.enter_context(ScheduleLookup(hw, memory, budget=search, store=trials))
 
 

@@ -60,11 +60,11 @@ def export_table(
     What 'exhaust' has measured is not measured again. The file is compressed CSV with a header
     in JSON.
     """
+    from tilewright.host.machine.fidelity import Fidelity
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.tuner.exhaustive.exhaust import exhaust
     from tilewright.tuner.exhaustive.table import header_of, write_table
     from tilewright.tuner.measure.backends import identity_of
-    from tilewright.tuner.measure.oracle import rtl_identity
     from tilewright.tuner.schedule.rules import host_rules
     from tilewright.tuner.schedule.spaces import ScheduleSpace
 
@@ -76,18 +76,19 @@ def export_table(
     config, workload = load_hwconfig(hw), read_network(network)[layer]
     timing = simulated_memory(context, memory, board)
     rules, console = host_rules(), open_console()
+    identities = {kind.value: identity_of(kind.value) for kind in (Fidelity.RTL, Fidelity.TWIN)}
     with progress(workload.name, total=1) as steps:
         landscape = exhaust(
             ScheduleSpace(workload, config, rules, space.value),
             timing,
             folder,
-            identity=rtl_identity(),
+            identity=identities[Fidelity.TWIN.value],
             workers=workers,
             on_progress=partial(steps.at, workload.name),
         )
     header = header_of(
         landscape,
-        identities={"rtl": rtl_identity(), "twin": identity_of("twin")},
+        identities=identities,
         bound=rules.bound(config, workload, timing).cycles,
     )
     with replacing(path):

@@ -123,7 +123,8 @@ def compile(
     with ExitStack() as stack:
         trials = None
         if str(store):
-            trials = stack.enter_context(Store(store_location(store, Path()), must_exist=True))
+            found = store_location(store, Path())
+            trials = stack.enter_context(Store(found, must_exist=True, read_only=True))
         book = stack.enter_context(
             ScheduleLookup(config, target.memory, budget=search, store=trials)
         )

@@ -21,7 +21,7 @@ from tilewright.testing.elsewhere import elsewhere
 from tilewright.testing.randomness import generator
 from tilewright.tuner.schedule.spaces import HardwareChoice, JointSpace, ScheduleSpace
 from tilewright.tuner.search import Result, Tuner, TunerError, make_tuner
-from tilewright.tuner.search.space import Index
+from tilewright.tuner.search.space import Index, Knob, Space
 
 Cost = Callable[[Any], float | None]
 Log = list[tuple[Index, float | None]]
@@ -34,6 +34,23 @@ SEED = 7
 
 SMALL_BASE = BASE.with_(name="small", inp_bytes=8192)
 SMALL = conv2d("S", 4, 32, 32, 3, 1, 1)
+
+
+class SinglePoint(Space[Index]):
+    """Nothing to choose."""
+
+    def __init__(self) -> None:
+        super().__init__([Knob(name="a", values=(1,)), Knob(name="b", values=(2,))])
+
+    def decode(self, index: Index) -> Index:
+        return index
+
+    def encode(self, point: Index) -> Index:
+        return point
+
+    def _refusal(self, index: Index) -> str:
+        del index
+        return ""
 
 
 def full_space() -> ScheduleSpace:
@@ -217,12 +234,41 @@ class TunerContract:
         with pytest.raises(TunerError, match="told once"):
             tuner.tell([Result(index=batch[0].index, value=1.0)])
 
-    def test_refuses_values_that_are_not_finite(self) -> None:
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", 1j])
+    def test_refuses_values_that_are_not_finite(self, value: Any) -> None:
         tuner = self.make(full_space())
         batch = tuner.ask(1)
         with pytest.raises(TunerError, match="finite"):
-            tuner.tell([Result(index=batch[0].index, value=float("nan"))])
+            tuner.tell([Result(index=batch[0].index, value=value)])
 
-    def test_refuses_to_ask_for_nothing(self) -> None:
+    @pytest.mark.parametrize("noise", [float("nan"), -1.0])
+    def test_refuses_noise_that_is_none(self, noise: float) -> None:
+        tuner = self.make(full_space())
+        batch = tuner.ask(1)
+        with pytest.raises(TunerError, match="noise"):
+            tuner.tell([Result(index=batch[0].index, value=1.0, noise=noise)])
+
+    def test_takes_costs_of_any_sign_or_says_that_it_does_not(self) -> None:
+        tuner = self.make(full_space())
+        if tuner.positive:
+            [candidate] = tuner.ask(1)
+            for value in (0.0, -1.0):
+                with pytest.raises(TunerError, match="above 0"):
+                    tuner.tell([Result(index=candidate.index, value=value)])
+            tuner.tell([Result(index=candidate.index, value=1.0)])
+        else:
+            log = drive(tuner, lambda s: schedule_cost(s) - 1e6, batches=COURSE[:4])
+            assert min(value or 0.0 for _, value in log) < 0
+            assert len(log) == sum(COURSE[:4])
+
+    def test_a_space_of_a_single_point_has_that_one(self) -> None:
+        tuner = self.make(SinglePoint())
+        assert [c.index for c in tuner.ask(4)] == [(0, 0)]
+        tuner.tell([Result(index=(0, 0), value=1.0)])
+        assert tuner.ask(1) == []
+        assert tuner.exhausted
+
+    @pytest.mark.parametrize("count", [0, 1.5, "2"])
+    def test_refuses_to_ask_for_nothing(self, count: Any) -> None:
         with pytest.raises(TunerError, match="at least 1"):
-            self.make(full_space()).ask(0)
+            self.make(full_space()).ask(count)

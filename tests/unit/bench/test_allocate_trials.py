@@ -44,6 +44,22 @@ def test_a_trial_has_the_cycles_of_the_twin_and_is_kept(tmp_path):
     assert [again.measure(s, None) for s in points] == [first.measure(s, None) for s in points]
 
 
+def test_rows_behind_one_that_a_full_disk_cut_are_read_as_they_were(tmp_path):
+    first = table(trials, tmp_path)
+    first.save()
+    [path] = tmp_path.glob("*.trials")
+    with path.open("ab") as file:
+        file.write(b"\1" * 20)
+    second = table(trials, tmp_path)
+    point = second.space.decode(next(i for i in second.space.enumerate() if i != second.default))
+    found = second.measure(point, None)
+    second.save()
+    third = table(trials, tmp_path)
+    assert third._rows == second._rows
+    third._run = None  # nothing is measured a second time
+    assert third.measure(point, None) == found
+
+
 def test_a_slow_trial_is_stopped_and_measured_again_only_under_a_higher_limit(
     tmp_path, monkeypatch
 ):

@@ -53,6 +53,30 @@ def test_a_benchmark_runs_with_its_defaults_and_writes_rows(name, function, monk
     assert json.loads(path.read_text())["summary"] == {"b": 2}
 
 
+@pytest.mark.parametrize("noise", ["-1", "nan", "inf"])
+def test_noise_that_there_is_not_is_refused(noise, tmp_path):
+    done = call("bench", "tuners", "--noise", noise, "--folder", str(tmp_path), "--minutes", "0")
+    assert done.exit_code == 2
+    assert "--noise" in done.stderr
+    assert "at least 0" in done.stderr
+
+
+@pytest.mark.parametrize("failures", [[], ["ppo: ValueError: no"]])
+def test_a_run_that_failed_is_no_success(monkeypatch, failures, tmp_path):
+    from tilewright.bench import tuners  # noqa: PLC0415  (replaced in part)
+
+    record = {"what": "run", "task": "t", "tuner": "x", "seed": 0, "arm": "masked", "noise": 0.0}
+    monkeypatch.setattr(tuners, "enumerate_tasks", lambda _: ({}, []))
+    outcome = {"failures": failures, "runs_missing": len(failures)}
+    monkeypatch.setattr(tuners, "run", lambda *_: ([record], outcome))
+    monkeypatch.setattr(tuners, "merge", lambda _: {"summary": {}, "records": []})
+    monkeypatch.setattr(tuners, "exact_runs", lambda _: [])
+    monkeypatch.setattr(tuners, "headline", lambda _: ([], []))
+    monkeypatch.setattr(tuners, "measurements", lambda *_: SimpleNamespace(markdown=str))
+    done = call("bench", "tuners", "--quick", "--tuners", "random", "--folder", str(tmp_path))
+    assert done.exit_code == len(failures)
+
+
 def test_a_benchmark_whose_checks_fail_exits_with_1(monkeypatch):
     module = importlib.import_module("tilewright.bench.builds")
     failed = BenchResult(rows=[], conditions={}, passed=False)

@@ -139,6 +139,7 @@ class TilewrightTuner(Tuner[P]):
     """
 
     takes: ClassVar = frozenset({Offer.PRIOR, Offer.POOL})
+    positive: ClassVar = True
     ablations: ClassVar = {
         "prior": {"prior": None},
         "calibration": {"calibrate": False},
@@ -201,7 +202,7 @@ class TilewrightTuner(Tuner[P]):
         prior, features = self._judge([result.index])
         if self._feasibility is not None:
             self._feasibility.add(features[0], valid=result.value is not None)
-        if result.value is None or result.value <= 0:
+        if result.value is None:
             return
         log_cost = math.log(result.value)
         if self._level is None:
@@ -243,7 +244,7 @@ class TilewrightTuner(Tuner[P]):
             self._fitted = len(own) + len(others)
             self._shape = fit_kernel_shape(own, others)
         goal = None
-        if self.best is not None and self.best.value:
+        if self.best is not None and self.best.value is not None:
             goal = math.log(self.best.value) - (self._level or 0.0)
         return _Round(
             places=places,

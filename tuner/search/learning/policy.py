@@ -9,7 +9,6 @@ forbids has no probability.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -75,7 +74,7 @@ def divide_knobs(
         view: whether agents see whole points or only their own knobs.
     """
     owner = {knob: name for name, knobs in groups.items() for knob in knobs}
-    columns = _columns(space)
+    columns = FeatureEncoder(space).columns
     agents = []
     for name in groups:
         own = tuple(k for k, knob in enumerate(space.knobs) if owner.get(knob.name, rest) == name)
@@ -85,12 +84,6 @@ def divide_knobs(
                 Agent(name=name, knobs=own, columns=tuple(c for k in seen for c in columns[k]))
             )
     return tuple(agents)
-
-
-def _columns(space: Space[Any]) -> list[list[int]]:
-    """Feature columns of each knob: a feature's name starts with the knob's."""
-    owners = [re.split(r"[.=]", name, maxsplit=1)[0] for name in FeatureEncoder(space).names]
-    return [[c for c, owner in enumerate(owners) if owner == knob.name] for knob in space.knobs]
 
 
 class Moves:

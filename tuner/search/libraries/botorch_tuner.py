@@ -16,7 +16,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import gpytorch
 import torch
@@ -88,6 +88,8 @@ class BotorchTuner(Tuner[P]):
         seed: entropy of the generator.
         initial: points to propose first.
     """
+
+    positive: ClassVar = True
 
     def __init__(
         self, space: Space[P], *, seed: int | tuple[int, ...], initial: Sequence[Index] = ()

@@ -32,6 +32,8 @@ class DifferentialEvolutionTuner(BlackBoxTuner[P, Any]):
         super().__init__(space, seed=seed, initial=initial)
         ordered = [k for k, knob in enumerate(space.knobs) if knob.ordered and len(knob) > 1]
         unordered = [k for k, knob in enumerate(space.knobs) if not knob.ordered]
+        if not ordered and not unordered:
+            unordered = [0]  # the library refuses to search where there is nothing to choose
         self._ordered: Final = ordered
         self._unordered: Final = unordered
         axes = nevergrad.p.Tuple(

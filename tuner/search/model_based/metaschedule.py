@@ -18,7 +18,7 @@ import logging
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
 import tvm
@@ -79,6 +79,8 @@ class MetaScheduleTuner(Tuner[P]):
     Raises:
         TunerError: ``plan``, ``population`` or ``warm_up`` is below 1.
     """
+
+    positive: ClassVar = True
 
     def __init__(
         self,

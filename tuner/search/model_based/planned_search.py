@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeVar, cast
+from typing import ClassVar, Final, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -93,6 +93,8 @@ class ModelBasedTuner(Tuner[P]):
     Raises:
         TunerError: ``plan`` is below 1.
     """
+
+    positive: ClassVar = True
 
     def __init__(
         self,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -65,16 +66,19 @@ def names(text: str, field: str, known: Iterable[str] = ()) -> list[str]:
 
 
 def numbers(text: str, field: str) -> list[float]:
-    """Numbers that are separated by commas.
+    """Numbers of at least 0 that are separated by commas.
 
     Raises:
         UsageError: one of them is none.
     """
     try:
-        return [float(part) for part in text.split(",")]
+        found = [float(part) for part in text.split(",")]
+        if not all(0 <= number < math.inf for number in found):
+            raise ValueError
+        return found
     except ValueError as error:
         raise UsageError(
-            "must be numbers, separated by commas",
+            "must be numbers of at least 0, separated by commas",
             field=field,
             value=text,
             remedy="write them as in 64,128",

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 
 import pytest
 
@@ -18,7 +20,7 @@ from tilewright.bench.arena.runner import (
     run_plan,
 )
 from tilewright.bench.arena.tasks import make_task
-from tilewright.host.common.errors import StoreError
+from tilewright.host.common.errors import EnvironmentFaultError, StoreError
 from tilewright.host.network.workload import conv2d
 from tilewright.tuner.search import TunerError
 
@@ -63,6 +65,10 @@ def test_runs_survive_in_their_file_and_a_torn_line_is_lost_alone(tmp_path):
     assert again.get("one") == a_run()
     assert again.get("two") == a_run(options={"x": 1}, noise=0.01, past=("u", "v"))
     assert again.get("three") is None
+    again.add("three", a_run())
+    again.add("four", a_run())
+    for name in ("one", "three", "four"):  # the third one stood on the torn line
+        assert RunStore(path).get(name) == a_run()
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path):
@@ -116,6 +122,19 @@ def test_a_study_goes_on_where_it_stopped_and_names_what_failed(tmp_path):
     assert "no_such_option" in whole.failures[0]
     assert told[-1][:2] == (6, 6)
     assert len(told) == 5
+
+
+def killed(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_worker_is_no_failure_of_the_tuners_at_work(tmp_path, monkeypatch):
+    """Every run at work was told as failed, and the study ended in a traceback."""
+    store = RunStore(tmp_path / "runs.jsonl")
+    monkeypatch.setattr(runner, "_job", killed)
+    with pytest.raises(EnvironmentFaultError, match="was killed"):
+        run_plan(plan(), tables=tmp_path, store=store, workers=1)
+    assert (tmp_path / "runs.jsonl").read_text() == ""
 
 
 def test_contestants_are_written_as_names_with_options():

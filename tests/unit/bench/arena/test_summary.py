@@ -109,6 +109,24 @@ def test_trials_are_medians_and_censored_when_most_runs_miss():
     assert trials_to(missed, "5pct") == {"x": 4}
 
 
+def test_a_run_that_gave_up_has_not_reached_the_target_later():
+    """It was followed to where it gave up, as if it would have gone on as the others did."""
+    given_up = [a_record("dcoc", "a", seed, None, trials=9) for seed in range(6)]
+    found = [a_record("dcoc", "a", 6 + seed, 20) for seed in range(5)]
+    assert trials_to([*given_up, *found], "1pct") == {"dcoc": None}
+
+
+def test_conditions_of_other_budgets_censor_at_the_smaller_one():
+    state = {"cycles": 1030, "trials": 32, "tuner_seconds": 1.0, "measured_cycles": 1}
+    records = [
+        a_record("dcoc", "a", seed, 40 if seed < 4 else None, budget=64, states={"32": state})
+        for seed in range(10)
+    ]
+    records += [{**r, "noise": 0.01, "budget": 48} for r in records]
+    exact = arms(records)["tuners"]["dcoc"]["masked"]
+    assert exact["trials_to_1pct"] is None, "6 of 10 runs miss it in 48 measurements"
+
+
 def test_throughput_gain_is_of_latencies_weighted_by_counts():
     heavy = max(PARTS, key=lambda p: p.count)
     rows = [
@@ -448,6 +466,32 @@ def test_a_median_beyond_the_budget_has_a_bound_for_a_ratio():
     assert figures["interval_to_1pct"]["autotvm"]["low"] == 33
     page = document(a_study(rows))
     assert re.search(r"\| autotvm \| black-box \| 15 \| 3 \| 32 \| more \|", page)
+
+
+def test_a_ratio_is_no_better_than_what_is_known_of_both_medians():
+    """A median beyond the budget stood for 33 measurements, and two of them for a ratio above 1."""
+    rows = [
+        a_record(tuner, part.task, seed, n)
+        for tuner, n in (("dcoc", None), ("random", 11), ("autotvm", None))
+        for part in PARTS
+        for seed in range(3)
+    ]
+    figures = summarise(rows, networks=[])
+    ratio = figures["ratio_to_1pct"]["dcoc"]["random"]
+    assert (ratio["value"], ratio["bound"], ratio["ceiling"]) == (11 / 33, False, True)
+    assert "autotvm" not in figures["ratio_to_1pct"]["dcoc"]
+    page = document(a_study(rows))
+    assert re.search(
+        r"\| dcoc \| black-box \| 15 \| 3 \| 32 \| more \| 4 \S+ \S+ \S+ \| < 0.33 ", page
+    )
+
+
+def test_winners_that_were_not_run_are_counted_though_optima_were():
+    rows = [a_record("dcoc", PARTS[0].task, seed, 9, flat=seed) for seed in range(3)]
+    run = {"what": "confirmation", "task": PARTS[0].task, "layer": "C1", "hw": "a", "equal": True}
+    found = a_study(rows)
+    found["records"] += [{**run, "flat": flat, "failure": ""} for flat in (0, 7)]
+    assert "| all | 2 | 2 | 2 | - |" in document(found)
 
 
 def test_the_page_says_what_is_missing_wrong_and_compared():

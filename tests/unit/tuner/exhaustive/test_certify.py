@@ -7,13 +7,15 @@ import functools
 import itertools
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tilewright.host.machine.board import Board, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
-from tilewright.sim.twin.native_lowering import NativeLowering
+from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.tuner.exhaustive.certify import (
     Certificate,
     Certifier,
@@ -25,6 +27,7 @@ from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.shortlist import class_starts, largest_depths, timing_class
 from tilewright.tuner.schedule.space_prior import schedule_points
 from tilewright.tuner.schedule.spaces import HardwareSpace, ScheduleSpace
+from tilewright.tuner.search.space import SpaceError
 
 RULES = host_rules()
 BASE = load_hwconfig("tiny-4x4").with_(
@@ -82,8 +85,6 @@ def brute_force() -> int:
 
 
 def _points(space: ScheduleSpace, indices: list[tuple[int, ...]]):
-    import numpy as np  # noqa: PLC0415  (only here)
-
     return schedule_points(space.knobs, np.array(indices))
 
 
@@ -130,6 +131,23 @@ def test_what_time_leaves_open_is_not_certified(certifier) -> None:
     assert certificate.cycles is None
     assert certificate.lower_bound <= brute_force()
     assert {c.verdict for c in certificate.classes} == {Verdict.OPEN}
+
+
+def test_a_board_that_nothing_fits_is_named() -> None:
+    board = replace(BOARD, lut=100)
+    certifier = Certifier(TASKS, board=board, memory=board.memory, base=BASE, rules=RULES)
+    with pytest.raises(SpaceError, match="no configuration fits"):
+        certifier.run()
+
+
+def test_a_task_that_runs_nowhere_is_told(certifier, monkeypatch) -> None:
+    def illegal(lowering: NativeLowering, points: Points) -> npt.NDArray[np.int64]:
+        del lowering
+        return np.ones(len(points), dtype=np.int64)
+
+    monkeypatch.setattr(NativeLowering, "rules", illegal)
+    with pytest.raises(SpaceError, match="no configuration runs every task"):
+        certifier().run()
 
 
 def test_largest_depths_dominate_every_configuration_of_their_space() -> None:

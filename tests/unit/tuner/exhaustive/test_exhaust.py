@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -94,6 +95,27 @@ def test_a_stopped_enumeration_goes_on_and_a_finished_one_is_read(tmp_path, monk
     assert again == [space().raw_size], "nothing is measured twice"
     fresh = exhaust(space(), MEMORY, tmp_path / "fresh", identity="x")
     assert np.array_equal(fresh.cycles, whole.cycles)
+
+
+def test_who_stops_asking_waits_for_no_part_that_looks_whether_it_should_go_on():
+    def run(part: int, stopped: threading.Event) -> int:
+        assert not part or stopped.wait(600)
+        return part
+
+    found = module.in_threads(run, [0, 1, 2, 3], 2)
+    assert next(found) == 0
+    with pytest.raises(KeyboardInterrupt):
+        found.throw(KeyboardInterrupt)
+
+
+@pytest.mark.parametrize("name", ["block1/conv", "../conv", "/conv", "c" * 300, "a\nb"])
+def test_a_layer_of_any_name_has_its_landscape_in_the_folder(tmp_path, name):
+    folder = tmp_path / "here" / "landscapes"
+    named = ScheduleSpace(LAYER.renamed(name), HW, host_rules(), "vta")
+    module.open_landscape(folder, named, MEMORY, "x")
+    paths = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(paths) == 2
+    assert all(path.parent == folder and path.name.isprintable() for path in paths)
 
 
 def test_other_rtl_starts_another_landscape_and_damage_is_refused(tmp_path):

@@ -101,6 +101,44 @@ def test_a_study_on_a_users_rtl_tells_its_digest() -> None:
     assert "0123456789ab" in again.remarks[0]
 
 
+@pytest.mark.parametrize("screen", ["none", "twin"])
+def test_a_study_on_boards_names_their_pool_and_bitstreams(monkeypatch, screen: str) -> None:
+    """The command was refused: fidelity board goes with a pool of boards."""
+    found = {}
+    monkeypatch.setattr(
+        "tilewright.cli.tune.run_tune",
+        lambda settings, name, *_, **more: found.update(settings=settings, **more),
+    )
+    wanted = replace(PLAIN, screen=screen, configs=1, base=load_hwconfig("tiny-4x4"))
+    again = repeat(result_of(wanted, "board"))
+    assert ["pool.yaml" in remark for remark in again.remarks] == [True]
+    words = shlex.split(again.command.replace("\\\n", ""))
+    answer = CliRunner().invoke(app, words[1:])
+    assert answer.exit_code == 0, answer.output
+    assert found["settings"].to_mapping() == wanted.to_mapping()
+    assert (found["fidelity"], str(found["boards"])) == ("board", "pool.yaml")
+    built = replace(wanted, built=(PLAIN.base,), bitstreams={"0": "1"})
+    again = repeat(result_of(built, "board"))
+    assert "--bitstreams bitstreams" in again.command
+    assert len(again.remarks) == 2
+
+
+def test_a_study_that_was_stopped_is_repeated_as_a_whole_and_says_so() -> None:
+    """The name of what was confirmed by then was given to the whole."""
+    whole = result_of(PLAIN)
+    assert whole.screening is not None
+    stopped = replace(
+        whole,
+        study=replace(whole.study, name="s/at-0"),
+        screening=replace(whole.screening, study=replace(whole.screening.study, status="stopped")),
+    )
+    again = repeat(stopped)
+    assert again.command.endswith("--name s")
+    assert again.remarks == (
+        "The study has 0 measurements of a budget of 240; the command makes them all.",
+    )
+
+
 def test_what_has_no_name_is_a_file_that_a_remark_tells_of() -> None:
     odd = replace(
         PLAIN,

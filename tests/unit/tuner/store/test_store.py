@@ -139,6 +139,31 @@ def test_a_measurement_of_an_earlier_study_is_found_and_marked(store: Store) -> 
     assert earlier(store, request(1, memory=renamed)) is not None
 
 
+@pytest.mark.parametrize(
+    ("tuner", "kept"),
+    [
+        ("my_package.tuners:MyTuner", "MyTuner"),
+        ("my_package.tuners:ATunerOfARatherLongName", "ATunerOfARatherLongN"),
+    ],
+)
+def test_a_tuner_of_any_name_has_trials(store: Store, tuner: str, kept: str) -> None:
+    """PostgreSQL took no name of a class with its module."""
+    study = store.open_study("a", SETTINGS, {})
+    store.add_trial(
+        study.id, sequence=0, task="S", origin=tuner, request=request(), measurement=measured(),
+        oracle="oracle-1",
+    )  # fmt: skip
+    assert [trial.origin for trial in store.trials(study.id)] == [kept]
+
+
+def test_what_many_studies_took_from_one_is_told_once(store: Store) -> None:
+    for number in range(5):
+        study = store.open_study(f"s{number}", SETTINGS, {})
+        add(store, study.id, 0, request(1), replace(measured(500), cached=number > 0))
+    [found] = store.measured([request_key(request(1), "oracle-1")]).values()
+    assert found == [measured(500)]
+
+
 def test_an_earlier_measurement_above_the_limit_is_a_timeout(store: Store) -> None:
     old = store.open_study("old", SETTINGS, {})
     add(store, old.id, 0, request(1), measured(500))

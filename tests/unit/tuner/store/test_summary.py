@@ -19,20 +19,21 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.testing.analytic import BASE, MEMORY
 from tilewright.tuner.measure.energy import energy_pj
-from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.measure.measurement import Measurement, Request, Status, hw_key
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.store.summary import _COUNTS, _FRONT, _IMPROVEMENTS
 from tilewright.tuner.study import results
+from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 TASKS = tuple(conv2d(name, 14, 64, 64, 3, 1, 1, count=n) for name, n in (("A", 2), ("B", 1)))
 CONFIGS = (BASE, BASE.with_(name="other", mac_pipeline=3))
 COUNTS = {task.name: task.count for task in TASKS}
 
 
-def fill(store: Store, trials: int) -> int:
+def fill(store: Store, trials: int, name: str = "a") -> int:
     """A study of random trials; cycles and energies are often equal."""
-    rng = generator("summaries")
-    study = store.open_study("a", SETTINGS, {})
+    rng = generator(f"summaries {name}")
+    study = store.open_study(name, SETTINGS, {})
     for sequence in range(trials):
         task, hw = TASKS[rng.integers(2)], CONFIGS[rng.integers(2)]
         request = Request(
@@ -54,6 +55,24 @@ def fill(store: Store, trials: int) -> int:
             origin=["default", "random"][rng.integers(2)], oracle="o",
         )  # fmt: skip
     return study.id
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_fastest_of_all_studies_is_found_by_the_database(
+    tmp_path: Path, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(new_location(dialect, tmp_path)) as store:
+        studies = [fill(store, 60, name) for name in ("a", "b")]
+        trials = [trial for study in studies for trial in store.trials(study)]
+        monkeypatch.setattr(Store, "trials", None)  # a million of them would not be read
+        for hw in CONFIGS:
+            mine = [t for t in trials if t.config_hash == hw_key(hw) and t.measurement.valid]
+            first = min(mine, key=lambda t: t.measurement.cycles)  # A and B are one workload
+            assert store.fastest(hw_key(hw)) == [first]
+            lookup = ScheduleLookup(hw, MEMORY, budget=0, store=store)
+            known = lookup._by_key[TASKS[0].key]
+            assert known.schedule.to_mapping() == first.schedule
+            assert known.cycles == first.measurement.cycles
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

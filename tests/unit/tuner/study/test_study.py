@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,11 @@ from tilewright.host.common.errors import EnvironmentFaultError, StoreError, Til
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, cycles_of
-from tilewright.tuner.measure.measurement import Request, Status
+from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.search import TUNERS, TunerError
+from tilewright.tuner.search.plain.coordinate import CoordinateTuner
+from tilewright.tuner.search.space import Index
+from tilewright.tuner.store import database as store_database
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.session import INCUMBENT_LIMIT, LIMIT_SLACK, StudyError
 from tilewright.tuner.study.settings import DEFAULT_TUNER, Mode, SettingsError, StudySettings
@@ -126,11 +131,52 @@ def test_an_interrupted_study_resumes_as_if_nothing_had_happened(
     assert sum(replayed for _, _, replayed in listener.trials) == stop
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, StudyError])
+def test_what_ends_a_study_does_not_wait_for_a_locked_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """Ctrl-C went on waiting for up to 15 minutes, and a lock hid what had gone wrong."""
+    monkeypatch.setattr(store_database, "BUSY_SECONDS", 0.05)
+    path = tmp_path / "s.sqlite"
+
+    class Locking(AnalyticOracle):
+        def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
+            yield from super().measure(requests[:1])
+            self.other = sqlite3.connect(path, isolation_level=None)
+            self.other.execute("BEGIN IMMEDIATE")
+            raise error("ended")
+
+    oracle = Locking()
+    with Store(path, waiting=pytest.fail, patience_s=2.0) as store:
+        with pytest.raises(error, match="ended"):
+            run_study("s", make(), store=store, oracle=oracle, rules=RULES, listener=Silent())
+        oracle.other.close()
+        assert len(store.trials(store.study("s").id)) == 1
+
+
 @pytest.mark.parametrize("mode", list(Mode))
 def test_the_order_in_which_workers_finish_changes_nothing(tmp_path, mode: Mode) -> None:
     straight = run(tmp_path / "a", mode=mode)
     backwards = run(tmp_path / "b", AnalyticOracle(shuffle=lambda p: p[::-1]), mode=mode)
     assert course(straight) == course(backwards)
+
+
+def test_a_study_whose_search_has_changed_since_is_refused_before_it_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of today was measured first, and what was said then named no cause."""
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, AnalyticOracle(stop_after=30))
+    propose = CoordinateTuner._propose
+
+    def changed(tuner: CoordinateTuner[Any]) -> Index | None:
+        return tuner.sample_new() if tuner.asked == 3 else propose(tuner)
+
+    monkeypatch.setattr(CoordinateTuner, "_propose", changed)
+    oracle = AnalyticOracle()
+    with pytest.raises(StudyError, match=r"do not follow .* stored as another one.*--name"):
+        run(tmp_path, oracle)
+    assert not oracle.measured
 
 
 def test_a_complete_study_measures_and_builds_nothing_again(tmp_path) -> None:

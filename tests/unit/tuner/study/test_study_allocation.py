@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import types
 from collections.abc import Mapping
 from itertools import product, starmap
+from typing import Any
 
 import pytest
 from support.analytic_oracle import AnalyticOracle
@@ -16,15 +18,15 @@ from support.results import load_result
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
-from tilewright.tuner.allocate import ALLOCATORS
+from tilewright.tuner.allocate import ALLOCATORS, Allocator
 from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.report.pareto import pareto
-from tilewright.tuner.search import TunerError
+from tilewright.tuner.search import Tuner, TunerError
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study import session as session_module
 from tilewright.tuner.study.best_network import chosen_by_objective
-from tilewright.tuner.study.confirmation import screening_name
 from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.results import screening_name
 from tilewright.tuner.study.session import StudyError
 from tilewright.tuner.study.settings import Mode
 
@@ -43,6 +45,23 @@ def test_every_allocator_spends_the_budget_and_takes_the_same_course_after_a_kil
         run(tmp_path / "cut", AnalyticOracle(stop_after=31), allocator=allocator, mode=mode)
     resumed, _ = run(tmp_path / "cut", allocator=allocator, mode=mode)
     assert course(resumed) == course(whole)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_no_two_parts_of_a_study_draw_the_same_numbers(tmp_path, monkeypatch, mode) -> None:
+    """The allocator of a configuration drew what the tuner of the first task drew."""
+    drawn: list[int] = []
+    for kind in (Tuner, Allocator):
+        begin = kind.__init__
+
+        def noted(self, *arguments: Any, begin=begin, **options: Any) -> None:
+            begin(self, *arguments, **options)
+            drawn.append(int(copy.deepcopy(self.rng).integers(2**63)))
+
+        monkeypatch.setattr(kind, "__init__", noted)
+    run(tmp_path, allocator="random", tuner="random", mode=mode)
+    assert len(drawn) > 3
+    assert len(set(drawn)) == len(drawn)
 
 
 def test_allocators_differ_in_what_they_measure(tmp_path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from support.analytic_study import course, make
 from support.results import Found as StudyResult
 from support.results import load_result
 
+from tilewright.cli.compile import _schedules
 from tilewright.host.common.errors import StoreError
 from tilewright.host.network.schedule import Schedule
-from tilewright.testing.analytic import BASE, RULES, TASKS
+from tilewright.testing.analytic import BASE, MEMORY, RULES, TASKS
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.settings import Mode, StudySettings
 from tilewright.tuner.study.study import run_study
@@ -54,6 +56,24 @@ def best_schedule(result: StudyResult, task: str) -> Schedule:
     best = next(t.best for t in result.tasks if t.name == task)
     assert best is not None
     return Schedule.from_mapping(best.schedule)
+
+
+def test_a_source_is_read_where_nothing_can_be_written(source, monkeypatch) -> None:
+    """It was opened for writing: an archived store on a read-only medium was refused."""
+    where = Path(source[1])
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    beside: list[Path] = []
+    close = Store.close
+
+    def closing(store: Store) -> None:
+        beside.extend(path for path in where.parent.iterdir() if path != where)
+        close(store)
+
+    monkeypatch.setattr(Store, "close", closing)
+    assert len(read_warm_start(str(where)).trials) == 90
+    with _schedules(BASE, MEMORY, 0, str(where)):
+        pass
+    assert not beside
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import torch
+from support.grid import Grid
 
 from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS
 from tilewright.testing.tuner_contract import full_space
@@ -21,6 +22,13 @@ from tilewright.tuner.search.learning.policy import (
 from tilewright.tuner.search.space import Knob
 
 GROUPS = {"first": ("tile_b", "tile_ci"), "second": ("tile_h", "nowhere"), "third": ("absent",)}
+
+
+class Named(Grid):
+    """Two values of each knob."""
+
+    def __init__(self, *names: str) -> None:
+        super(Grid, self).__init__([Knob(name=name, values=(1, 2)) for name in names])
 
 
 def names(space, agent):
@@ -50,6 +58,15 @@ def test_an_agent_sees_its_own_knobs_or_the_whole_point() -> None:
     whole = divide_knobs(space, GROUPS, rest="first", view=View.POINT)[1]
     assert whole.columns == tuple(range(len(features)))
     assert single_agent(space)[0].knobs == tuple(range(len(space.knobs)))
+
+
+def test_agents_see_knobs_of_any_name() -> None:
+    """Names with a dot or an equals sign hid their knobs: an agent of those saw nothing."""
+    space = Named("conv.tile", "k=2", "conv", "conv")
+    agents = divide_knobs(space, {"first": ("conv.tile",), "rest": ()}, rest="rest", view=View.OWN)
+    assert [agent.columns for agent in agents] == [(0, 1), (2, 3, 4, 5, 6, 7)]
+    (single,) = single_agent(space)
+    assert single.columns == tuple(range(FeatureEncoder(space).width))
 
 
 def test_ordered_knobs_step_and_others_choose() -> None:
