@@ -58,12 +58,12 @@ GUIDES: Final = {
         start=(
             "1. Write the PYNQ image for PYNQ-Z2, version 3.0 or 3.1 (pynq.io, *Boards*), to the "
             "SD card, with balenaEtcher or `dd`.\n"
-            "2. Put the card into the slot at the underside. Boot jumper: `SD`.\n"
-            "3. Power jumper: `USB`, and the micro-USB cable to `PROG UART`. If the board resets "
-            "under load, take `REG` and a supply of 12 V.\n"
+            "2. Put the card into the slot at the underside. Set the boot jumper to `SD`.\n"
+            "3. Set the power jumper to `USB` and connect the micro-USB cable to `PROG UART`. If "
+            "the board resets under load, use `REG` and a supply of 12 V.\n"
             f"4. {_PYNQ_NETWORK}\n"
             "5. Switch on. The red LED shows power. After about a minute the blue LEDs blink: "
-            "Linux is there."
+            "Linux has started."
         ),
         compiled=(
             "25,446 cycles on the twin, memory pynq-z2: 0.25 ms at 100 MHz; "
@@ -78,9 +78,9 @@ GUIDES: Final = {
         start=(
             "1. Write the PYNQ image for ZCU104, version 3.0 or 3.1 (pynq.io, *Boards*), to the "
             "SD card, with balenaEtcher or `dd`.\n"
-            "2. Put the card into its slot. Boot switches SW6: 1 on, 2, 3 and 4 off.\n"
-            "3. Connect the supply of 12 V. The USB cable to the JTAG-UART port is for a console "
-            "alone.\n"
+            "2. Put the card into its slot. Set the boot switches SW6: 1 on, 2, 3 and 4 off.\n"
+            "3. Connect the supply of 12 V. You need the USB cable to the JTAG-UART port only "
+            "for a console.\n"
             f"4. {_PYNQ_NETWORK}\n"
             "5. Switch on, and wait for a minute."
         ),
@@ -94,9 +94,9 @@ GUIDES: Final = {
             "1. Write Avnet's PYNQ 3.0 image for Ultra96-V2 (github.com/Avnet/Ultra96-PYNQ, "
             "*Releases*) to the SD card. One for V1 does not start.\n"
             "2. Put the card into its slot, and the boot-mode switch to SD.\n"
-            "3. The board has no Ethernet. Connect the micro-USB port to your computer, which sees "
-            "a network: the board is 192.168.3.1 in it. Or set Wi-Fi up in its Jupyter. Avnet's "
-            "guide on the same page decides where this one differs.\n"
+            "3. The board has no Ethernet. Connect the micro-USB port to your computer, which then "
+            "has a network with the board at 192.168.3.1. Or set Wi-Fi up in the board's Jupyter. "
+            "If Avnet's guide on the same page differs, follow that guide.\n"
             "4. Connect the supply, press the power button, and wait for a minute."
         ),
     ),

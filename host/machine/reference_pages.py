@@ -80,7 +80,7 @@ def instructions_page() -> str:
         "If `int4_weights` is 2, each beat with weights is a group, and LOAD multiplies its",
         "weights by the group's scale, 1 to 16. A beat of scales comes before its groups: bits 3:0",
         "hold the scale of the first group minus 1, bits 7:4 that of the second group. One beat",
-        "of scales serves the whole tile, or as many groups as it has scales. Strides count it too.",
+        "of scales serves the whole tile, or as many groups as it has scales. Strides count it.",
     ]
     return _page("Instructions", *lines)
 
