@@ -152,6 +152,7 @@ lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint 
 	@$(BIN)/clang-format --dry-run -Werror $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h' 'host/*.cpp' 'host/*.h' 'tuner/*.cpp' 'tuner/*.h')
 	@$(BIN)/python -m tilewright.host.machine.codegen --check
 	@$(BIN)/python -m tilewright.host.lowering.native.records --check
+	@$(BIN)/python docs/site/board_guides.py --check
 	@$(BIN)/python $(LOCKS)/lock.py --check
 	@$(TW) verify lint
 
@@ -159,9 +160,10 @@ format: $(DEV_READY) ## reformat Python and C++
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
 	@$(BIN)/clang-format -i $$(git ls-files 'sim/harness/*.cpp' 'sim/harness/*.h' 'sim/twin/*.cpp' 'sim/twin/*.h' 'host/*.cpp' 'host/*.h' 'tuner/*.cpp' 'tuner/*.h')
 
-generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header and reference tables
+generate: $(RUN_READY) ## regenerate the SystemVerilog package, C++ header, reference tables and guides
 	@$(BIN)/python -m tilewright.host.machine.codegen --write
 	@$(BIN)/python -m tilewright.host.lowering.native.records --write
+	@$(BIN)/python docs/site/board_guides.py --write
 
 pictures: $(RUN_READY) ## draw the pictures of the documents anew from their data
 	@$(BIN)/python docs/pictures/draw.py --write

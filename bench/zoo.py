@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zoo: where networks that people bring run, and what one inference takes from end to end.
+"""The zoo: where networks of other architectures run, and what one inference takes from end to end.
 
 Each network (`bench.zoo_members`) is quantised with one random input and compiled. Told for each:
 regions, the share of the multiplications that the accelerator computes, and the milliseconds of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MkDocs hook: `reference/cli.md`, every command with its options, from the application itself."""
+"""Sections of `reference/cli.md`: every command with its options, from the application itself."""
 
 from __future__ import annotations
 
@@ -7,36 +7,19 @@ import inspect
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 import typer
 
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
-
 _KINDS: Final = {str: "text", int: "whole number", float: "number", Path: "path"}
-
-_HEAD: Final = """# Command line
-
-Every command, as `tilewright COMMAND --help` tells it. This page is generated from the application.
-
-An error that you can mend is one line on standard error: the rule, the field, the value, the
-remedy; all of them are in [error messages](errors.md). The exit code is 0 when all went well, 1
-when a check failed, 2 when something that you gave cannot be used.
-"""
 
 
 def cli_markdown() -> str:
-    """The page.
-
-    Returns:
-        Markdown: one section for each command, groups before their commands.
-    """
+    """Markdown: one section for each command, groups before their commands."""
     from tilewright.cli import app  # noqa: PLC0415  (heavy: only when the site is built)
 
     group = typer.main.get_command(app)
-    return "\n".join([_HEAD, *_sections(group, "tilewright", 2)])
+    return "\n".join(_sections(group, "tilewright", 2))
 
 
 def _sections(group: Any, path: str, level: int) -> Iterator[str]:
@@ -112,11 +95,3 @@ def _text(text: str | None) -> str:
     for sign in "|<*_[":
         joined = joined.replace(sign, f"\\{sign}" if sign != "<" else "&lt;")
     return joined
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the page to the site."""
-    from mkdocs.structure.files import File  # noqa: PLC0415  (also imported without MkDocs)
-
-    files.append(File.generated(config, "reference/cli.md", content=cli_markdown()))
-    return files

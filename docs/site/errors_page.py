@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MkDocs hook: `reference/errors.md`, every message with its remedy, read from the sources.
+"""Sections of `reference/errors.md`: every message with its remedy, read from the sources.
 
-An error is raised in one form: ``SomeError(rule, field=..., value=..., remedy=...)``. This hook
+An error is raised in one form: ``SomeError(rule, field=..., value=..., remedy=...)``. This module
 finds each such call in the syntax trees of the package, so that no message can be missing.
 """
 
@@ -12,11 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
+from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = ("host", "sim", "tuner", "src/tilewright/interface", "src/tilewright/cli")
@@ -25,13 +21,8 @@ SHORTEST_REMEDY: Final = 3
 _RAISERS: Final = {"refuse_given": ("UsageError", 2, "leave it out")}
 """Functions that raise: the error, the place of the rule among the arguments, and the remedy."""
 
-_HEAD: Final = """# Error messages
-
-Every error that Tilewright raises on purpose has one form: *field: rule, not value; remedy*. All
-are subclasses of `TilewrightError`. This page is generated from the sources: `...` stands for what
-a message says about the case at hand. Rules of a configuration are in
-[configuration](configuration.md), errors that the accelerator itself reports in
-[registers](registers.md).
+_NOTE: Final = """The tables are generated from the sources. `...` stands for the part of a message
+that depends on the case.
 """
 
 
@@ -119,9 +110,9 @@ def _words(node: ast.expr) -> str:
 
 
 def errors_markdown() -> str:
-    """The page: one section for each class, one row for each message."""
+    """Markdown: one section for each class, one row for each message."""
     kinds, rows = error_kinds(), messages()
-    lines = [_HEAD]
+    lines = [_NOTE]
     for name in sorted(kinds, key=lambda each: (each != ROOT_ERROR, each)):
         kind = kinds[name]
         lines += [f"## `{name}`\n", f"{_cell(kind.purpose)}\n"]
@@ -153,11 +144,3 @@ def _cell(text: str) -> str:
     ):
         one_line = one_line.replace(sign, shown)
     return one_line
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the page to the site."""
-    from mkdocs.structure.files import File  # noqa: PLC0415  (also imported without MkDocs)
-
-    files.append(File.generated(config, "reference/errors.md", content=errors_markdown()))
-    return files

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MkDocs hook: `reference/json.md`, what the `--json` of every command holds.
+"""Sections of `reference/json.md`: what the `--json` of every command holds.
 
-The page is made of `json_members.yaml`. Tests compare each document that they read with it
+They are made of `json_members.yaml`. Tests compare each document that they read with it
 (`tests/support/json_members.py`), so that a key cannot be added, lost or change its type unseen.
 """
 
@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
-
-if TYPE_CHECKING:
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.files import Files
 
 MEMBERS: Final = Path(__file__).resolve().parent / "json_members.yaml"
 MORE: Final = "..."
@@ -24,21 +20,8 @@ MORE: Final = "..."
 MAY_MISS: Final = "?"
 """Ends a key that not every row has."""
 
-_HEAD: Final = """# JSON output
-
-`--json FILE` writes one object beside what a command prints. `--json -` writes it to standard
-output, and what is printed goes to standard error. Every object has these members:
-
-| member | holds |
-|---|---|
-| `schema` | 1; raised when a member changes its meaning |
-| `command` | the command line that made it, quoted for a shell |
-| `conditions` | what the rows hold under: configuration, board, memory, seed, tools |
-| `rows` | a list of objects, one for each line of the table |
-
-Some commands have further members, such as `summary`. Below stand the keys of each member, with
-their types. Cycles are clock cycles of the accelerator. Shares are numbers from 0 to 1. *Further
-keys* depend on the run. A key in *italics* is missing where it has no meaning.
+_NOTE: Final = """Below stand the keys of each member, with their types. *Further keys* depend on
+the run. A key in *italics* is missing where it has no meaning.
 """
 
 
@@ -68,9 +51,9 @@ def meaning(words: Mapping[str, str], command: str, key: str) -> tuple[str, str]
 
 
 def json_markdown() -> str:
-    """The page: one section for each command."""
+    """Markdown: one section for each command."""
     words, commands = read_members()
-    lines = [_HEAD]
+    lines = [_NOTE]
     for command, members in commands.items():
         lines.append(
             f"## `tilewright {command}`\n\n| member | key | type | meaning |\n|---|---|---|---|"
@@ -91,11 +74,3 @@ def _rows(words: Mapping[str, str], command: str, member: str, keys: list[str]) 
         name = key.removesuffix(MAY_MISS)
         shown = f"*`{name}`*" if key != name else f"`{name}`"
         yield f"| `{member}` | {shown} | {' | '.join(meaning(words, command, name))} |"
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the page to the site."""
-    from mkdocs.structure.files import File  # noqa: PLC0415  (also imported without MkDocs)
-
-    files.append(File.generated(config, "reference/json.md", content=json_markdown()))
-    return files

@@ -54,6 +54,12 @@ def notebook(page: str) -> dict[str, Any]:
     }
 
 
+def links_markdown() -> str:
+    """The sentence of the tutorials' index that offers the notebooks."""
+    links = " and ".join(f"[{name}.ipynb]({name}.ipynb)" for name in NOTEBOOKS)
+    return f"\nTwo tutorials are Jupyter notebooks too: {links}.\n"
+
+
 def _add(cells: list[dict[str, Any]], kind: str, text: str) -> None:
     if text.strip():
         cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{len(cells)}", "metadata": {}}

@@ -19,8 +19,8 @@ def configuration_page() -> str:
     return _page(
         "Configuration",
         "A configuration is a YAML file with these keys, or one of the named files in",
-        "`constraints/configs/`. Everything that is illegal is refused with the same rule and text",
-        "when the file is read and when the RTL is elaborated.",
+        "`constraints/configs/`. The reader of the file and the elaboration of the RTL refuse an",
+        "illegal value with the same rule and text.",
         "",
         "## Parameters",
         "",
@@ -69,18 +69,18 @@ def instructions_page() -> str:
         lines += _table(("value", "name"), ((m.value, m.name) for m in enum))
     row = isa.TABLE_ROW_ENTRIES
     lines += [
-        "TABLE is there when `activation_table` is 1. A tile of it is one beat of the bus. Tile r",
-        f"has the entries of {row} r to {row} r + {row - 1}, the first one in the lowest byte; the",
-        "rest of the beat is not read. The entry of a result q is the one of q mod 256.",
+        "TABLE exists if `activation_table` is 1. A tile of it is one beat of the bus. Tile r has",
+        f"the entries {row} r to {row} r + {row - 1}, the first one in the lowest byte; the rest",
+        "of the beat is not read. A result q selects the entry q mod 256.",
         "",
         "`int4` is legal when `int4_weights` is not 0, without `diagonal`. A WGT tile then takes",
         "half its bytes in DRAM. Byte b has weights 2 b (bits 3:0) and 2 b + 1 (bits 7:4) of the",
         "tile in two's complement; LOAD extends their signs. Strides count such tiles.",
         "",
-        "When `int4_weights` is 2, each beat with weights is a group, and LOAD multiplies its",
-        "weights by the group's scale, 1 to 16. A beat of scales lies before the groups that it is",
-        "for: bits 3:0 have the scale of the first one minus 1, bits 7:4 that of the second one.",
-        "It is for the whole tile, or for as many groups as it has scales; strides count it too.",
+        "If `int4_weights` is 2, each beat with weights is a group, and LOAD multiplies its",
+        "weights by the group's scale, 1 to 16. A beat of scales comes before its groups: bits 3:0",
+        "hold the scale of the first group minus 1, bits 7:4 that of the second group. One beat",
+        "of scales serves the whole tile, or as many groups as it has scales. Strides count it.",
     ]
     return _page("Instructions", *lines)
 
@@ -114,7 +114,7 @@ def registers_page() -> str:
             ),
         ),
         "ERROR_INSN counts from 0 and has 32 bits, as INSN_COUNT. It names the instruction that",
-        "the error belongs to, whatever the unit does at that moment. Some errors need a rule:",
+        "the error belongs to, even if the unit works on another one by then. For some errors:",
         "",
         *_table(
             ("error", "ERROR_INSN"),
@@ -122,15 +122,15 @@ def registers_page() -> str:
                 ("AXI_READ, AXI_LAST of load", "the LOAD whose burst the wrong beat belongs to"),
                 (
                     "AXI_WRITE of store",
-                    "the STORE whose burst was refused, whichever of its bursts",
+                    "the STORE whose burst was refused",
                 ),
                 (
                     "AXI_READ, AXI_LAST of fetch",
-                    "the one in the wrong beat; of a beat of two the first",
+                    "the one in the wrong beat; if a beat holds two, the first",
                 ),
                 ("SETTINGS", "0: nothing was read"),
                 ("TOKEN_OVERFLOW", "the instruction that pushed the token"),
-                ("NO_FINISH", "INSN_COUNT: the place of the missing instruction"),
+                ("NO_FINISH", "INSN_COUNT: the index of the missing instruction"),
                 ("WATCHDOG", "0: no single instruction is to blame, see WAIT_STATE"),
             ),
         ),
@@ -152,7 +152,7 @@ def _system_registers() -> list[str]:
         "A [system](../explanation/multicore-hardware.md) has pages of 4 KiB. Page 0 is shared.",
         "Page 1 + i is the window of core i: at its start are the registers above, from",
         f"0x{own.QUEUE_BASE:03x} on those of its queue. Registers of the shared page and of queues",
-        "are written as whole words. A page that is not there answers DECERR.",
+        "are written as whole words. A page that does not exist answers DECERR.",
         "",
         "### Shared page",
         "",
@@ -160,7 +160,7 @@ def _system_registers() -> list[str]:
         f"Core i has an entry at 0x{own.CORE_TABLE:03x} + 0x{own.CORE_TABLE_STEP:02x} i:",
         "",
         *_table(header, rows(own.CORE_ENTRY)),
-        f"and a share of its memory port at 0x{own.SHARE_BASE:03x} + 0x{own.SHARE_STEP:02x} i:",
+        f"Its share of the memory port is at 0x{own.SHARE_BASE:03x} + 0x{own.SHARE_STEP:02x} i:",
         "",
         *_table(header, rows(own.SHARE_REGISTERS)),
         *_table(

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 import typer
 
 from tilewright.cli import app
+from tilewright.host.common import generated_files
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -19,6 +22,7 @@ sys.path.insert(0, str(ROOT / "docs" / "site"))
 
 import board_guides  # noqa: E402  (a file of the documents)
 import errors_page  # noqa: E402  (see above)
+import filled_pages  # noqa: E402  (see above)
 
 
 def console_lines(text):
@@ -87,16 +91,11 @@ def test_commands_in_the_readme_exist():
 
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-BUILT = {ROOT / "docs" / "reference" / name for name in ("cli.md", "errors.md", "json.md")}
-BUILT |= {ROOT / "docs" / "how-to" / f"first-run-{board}.md" for board in board_guides.GUIDES}
-BUILT |= {ROOT / "docs" / "tutorials" / f"{name}.ipynb" for name in ("first-layer", "own-tuner")}
-"""Pages and files that only the site has."""
 
 
 def test_commands_in_the_documents_exist():
     wrong = {}
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
-    texts |= {Path(board): board_guides.guide(board) for board in board_guides.GUIDES}
     for page, text in texts.items():
         if page.name == "CHANGELOG.md":  # names what is gone, too
             continue
@@ -110,21 +109,93 @@ def test_commands_in_the_documents_exist():
     assert not wrong
 
 
+def kept_files():
+    """Files and folders that the repository keeps, without what a build has left in it."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode:  # an unpacked source distribution
+        return set(ROOT.rglob("*"))
+    files = {ROOT / name for name in listed.stdout.splitlines()}
+    return files | {folder for file in files for folder in file.parents}
+
+
+KEPT = kept_files()
+
+
+def prose(text):
+    """A page without its blocks of code."""
+    return re.sub(r"^( *)```.*?^\1```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text):
+    """Anchors that GitHub gives the headings of a page."""
+    found = set(re.findall(r"\bid=\"([^\"]+)\"", text))
+    for heading in re.findall(r"^#{1,6} +(.*)$", prose(text), re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        again = (f"{slug}-{count}" for count in range(1, 100))
+        found.add(slug if slug not in found else next(name for name in again if name not in found))
+    return found
+
+
+def dead_links(page, text):
+    """Links of a page, read in the repository, that lead to no file or to no heading."""
+    links = re.findall(r"\]\(([^)\s]+)[^)]*\)", prose(text))
+    links += re.findall(r"\b(?:src|srcset|href)=\"([^\"]+)\"", prose(text))
+    dead = []
+    for link in links:
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        path = Path(os.path.normpath(page.parent / name)) if name else page
+        if path != page and path not in KEPT:
+            dead.append(link)
+        elif anchor and path.suffix == ".md":
+            there = text if path == page else path.read_text(encoding="utf-8")
+            dead += [link] * (anchor not in anchors(there))
+    return dead
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files_that_exist(page):
-    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
-    local = [target for target in targets if not re.match(r"[a-z]+:", target)]
-    paths = [(page.parent / target).resolve() for target in local]
-    assert not [path for path in paths if not path.exists() and path not in BUILT]
+def test_links_lead_somewhere_in_the_repository(page):
+    assert not dead_links(page, page.read_text(encoding="utf-8"))
 
 
-def test_the_guides_have_no_gap_and_lead_to_files_that_exist():
+@pytest.mark.parametrize(
+    ("text", "dead"),
+    [
+        ("[a](glossary.md)", False),
+        ("[a](tutorials)", False),
+        ("[a](https://example.org/gone.md)", False),
+        ("# A b\n[a](#a-b)", False),
+        ("# `--json -`: what?\n[a](#--json---what)", False),
+        ("```text\n[a](gone.md)\n```", False),
+        ("[a](gone.md)", True),
+        ("[a](tutorials/first-layer.ipynb)", True),
+        ("# A b\n[a](#a-c)", True),
+        ("[a](index.md#no-such-heading)", True),
+        ('<img alt="a" src="pictures/gone.svg">', True),
+    ],
+)
+def test_the_check_of_links_finds_dead_ones(text, dead):
+    assert bool(dead_links(ROOT / "docs" / "page.md", text)) == dead
+
+
+def test_the_guides_are_those_of_the_template_and_have_no_gap():
+    assert not generated_files.stale_files(board_guides.OUTPUTS), "run `make generate`"
     for board in board_guides.GUIDES:
-        text = board_guides.guide(board)
-        assert not re.search(r"(?<![a-z])@[a-z]+@", text)
-        targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
-        paths = [(ROOT / "docs" / "how-to" / target).resolve() for target in targets]
-        assert not [path for path in paths if not path.exists() and path not in BUILT]
+        assert not re.search(r"(?<![a-z])@[a-z]+@", board_guides.guide(board))
+
+
+@pytest.mark.parametrize("name", filled_pages.SECTIONS)
+def test_pages_that_the_site_fills_say_what_a_reader_of_the_repository_can_do(name):
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    head, mark, instead = text.partition(filled_pages.MARK)
+    assert head.startswith("# ")
+    assert mark
+    assert "`make docs`" in instead
 
 
 def test_messages_that_troubleshooting_names_are_those_of_the_sources():

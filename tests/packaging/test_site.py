@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 
 import errors_page  # noqa: E402  (a file of the documents)
+import filled_pages  # noqa: E402  (see above)
 import root_pages  # noqa: E402  (see above)
 
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=[\"']?([^\"'\s>]+)")
@@ -52,8 +53,13 @@ def test_every_page_is_built(site):
         path.relative_to(ROOT / "docs").with_suffix(".html").as_posix()
         for path in (ROOT / "docs").rglob("*.md")
     }
-    generated = {f"reference/{name}.html" for name in ("cli", "errors", "json")}
-    assert wanted | generated | {"CONTRIBUTING.html"} <= built
+    assert wanted | {"CONTRIBUTING.html"} <= built
+
+
+def test_the_site_has_sections_where_the_repository_says_how_to_get_them(site):
+    for name in filled_pages.SECTIONS:
+        text = (site / name).with_suffix(".html").read_text(encoding="utf-8")
+        assert "build/site/" not in text, name
 
 
 def test_no_page_loads_anything_from_elsewhere(site):

@@ -16,6 +16,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.read.onnx_whole import bodies_of
 from tilewright.host.network.onnx_file import short
 
 _WIDER: Final[Mapping[int, type[np.int8] | type[np.uint8]]] = {
@@ -37,7 +38,7 @@ def widen_integers(model: onnx.ModelProto, path: Path) -> None:
     """Change constants of less than 8 bits to 8, in place.
 
     Args:
-        model: without control flow, as the ONNX checker takes it.
+        model: as the ONNX checker takes it.
         path: for messages.
 
     Raises:
@@ -49,14 +50,15 @@ def widen_integers(model: onnx.ModelProto, path: Path) -> None:
         if value.type.WhichOneof("value") == "tensor_type" and kind and kind not in _TAKEN:
             raise _refusal(path, value.name, kind)
     narrow: set[str] = set()
-    for name, tensor in _constants(graph):
+    graphs = (graph, *bodies_of(graph))
+    for name, tensor in (each for one in graphs for each in _constants(one)):
         if tensor.data_type in _WIDER:
             wide = numpy_helper.to_array(tensor).astype(_WIDER[tensor.data_type])
             tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
             narrow.add(name)
         elif tensor.data_type not in _TAKEN:
             raise _refusal(path, name, tensor.data_type)
-    for node in graph.node:
+    for node in (each for one in graphs for each in one.node):
         _check_result(node, path, narrow)
     if narrow:
         known = [v for v in graph.value_info if v.type.tensor_type.elem_type not in _WIDER]

@@ -136,7 +136,7 @@ def networks(
         bool,
         typer.Option(
             "--zoo",
-            help="Architectures that people bring: where they run, and their end-to-end latency.",
+            help="Other architectures: where each operator runs, and the latency from end to end.",
         ),
     ] = False,
     hw: Annotated[
