@@ -31,7 +31,10 @@ class BesideTwin:
     def difference(self) -> str:
         """The twin's cycles against the board's, in percent."""
         twin = self.runs.twin_cycles
-        return f"{100 * (twin / self.cycles - 1):+.1f} %" if twin else "-"
+        if not twin:
+            return "-"
+        percent = round(100 * (twin / self.cycles - 1), 1) + 0.0  # no -0.0
+        return f"{percent:+.1f} %"
 
 
 def beside_twin(result: StudyResult) -> list[BesideTwin]:
