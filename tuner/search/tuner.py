@@ -7,11 +7,13 @@ which they were proposed.
 
 from __future__ import annotations
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Real
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -174,9 +176,9 @@ class Tuner(ABC, Generic[P]):
         """Up to ``n`` new candidates; none when the space is exhausted.
 
         Raises:
-            TunerError: ``n`` is below 1.
+            TunerError: ``n`` is no whole number, or below 1.
         """
-        if n < 1:
+        if not isinstance(n, int | np.integer) or n < 1:
             raise TunerError("must ask for at least 1 candidate", field="n", value=n)
         batch: list[Candidate[P]] = []
         while len(batch) < n and not self._exhausted:
@@ -212,15 +214,15 @@ class Tuner(ABC, Generic[P]):
                     field="index",
                     value=result.index,
                 )
-            if result.value is not None and not np.isfinite(result.value):
+            if result.value is not None and not _is_finite(result.value):
                 raise TunerError(
-                    "a value must be finite; None stands for no measurement",
+                    "a value must be a finite number; None stands for no measurement",
                     field="value",
                     value=result.value,
                 )
-            if not (np.isfinite(result.noise) and result.noise >= 0):
+            if not _is_finite(result.noise) or result.noise < 0:
                 raise TunerError(
-                    "must be finite and at least 0; 0 stands for an exact value",
+                    "must be a finite number of at least 0; 0 stands for an exact value",
                     field="noise",
                     value=result.noise,
                 )
@@ -305,3 +307,8 @@ class Tuner(ABC, Generic[P]):
             if self.is_new(index):
                 return index
         return self.sample_new()
+
+
+def _is_finite(value: object) -> bool:
+    """Whether a value is a real number that is neither infinite nor NaN."""
+    return isinstance(value, Real) and math.isfinite(value)

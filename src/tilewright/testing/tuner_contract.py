@@ -234,11 +234,12 @@ class TunerContract:
         with pytest.raises(TunerError, match="told once"):
             tuner.tell([Result(index=batch[0].index, value=1.0)])
 
-    def test_refuses_values_that_are_not_finite(self) -> None:
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", 1j])
+    def test_refuses_values_that_are_not_finite(self, value: Any) -> None:
         tuner = self.make(full_space())
         batch = tuner.ask(1)
         with pytest.raises(TunerError, match="finite"):
-            tuner.tell([Result(index=batch[0].index, value=float("nan"))])
+            tuner.tell([Result(index=batch[0].index, value=value)])
 
     @pytest.mark.parametrize("noise", [float("nan"), -1.0])
     def test_refuses_noise_that_is_none(self, noise: float) -> None:
@@ -267,6 +268,7 @@ class TunerContract:
         assert tuner.ask(1) == []
         assert tuner.exhausted
 
-    def test_refuses_to_ask_for_nothing(self) -> None:
+    @pytest.mark.parametrize("count", [0, 1.5, "2"])
+    def test_refuses_to_ask_for_nothing(self, count: Any) -> None:
         with pytest.raises(TunerError, match="at least 1"):
-            self.make(full_space()).ask(0)
+            self.make(full_space()).ask(count)
