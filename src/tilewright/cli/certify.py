@@ -88,7 +88,11 @@ def certify(
         print(f"{printable(name)}: {schedule.to_mapping()}")  # noqa: T201  (output)
     for line in class_lines(certificate):
         print(printable(line))  # noqa: T201  (output)
-    print(f"memory {printable(timing.name)}, {certificate.seconds:.0f} s")  # noqa: T201  (output)
+    conditions = (
+        f"of space {space.value} and configurations around {base} on {target.name}, memory "
+        f"{timing.name}, {certificate.seconds:.0f} s"
+    )
+    print(printable(conditions))  # noqa: T201  (output)
     if json is not None:
         json.write(
             [

@@ -355,6 +355,12 @@ def test_certify_says_what_it_could_not_decide_in_time() -> None:
     assert result.stderr.startswith("error: --seconds: 0 s did not decide every class")
 
 
+def test_certify_says_what_its_verdict_is_of() -> None:
+    """The verdict was printed without its space: no other schedules are enumerated."""
+    result = call(["certify", "vta-resnet18", "--layers", "C10", "--seconds", "0"])
+    assert "of space vta and configurations around pynq-16x16 on pynq-z2, memory " in result.stdout
+
+
 def test_certify_refuses_a_limit_that_no_network_can_have() -> None:
     result = call(["certify", "vta-resnet18", "--layers", "C10", "--limit", "1"])
     assert result.exit_code == 2, result.output
