@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -178,7 +178,7 @@ class Tuner(ABC, Generic[P]):
         Raises:
             TunerError: ``n`` is no whole number, or below 1.
         """
-        if not isinstance(n, Integral) or n < 1:
+        if not isinstance(n, int | np.integer) or n < 1:
             raise TunerError("must ask for at least 1 candidate", field="n", value=n)
         batch: list[Candidate[P]] = []
         while len(batch) < n and not self._exhausted:
