@@ -3,8 +3,9 @@
 //
 // Addresses are granted burst by burst (tw_grant). A burst's ID is its core's number and the core's
 // own ID, which is 0; read data and write responses go back by it, so that memory may answer cores
-// in any order. Write data follow the order of the granted addresses: a burst has the data channel
-// from its address on to its last beat.
+// in any order. Write data follow the order of the addresses: a burst has the data channel from the
+// offer of its address on to its last beat. Data do not wait until the port takes the address: by the
+// rules of AXI it may wait for them before it does.
 //
 // Nothing here waits for anything but the port. Cores take data and responses at once, and bring
 // the data of every write burst that they ask for, whatever else happens to them. So there is no
@@ -79,9 +80,9 @@ module tw_arbiter #(
   localparam int unsigned OwnerBits = Masters > 1 ? $clog2(Masters) : 1;
 
   logic [OwnerBits-1:0] reader, writer, sender;
-  logic [5:0] reads_q, writes_q, unused_count;
+  logic [5:0] reads_q, writes_q, order_count;
   logic [Masters-1:0] address_waited, data_waited;
-  logic sending, unused_full;
+  logic sending, stands_q, unused_full;
 
   // A limit that the host set to nothing or beyond what can be kept is the nearest that works.
   function automatic logic [5:0] limit_of(logic [7:0] limit);
@@ -154,13 +155,13 @@ module tw_arbiter #(
   ) u_order (
       .clk_i,
       .rst_i,
-      .push_i (port_awvalid_o && port_awready_i),
+      .push_i (port_awvalid_o && !stands_q),
       .data_i (writer),
       .pop_i  (port_wvalid_o && port_wready_i && port_wlast_o),
       .data_o (sender),
       .valid_o(sending),
       .full_o (unused_full),
-      .count_o(unused_count)
+      .count_o(order_count)
   );
   assign port_wvalid_o = sending && wvalid_i[sender];
   assign port_wdata_o  = wdata_i[sender];
@@ -169,7 +170,8 @@ module tw_arbiter #(
   always_comb begin
     wready_o = '0;
     wready_o[sender] = sending && port_wready_i;
-    data_waited = sending ? wvalid_i : '0;
+    // A burst whose address stands keeps nobody waiting: the others wait for their addresses.
+    data_waited = sending && !(stands_q && order_count == 6'd1) ? wvalid_i : '0;
     data_waited[sender] = 1'b0;
   end
   assign write_waited_o = address_waited | data_waited;
@@ -177,6 +179,7 @@ module tw_arbiter #(
   // ---------------------------------------------------------------------------------------
   // In flight
   always_ff @(posedge clk_i) begin
+    stands_q <= port_awvalid_o && !port_awready_i && !rst_i;  // the offer was not taken
     if (rst_i) begin
       reads_q  <= '0;
       writes_q <= '0;

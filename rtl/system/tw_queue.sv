@@ -90,8 +90,9 @@ module tw_queue #(
       Idle: if (begins) state_d = status_i.failed ? Recover : current.scrub ? Scrub : Start;
       Scrub: state_d = ended ? Scrubbing : Idle;
       Scrubbing: if (ended) state_d = status_i.done ? Start : status_i.failed ? Recover : Report;
-      // A start of the window may have come first.
-      Start: state_d = ended ? Run : Idle;
+      // A start of the window may have come first: the descriptor has not begun. Behind its scrub a
+      // soft reset may have: it ends the descriptor.
+      Start: state_d = ended || report_q ? Run : Idle;
       Run: if (ended) state_d = status_i.failed ? Recover : Report;
       Recover: state_d = Settle;
       Settle: if (ended && !status_i.failed) state_d = report_q ? Report : Idle;

@@ -373,6 +373,10 @@ def test_control() -> None:
     run_unit("tw_control", {}, wrapper=True)
 
 
+def test_arbiter() -> None:
+    run_unit("tw_arbiter", {}, wrapper=True)
+
+
 @pytest.mark.parametrize(
     "parameters",
     grid({"BeatBytes": 8}, {"BeatBytes": 8, "CountBits": 8}, slow=({"BeatBytes": 64},)),

@@ -25,6 +25,7 @@ from tilewright.sim.multicore.device import VerilatorSystem
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.reference.footprint import scratchpads
+from tilewright.sim.twin.system_registers import scrub_cycles
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.verilator.library import SimulationError, StopReason
 from tilewright.testing.residue import dirt, peek
@@ -345,6 +346,25 @@ def test_a_soft_reset_of_the_window_ends_the_descriptor_that_runs(system):
     simulation.detach()
     assert "soft reset" in str(first.error)
     assert second.error.code is ErrorCode.WATCHDOG
+
+
+def test_a_soft_reset_ends_a_descriptor_that_has_begun_whenever_it_comes(system):
+    """Also in the cycle in which its scrub has ended and its program is about to start."""
+    driver, simulation = SystemDriver(system.simulation, PAIR), system.simulation
+    program = hanging(TINY)
+    simulation.attach(program.image(), MEMORY_BASE)
+    ends = scrub_cycles(TINY)
+    for late in range(ends - 24, ends + 24):
+        driver.push(0, program, MEMORY_BASE, tag=late, watchdog_cycles=0, scrub=True)
+        driver.enable_queues(0b01)
+        simulation.run(late)
+        driver.core(0).request_reset()
+        simulation.run(200)
+        ended = list(driver.completions(0))
+        assert [each.tag for each in ended] == [late], f"a reset {late} cycles after the start"
+        assert "soft reset" in str(ended[0].error)
+        driver.enable_queues(0)
+    simulation.detach()
 
 
 # -- refusals ----------------------------------------------------------------------------------
