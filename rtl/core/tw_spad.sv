@@ -70,7 +70,7 @@ module tw_spad #(
         for (int unsigned h = 0; h < 2; h++) begin
           for (int unsigned b = 0; b < BeatBytes; b++)
             halves[h][b*8+:8] = Int4 == 1 ? 8'(signed'(numbers[h*BeatBytes+b])) :
-                8'(signed'(numbers[h*BeatBytes+b]) * scale);
+                8'(signed'(numbers[h*BeatBytes+b])) * 8'(scale);
         end
       end
     end
