@@ -5,11 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 _SHOWN: Final = 400
 """Characters of a value in a message."""
+
+
+_FAILED: Final = re.compile(r"(no|cannot|only) ")
+"""How rules begin that say what is wrong with a value; others say what it must be."""
 
 
 class TilewrightError(Exception):
@@ -39,7 +44,7 @@ class TilewrightError(Exception):
         self.remedy = remedy
         text = f"{field}: {rule}" if field else rule
         if value is not None:
-            text += f", not {_shown(value)}"
+            text += f"{':' if _FAILED.match(rule) else ', not'} {_shown(value)}"
         if remedy:
             text += f"; {remedy}"
         super().__init__(text)

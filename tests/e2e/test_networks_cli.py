@@ -192,7 +192,7 @@ def test_the_tasks_of_a_compiled_network_can_be_tuned_and_used(folder):
         (("compile", "input.npy", "--random-calibration", "1"), "input.npy"),
         (
             ("run", "absent.tw", "--random"),
-            "NETWORK: cannot be read (No such file or directory), not 'absent.tw'",
+            "NETWORK: cannot be read (No such file or directory): 'absent.tw'",
         ),
         (("run", "input.npy", "--random"), "input.npy: must be a compiled network"),
         (("run", "made.tw"), "error: --input, --random: give one"),

@@ -273,6 +273,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
             result = own(inputs, attrs, opset) if own is not None else None
             if result is None:
                 result = super()._convert_operator(op_name, inputs, attrs, opset)
+            _require_results(node, result, self._read)
         except Exception as error:  # TVM's converters raise kinds of their own
             return self._as_part(node, inputs, error)
         return self._named(result, inputs)
@@ -331,6 +332,26 @@ def _require_first_result(node: onnx.NodeProto, read: Collection[str]) -> None:
         read
     ):
         raise ValueError("its mean is read")
+
+
+def _require_results(node: onnx.NodeProto, result: Any, read: Collection[str]) -> None:
+    """Refuse an import without a result that the model reads, such as a pool's places.
+
+    Raises:
+        ValueError: TVM does not give it.
+    """
+    count = 1
+    if isinstance(result, relax.Tuple):
+        count = len(result.fields)
+    elif isinstance(result, relax.Expr) and isinstance(result.ty, relax.TupleType):
+        count = len(result.ty.fields)
+    more = [name for name in node.output[count:] if name]
+    if node.op_type == "Dropout":
+        more = list(node.output[1:])  # whose mask TVM takes for the data
+    if set(more) & set(read):
+        raise ValueError(f"it gives {count} of {len(node.output)} results")
+    if more and node.op_type != "Dropout":
+        del node.output[count:]
 
 
 def _constant_input(inputs: Any, index: int) -> npt.NDArray[Any] | None:
@@ -416,6 +437,17 @@ def _power(inputs: Any, _attributes: Any, _opset: int) -> Any:
         raise ValueError("a power is of floats")
 
 
+def _dropout(inputs: Any, _attributes: Any, _opset: int) -> None:
+    """A dropout that does nothing: TVM takes each for one.
+
+    Raises:
+        ValueError: it may be in training.
+    """
+    mode = _constant_input(inputs, 2) if inputs[2] is not None else np.array(False)
+    if mode is None or mode.any():
+        raise ValueError("it may be in training")
+
+
 def _rms_norm(inputs: Any, attributes: Any, _opset: int) -> None:
     """Normalisation by the root mean square over the last axis: TVM compiles no other.
 
@@ -471,6 +503,7 @@ _PADS_ARE_INPUTS: Final = 11
 _OWN_CONVERTERS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
     "Clip": _clip,
     "ConvTranspose": _transposed,
+    "Dropout": _dropout,
     "Gather": _gather,
     "LayerNormalization": _layer_norm,
     "Pad": _pad,

@@ -8,7 +8,7 @@ its own, which a call carries. The results of a part have fixed shapes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -22,6 +22,7 @@ from tvm import relax
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_calls import constant, dtype_of, is_constant, shape_of
+from tilewright.host.compiler.read.onnx_whole import PARTS_DOMAIN, stated_results
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 
 Array = npt.NDArray[Any]
@@ -36,6 +37,9 @@ _DRAWN: Final = frozenset(
      "RandomUniformLike"}
 )  # fmt: skip
 """Operators whose result is drawn at random."""
+
+_TRAINING: Final = 2
+"""Input of a dropout that switches it on."""
 
 _RECURRENT: Final = {"GRU": 3, "LSTM": 4, "RNN": 1}
 """Gates of a step."""
@@ -91,10 +95,13 @@ def part_of(
             variables[name] = expr
     kinds = {name: _kind(name, expr) for name, expr in variables.items()}
     alone = _model(whole, model, constants, kinds)
-    drawn = sorted({each.op_type for each in _nodes(alone.graph)} & _DRAWN)
+    drawn = sorted({each.op_type for each in _nodes(alone.graph) if _is_drawn(each, constants)})
     if drawn:
         raise ValueError(f"its result is drawn at random ({drawn[0]})")
-    sizes = _stated(model.graph)
+    known = [*model.graph.value_info, *model.graph.output]
+    if node.domain == PARTS_DOMAIN:
+        known += stated_results(node, model.functions)
+    sizes = _stated(known)
     stated = {
         inner: sizes[name]
         for inner, name in zip(whole.output, node.output, strict=True)
@@ -109,6 +116,14 @@ def part_of(
         outputs=outputs,
         macs=sum(_recurrent_macs(each, kinds, constants) for each in alone.graph.node),
     )
+
+
+def _is_drawn(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bool:
+    """Whether a node's result is drawn at random: also of a dropout that may be in training."""
+    if node.op_type == "Dropout" and len(node.input) > _TRAINING and node.input[_TRAINING]:
+        mode = constants.get(node.input[_TRAINING])
+        return mode is None or bool(mode.any())
+    return node.op_type in _DRAWN
 
 
 def _whole(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.FunctionProto:
@@ -219,11 +234,11 @@ def _model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=model.ir_version)
 
 
-def _stated(graph: onnx.GraphProto) -> dict[str, list[int]]:
-    """Sizes of a model's tensors, 0 where they are not known."""
+def _stated(values: Iterable[onnx.ValueInfoProto]) -> dict[str, list[int]]:
+    """Sizes of tensors by name, 0 where they are not known."""
     return {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        for value in (*graph.value_info, *graph.output)
+        for value in values
         if value.type.tensor_type.HasField("shape")
     }
 
@@ -238,7 +253,8 @@ def _results(alone: onnx.ModelProto, stated: Mapping[str, Sequence[int]]) -> tup
     Raises:
         ValueError: one has no fixed shape.
     """
-    inferred = _stated(infer_shapes(alone).graph)
+    graph = infer_shapes(alone).graph
+    inferred = _stated((*graph.value_info, *graph.output))
     found = []
     for value in session_of(alone.SerializeToString(), runs=False).get_outputs():
         choices = (stated.get(value.name), inferred.get(value.name), value.shape or None)

@@ -18,6 +18,10 @@ def narrowed(quantised: onnx.ModelProto) -> set[str]:
     found = set()
     for node in quantised.graph.node:
         reading = readings.get(node.input[1]) if len(node.input) > 1 else None
-        if reading is not None and reading.input[0].startswith(f"{node.name}{INT4_SUFFIX}"):
+        if (
+            reading is not None
+            and reading.input
+            and reading.input[0].startswith(f"{node.name}{INT4_SUFFIX}")
+        ):
             found.add(node.name)
     return found

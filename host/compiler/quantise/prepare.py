@@ -24,7 +24,7 @@ from tilewright.host.compiler.read.import_options import ImportOptions, Quantise
 from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_int8_ends
 from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
-from tilewright.host.compiler.read.model_file import inferred, normalised
+from tilewright.host.compiler.read.model_file import check, inferred, normalised
 from tilewright.host.compiler.read.onnx_group_norms import state_groups
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
@@ -149,7 +149,7 @@ def _prepared(
         to_int8_ends(current)
     result = inferred(ir.to_proto(current), origin)
     _keep_used_domains(result)
-    onnx.checker.check_model(result)
+    check(result)
     seconds["normalise"] = time.perf_counter() - started
     return Prepared(model=result, was_quantised=was_quantised, seconds=seconds)
 

@@ -44,6 +44,13 @@ def _argument(value: onnx.ValueInfoProto, scale: tuple[float, int] | None) -> Ar
             field=field_name,
             remedy="export the model for fixed input shapes",
         )
+    if any(dim.dim_value == 0 for dim in dims):
+        raise WorkloadError(
+            "must have elements",
+            field=field_name,
+            value=[dim.dim_value for dim in dims],
+            remedy="export the model without this input or output",
+        )
     try:
         dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     except KeyError as error:

@@ -16,7 +16,12 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.element_types import widen_integers
 from tilewright.host.compiler.read.half_precision import widen_floats
 from tilewright.host.compiler.read.onnx_loop_shapes import is_fixed, state_loop_shapes
-from tilewright.host.compiler.read.onnx_whole import PARTS_DOMAIN, bodies_of, own_bodies
+from tilewright.host.compiler.read.onnx_whole import (
+    PARTS_DOMAIN,
+    bodies_of,
+    own_bodies,
+    stated_results,
+)
 from tilewright.host.compiler.read.own_models import (
     OLDEST_OPSET,
     attach_meanings,
@@ -113,7 +118,7 @@ def _normalised(
     model = attach_meanings(model, own)
     if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         model = with_shapes(model)  # the checker wants them
-    _check(model)
+    check(model)
     widen_floats(model)
     widen_integers(model, path)
     stated = _stated_outputs(model) if not input_shapes else {}
@@ -147,7 +152,7 @@ def _pools_rounded_down(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def _check(model: onnx.ModelProto) -> None:
+def check(model: onnx.ModelProto) -> None:
     """ONNX's checker; it wants shapes of outputs, which need not follow from those of inputs."""
     if all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         onnx.checker.check_model(model)
@@ -219,11 +224,11 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         WorkloadError: a tensor is absurdly large.
     """
     # What a part of PARTS_DOMAIN gives does not follow from its function.
-    parts = (node for node in model.graph.node if node.domain == PARTS_DOMAIN)
-    given = {name for node in parts for name in node.output}
-    kept = [value for value in model.graph.value_info if value.name in given]
+    parts = [node for node in model.graph.node if node.domain == PARTS_DOMAIN]
+    leaving = {value.name for value in model.graph.output}
+    kept = [value for node in parts for value in stated_results(node, model.functions)]
     del model.graph.value_info[:]
-    model.graph.value_info.extend(kept)
+    model.graph.value_info.extend(value for value in kept if value.name not in leaving)
     model = with_shapes(model)
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         sizes = [d.dim_value for d in value.type.tensor_type.shape.dim]

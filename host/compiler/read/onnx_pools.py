@@ -45,8 +45,12 @@ def round_pool_down(graph: ir.Graph) -> bool:
 def _round_down(editor: Editor, node: ir.Node) -> bool:
     """Whether a pool's sizes are known; its padding is stated then."""
     shape = shape_of(input_of(node, 0))
-    if text_of(node, "auto_pad", "NOTSET") != "NOTSET":
-        return True  # which rounds by itself
+    mode = text_of(node, "auto_pad", "NOTSET")
+    if mode.startswith("SAME"):
+        return True  # which rounds up by itself
+    if mode == "VALID":
+        node.attributes["auto_pad"] = ir.AttrString("auto_pad", "NOTSET")
+        node.attributes.pop("pads", None)
     if shape is None:
         return False
     sizes = shape[2:]

@@ -9,7 +9,8 @@ as a whole (`divide.relax_onnx`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,6 +45,25 @@ def kind_of_part(name: str) -> str:
     return name.rpartition("_")[0]
 
 
+def stated_results(
+    node: onnx.NodeProto, functions: Iterable[onnx.FunctionProto]
+) -> list[onnx.ValueInfoProto]:
+    """What a call of a function of `keep_whole` gives, as far as its sizes are known.
+
+    They stand in the function's description: not all of them follow from the function, and whoever
+    rewrites a model keeps that.
+    """
+    for function in functions:
+        if (function.domain, function.name) == (node.domain, node.op_type):
+            kinds = json.loads(function.doc_string)
+            return [
+                onnx.helper.make_tensor_value_info(name, *kinds[inner])
+                for inner, name in zip(function.output, node.output, strict=True)
+                if inner in kinds
+            ]
+    return []
+
+
 def keep_whole(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model whose control flow, and what has no fixed shape, is in functions.
 
@@ -65,8 +85,11 @@ def keep_whole(model: onnx.ModelProto) -> onnx.ModelProto:
     changed.graph.node.extend(n for index, n in enumerate(nodes) if index not in inside)
     leaving = {value.name for value in model.graph.output}
     imports = [entry for entry in model.opset_import if entry.domain in DEFAULT_DOMAINS]
+    kinds = _fixed(model.graph)
     for number, group in enumerate(groups):
         function, call = _function(nodes, group, number, leaving)
+        stated = {name: kinds[name] for name in function.output if name in kinds}
+        function.doc_string = json.dumps(stated)
         function.opset_import.extend(imports)
         changed.functions.append(function)
         changed.graph.node.append(call)
@@ -124,7 +147,7 @@ def _grow(
     group: _Group,
     nodes: Sequence[onnx.NodeProto],
     readers: Sequence[set[int]],
-    fixed: set[str],
+    fixed: Collection[str],
 ) -> None:
     """Add all that reads tensors of no fixed shape."""
     waiting = list(group.members)
@@ -187,15 +210,15 @@ def _function(
     return function, call
 
 
-def _fixed(graph: onnx.GraphProto) -> set[str]:
-    """Tensors of known sizes."""
-    found = set()
+def _fixed(graph: onnx.GraphProto) -> dict[str, tuple[int, list[int]]]:
+    """Element type and sizes of the tensors whose sizes are known."""
+    found = {}
     for value in (*graph.value_info, *graph.output):
         kind = value.type.tensor_type
         if value.type.WhichOneof("value") != "tensor_type" or not kind.HasField("shape"):
             continue
         if all(dim.WhichOneof("value") == "dim_value" for dim in kind.shape.dim):
-            found.add(value.name)
+            found[value.name] = kind.elem_type, [dim.dim_value for dim in kind.shape.dim]
     return found
 
 

@@ -52,7 +52,7 @@ def test_processes_side_by_side_find_the_same(tmp_path):
     [
         (
             ["--methods", "magam"],
-            "--methods: no group mapper of that name, not 'magam'; did you mean magma?",
+            "--methods: no group mapper of that name: 'magam'; did you mean magma?",
         ),
         (["--platforms", "S9"], "no platform of that name"),
         (["--tasks", "visoin"], "did you mean vision?"),

@@ -13,9 +13,11 @@ from onnx import TensorProto, helper
 from support.randomness import fresh_rng
 from support.small_models import Model
 
+from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pack.artefact import load, save
 from tilewright.host.compiler.pipeline import Compilation, compile_model
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -184,3 +186,38 @@ def test_a_network_with_what_tvm_does_not_compute(
         assert (np.abs(found - expected) > step).mean() < 0.05
     behind = [p for p in network.placements if "ONNX Runtime" in p.reason]
     assert behind
+
+
+@pytest.mark.parametrize("int8_ends", [False, True])
+def test_a_state_is_an_output_and_read_by_a_layer(int8_ends: bool) -> None:
+    model = Model(fresh_rng())
+    y = loop_until(model)
+    state = next(node.output[0] for node in model.nodes if node.op_type == "Loop")
+    compilation = compile_model(
+        model.proto(y, state),
+        TINY,
+        load_board("pynq-z2"),
+        calibration=Calibration(random_samples=4),
+        options=ImportOptions(quantise=QuantiseOptions(int8_ends=int8_ends)),
+        offload_all=True,
+    )
+    assert {each.shape for each in compilation.network.outputs} == {(1, 4, 6, 6), (1, 8, 6, 6)}
+
+
+def test_a_quantised_model_may_have_nodes_of_constants() -> None:
+    model = Model(fresh_rng())
+    x = model.quantised(model.input(1, 4, 3, 3), 0.1)
+    weights = model.constant(model.rng.integers(-9, 9, (4, 4, 1, 1)).astype(np.int8))
+    scale, zero = model.constant(np.float32(0.1)), model.constant(np.int8(0))
+    y = model.add("Conv", x, model.add("DequantizeLinear", weights, scale, zero))
+    y = model.quantised(y, 0.2)
+    one = onnx.numpy_helper.from_array(np.float32(1))
+    assert compiled(model.proto(model.add("Add", y, model.add("Constant", value=one))))
+
+
+def test_an_empty_output_is_refused_when_it_is_compiled() -> None:
+    model = Model(fresh_rng())
+    x = image(model)
+    bounds = [model.constant(np.array([n])) for n in (0, 0, 1)]
+    with pytest.raises(WorkloadError, match="must have elements"):
+        compiled(model.proto(x, model.add("Slice", x, *bounds)))

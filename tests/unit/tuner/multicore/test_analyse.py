@@ -142,7 +142,7 @@ def test_a_core_that_cannot_run_a_job_takes_for_ever():
         (
             (DESCRIBED,),
             {"bw_model": "papr"},
-            "bw_model: no bandwidth model of that name, not 'papr'",
+            "bw_model: no bandwidth model of that name: 'papr'",
         ),
         ((DESCRIBED, OWN), {"bw_model": "paper"}, "bw_model: must be traffic for own: the twin"),
         ((DESCRIBED,), {"bandwidth": 0}, "bandwidth: must be a number from 1e-100 .*, not 0"),

@@ -146,5 +146,5 @@ def test_names_what_is_wrong_in_a_file(tmp_path, old, new, message):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"no platform of that name, not 'S7'.*S1, S2"):
+    with pytest.raises(ConfigError, match=r"no platform of that name: 'S7'.*S1, S2"):
         load_platform("S7")

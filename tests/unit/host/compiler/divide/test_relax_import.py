@@ -13,7 +13,8 @@ from support.small_models import Model, imported
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_import import operator_index, to_relax
-from tilewright.host.compiler.pipeline import partition
+from tilewright.host.compiler.pipeline import import_network, partition
+from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 
 
@@ -165,3 +166,30 @@ def test_what_is_drawn_at_random_is_refused() -> None:
     y = model.add("Add", y, model.add("RandomNormalLike", y))
     with pytest.raises(WorkloadError, match=r"RandomNormalLike .*drawn at random"):
         imported(model.proto(y))
+
+
+@pytest.mark.parametrize("mode", ["constant", "input"])
+def test_a_dropout_that_may_be_in_training_is_refused(mode) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 2, 3, 4), model.weights(2, 2, 1, 1))
+    training = model.constant(np.array(True))
+    if mode == "input":
+        training = model.input(name="training", kind=onnx.TensorProto.BOOL)
+    y = model.add("Dropout", y, model.constant(np.float32(0.5)), training)
+    inputs = {"x": np.ones((1, 2, 3, 4), np.float32)}
+    if mode == "input":
+        inputs["training"] = np.array(False)
+    with pytest.raises(WorkloadError, match=r"Dropout .*drawn at random"):
+        import_network(model.proto(y), calibration=Calibration(arrays=inputs))
+
+
+def test_places_of_a_pool_and_the_mask_of_a_dropout_are_computed() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 2, 4, 4)
+    y = model.add("Sigmoid", model.add("Conv", x, model.weights(2, 2, 1, 1)))
+    names = ["most", "places"]
+    pool = onnx.helper.make_node("MaxPool", [y], names, "pool", kernel_shape=[2, 2], strides=[2, 2])
+    model.nodes.append(pool)
+    y = model.add("MaxUnpool", *names, kernel_shape=[2, 2], strides=[2, 2])
+    model.nodes.append(onnx.helper.make_node("Dropout", [y], ["same", "mask"], "dropout"))
+    run_saved(model, model.add("Where", "mask", "same", x), 1, 2, 4, 4)

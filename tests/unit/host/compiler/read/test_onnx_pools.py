@@ -46,6 +46,7 @@ def test_a_window_that_would_begin_behind_the_image_is_none(kind: str) -> None:
     assert_same(pools(kind, 6, 4, kernel_shape=[1, 1], strides=[3, 1]), 6, 4)
     more = {"kernel_shape": [3, 1], "strides": [3, 1], "pads": [1, 0, 2, 0]}
     assert_same(pools(kind, 5, 4, **more), 5, 4)
+    assert_same(pools(kind, 9, 7, kernel_shape=[4, 2], strides=[2, 2], auto_pad="VALID"), 9, 7)
 
 
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "padding counts"])
