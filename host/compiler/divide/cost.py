@@ -81,8 +81,8 @@ class CostModel:
         for cost in costs:
             if isfinite(cost.accelerator_seconds):
                 self._reasons[int(cost.name)] = (
-                    f"it takes {_milliseconds(cost.cpu_seconds)} on the CPU and "
-                    f"{_milliseconds(cost.accelerator_seconds)} on the accelerator, and its "
+                    f"with its conversions it takes {_milliseconds(cost.cpu_seconds)} on the CPU "
+                    f"and {_milliseconds(cost.accelerator_seconds)} on the accelerator, and its "
                     "transfers cost more than that saves"
                 )
         return taken

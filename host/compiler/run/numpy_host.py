@@ -151,7 +151,7 @@ class NumpyHost:
             raise _damaged(error) from error
         if lacking:
             raise WorkloadError(
-                f"has only operators that NumPy runs ({', '.join(sorted(OPERATORS))})",
+                f"must have only operators that NumPy runs ({', '.join(sorted(OPERATORS))})",
                 field="CPU part of the network",
                 value=", ".join(lacking[:16]),
                 remedy="change the model, or keep the CPU's part on this machine with "

@@ -82,7 +82,9 @@ def print_layers(
             f"{sizes['activations']:,} bytes (at least {program.activation_peak:,}), weights "
             f"{sizes['weights']:,}, micro-ops {sizes['uop']:,}"
         )
-    if book is not None:
+    if not compiled.programs:
+        console.say("the accelerator runs nothing of this network: all of it is on the CPU")
+    elif book is not None:
         origins = ", ".join(f"{count} {name}" for name, count in book.origins.items())
         console.say(f"schedules: {origins}")
     return [
