@@ -17,7 +17,8 @@ from tilewright.cli.arguments import (
     LayersOption,
     SeedOption,
     read_network,
-    require_places,
+    require_distinct,
+    require_writable,
     split_layers,
 )
 from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
@@ -247,7 +248,9 @@ def _files(
         for stem in found
         for ending in _FILES
     }
-    require_places(read, {**written, "--json": json_path(json)})
+    require_distinct(read, {**written, "--json": json_path(json)})
+    for path in filter(None, written.values()):
+        require_writable(path, "--output")
     return found
 
 
