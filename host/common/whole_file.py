@@ -21,7 +21,10 @@ def prepare_place(path: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not os.access(path if path.exists() else folder, os.W_OK):
+    needed = [path] if path.exists() else [folder]
+    if path.is_file():
+        needed.append(path.resolve().parent)  # where `write_whole` makes the new file
+    if not all(os.access(each, os.W_OK) for each in needed):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 

@@ -146,6 +146,14 @@ def read_warm_start(
     location, study = split_source(source)
     known = earlier["counts"] if earlier and earlier.get("source") == source else None
     where = location if "://" in location else Path(location)
+    if isinstance(where, Path) and not where.exists():
+        raise WarmStartError(
+            "there is no such trial store",
+            field="warm-start",
+            value=source,
+            remedy="name the store of an earlier study, such as runs/studies.sqlite, or leave it "
+            "out",
+        )
     with Store(where, must_exist=True, read_only=True) as store:
         if known is not None:
             wanted = [store.study(each) for each in known]

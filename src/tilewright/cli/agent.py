@@ -323,9 +323,9 @@ def status(
     found: list[tuple[str, AgentStatus | str]] = []
     for each in addresses:
         try:
-            answer: AgentStatus | str = ask_status(
-                each.agent, read_token(each.token_file), plain=each.plain
-            )
+            token = read_token(each.token_file)
+            with fields_named({"agent": "HOST:PORT"}):
+                answer: AgentStatus | str = ask_status(each.agent, token, plain=each.plain)
         except TilewrightError as error:
             answer = str(error)
         found.append((each.name, answer))

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from tilewright.cli.ending import interrupted, last_words
 from tilewright.cli.remedies import in_options
-from tilewright.cli.words import check_words
+from tilewright.cli.words import check_empty, check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices
@@ -79,12 +79,17 @@ class Group(TyperGroup):
                 formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; the nearest one is suggested."""
+        """Find a command, and refuse empty words behind it; the nearest one is suggested."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             raise UsageError(
-                "no such command", field=args[0], remedy=choices(args[0], self.list_commands(ctx))
+                "no such command" if args[0] else "must not be empty",
+                field=args[0] or "COMMAND",
+                remedy=choices(args[0], self.list_commands(ctx)),
             )
-        return super().resolve_command(ctx, args)
+        name, command, words = super().resolve_command(ctx, args)
+        if command is not None:
+            check_empty(command, ctx, words)
+        return name, command, words
 
 
 class _Root(Group):

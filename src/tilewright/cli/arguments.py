@@ -10,7 +10,7 @@ import csv
 import errno
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 DEFAULT_RUNS: Final = Path("runs")
 DEFAULT_LANDSCAPES: Final = DEFAULT_RUNS / "landscapes"
+
+_CLAIMED: Final = "tilewright.claimed"
+"""Key of a context's ``meta``: files that will be written, by option."""
 
 MODEL_FIELDS: Final = {
     "model": "MODEL",
@@ -205,6 +208,57 @@ def require_writable(path: Path, field: str) -> None:
             value=str(path),
             remedy="name a place that may be written",
         ) from error
+
+
+def require_places(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
+    """Refuse files that cannot be written, or that would replace one that is read or written too.
+
+    Args:
+        read: files by argument; what is no file, such as a name, is not compared.
+        written: files by argument.
+
+    Raises:
+        UsageError: one of those that are written.
+    """
+    require_distinct(read, written)
+    for name, path in written.items():
+        if path is not None:
+            require_writable(path, name)
+
+
+def require_distinct(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
+    """Refuse files that would replace one that is read or written too; no folder is made.
+
+    Args:
+        read: files by argument; what is no file, such as a name, is not compared.
+        written: files by argument.
+
+    Raises:
+        UsageError: one of those that are written.
+    """
+    taken = {path.resolve(): name for name, path in read.items() if path and path.is_file()}
+    for name, path in written.items():
+        if path is None or (path.exists() and not path.is_file()):
+            continue  # a device or a pipe takes several
+        other = taken.setdefault(path.resolve(), name)
+        if other != name:
+            raise UsageError(
+                f"must be another file than {other}",
+                field=name,
+                value=str(path),
+                remedy="name a file of its own",
+            )
+
+
+def claim(context: typer.Context, path: Path | None, field: str) -> None:
+    """`require_places` for the callback of one option that names a file to write.
+
+    Raises:
+        UsageError: it cannot be written, or another option with such a callback names it, too.
+    """
+    claimed: dict[str, Path | None] = context.meta.setdefault(_CLAIMED, {})
+    require_places({}, {**claimed, field: path})
+    claimed[field] = path
 
 
 def read_network(name: str) -> NetworkTable:

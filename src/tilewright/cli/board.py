@@ -19,11 +19,12 @@ from tilewright.cli.arguments import (
     read_board,
     read_network,
     replacing,
+    require_places,
     require_readable,
     split_layers,
 )
 from tilewright.cli.given import refuse_given
-from tilewright.cli.json_output import JsonOption
+from tilewright.cli.json_output import JsonOption, json_path
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 
@@ -169,6 +170,10 @@ def calibrate(
             value=str(path),
             remedy="name a file such as my-board.yaml",
         )
+    require_places(
+        {"--boards": pool, "--network": Path(network), "--board": Path(board), "--hw": Path(hw)},
+        {"--output": path, "--json": json_path(json)},
+    )
     addresses = load_board_pool(pool)
     table = read_network(network)
     with fields_named({"layers": "--layers"}):

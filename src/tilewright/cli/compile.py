@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -19,11 +19,11 @@ from tilewright.cli.arguments import (
     TrustModelOption,
     read_board,
     replacing,
+    require_places,
     require_readable,
-    require_writable,
 )
 from tilewright.cli.given import refuse_given
-from tilewright.cli.json_output import JsonOption
+from tilewright.cli.json_output import JsonOption, json_path
 from tilewright.cli.network_data import (
     FOR_FLOAT_MODELS,
     MeanOption,
@@ -219,13 +219,13 @@ def compile_command(
         require_readable(calibration, "--calibration")
     config, target = load_core(hw), read_board(board)
     path = output or model.with_suffix(".tw")
-    _require_places(
+    require_places(
         {"MODEL": model, "--calibration": calibration},
         {
             "--output": path,
             "--html": html,
             "--annotated": annotated,
-            "--json": None if json is None else json.path,
+            "--json": json_path(json),
         },
     )
     shapes = read_shapes(shape or [])
@@ -244,6 +244,7 @@ def compile_command(
                 {
                     "percentile": "--percentile",
                     "int4_weights": "--int4-weights",
+                    "input_shapes": "--shape",
                     **data_fields(source),
                 }
             )
@@ -316,30 +317,6 @@ def compile_command(
         )
 
 
-def _require_places(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
-    """Refuse files that cannot be written, or that would replace one that is read or written too.
-
-    Args:
-        read: files by argument.
-        written: the same.
-    """
-    taken = {path.resolve(): name for name, path in read.items() if path is not None}
-    for name, path in written.items():
-        if path is None:
-            continue
-        require_writable(path, name)
-        if path.exists() and not path.is_file():
-            continue  # a device or a pipe
-        other = taken.setdefault(path.resolve(), name)
-        if other != name:
-            raise UsageError(
-                f"must be another file than {other}",
-                field=name,
-                value=str(path),
-                remedy="name a file of its own",
-            )
-
-
 def _require_model(model: Path, *, trust: bool) -> None:
     """Refuse what no model is made from.
 
@@ -356,6 +333,10 @@ def _require_model(model: Path, *, trust: bool) -> None:
             remedy="give the ONNX or .pt2 file that it was made from, or 'tilewright run' it",
         )
     require_readable(model, "MODEL")
+    if model.is_dir():
+        raise UsageError(
+            "must be a file, no folder", field="MODEL", value=str(model), remedy="name a model"
+        )
     if trust and not is_torch_file(model):
         raise UsageError(
             "is for .pt2 files", field="--trust-model", value=str(model), remedy="leave it out"

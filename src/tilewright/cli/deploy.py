@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.application import BOARDS, app
-from tilewright.cli.arguments import read_board, replacing, require_readable, require_writable
-from tilewright.cli.json_output import JsonOption
+from tilewright.cli.arguments import read_board, replacing, require_places, require_readable
+from tilewright.cli.json_output import JsonOption, json_path
 from tilewright.cli.network_data import MeanOption, StdOption, read_numbers
 
 
@@ -53,8 +53,8 @@ def deploy(
 ) -> None:
     """Make a bundle that a board runs with its own Python, numpy and pynq, and copy it there."""
     require_readable(network, "NETWORK")
-    if output is not None:
-        require_writable(output, "--output")
+    read = {"NETWORK": network, "--bitstream": bitstream, "--labels": labels}
+    require_places(read, {"--output": output, "--json": json_path(json)})
     import hashlib
 
     from tilewright.host.common.whole_file import write_whole
@@ -79,6 +79,7 @@ def deploy(
         folder=to,
     )
     path = output or Path(f"{name}-{target.name}.zip")
+    require_places(read, {"--output": path, "--json": json_path(json)})
     with replacing(path):
         write_whole(path, archive)
     digest = hashlib.sha256(archive).hexdigest()

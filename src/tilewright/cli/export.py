@@ -27,6 +27,7 @@ from tilewright.cli.arguments import (
     ThreadsOption,
     read_network,
     replacing,
+    require_places,
     simulated_memory,
 )
 from tilewright.cli.progress import progress
@@ -74,6 +75,7 @@ def export_table(
             f"must end in {SUFFIX}", field="--output", value=path, remedy="name another file"
         )
     config, workload = load_hwconfig(hw), read_network(network)[layer]
+    require_places({}, {"--output": path})
     timing = simulated_memory(context, memory, board)
     rules, console = host_rules(), open_console()
     identities = {kind.value: identity_of(kind.value) for kind in (Fidelity.RTL, Fidelity.TWIN)}

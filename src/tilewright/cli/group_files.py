@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.cli.application import UsageError, open_console
-from tilewright.cli.arguments import replacing, require_writable
+from tilewright.cli.arguments import replacing, require_places
+from tilewright.cli.json_output import JsonTarget, json_path
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
     from tilewright.tuner.report.group_page import MappedGroup
 
 
-def check_places(report: Path | None, trace: Path | None) -> None:
-    """Refuse files that cannot be written before the work begins.
-
-    Raises:
-        UsageError: a file that cannot be written.
-    """
-    for option, path in (("--report", report), ("--trace", trace)):
-        if path is not None:
-            require_writable(path, option)
+def check_places(
+    read: dict[str, Path | None],
+    report: Path | None,
+    trace: Path | None,
+    json: JsonTarget | None,
+) -> None:
+    """See `require_places`; before the work begins."""
+    require_places(read, {"--report": report, "--trace": trace, "--json": json_path(json)})
 
 
 def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> None:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, TextIO
 import typer
 
 from tilewright.cli.application import WORDS, UsageError
-from tilewright.cli.arguments import require_writable, tell_replaced
+from tilewright.cli.arguments import claim, tell_replaced
 from tilewright.host.common.result_document import Row, result_document, rows_of, to_json
 
 STDOUT: Final = "-"
@@ -76,6 +76,11 @@ class JsonTarget:
             self.replaces = False
 
 
+def json_path(target: JsonTarget | None) -> Path | None:
+    """The file of ``--json``; None: there is none, or it is standard output."""
+    return None if target is None else target.path
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """The document of a file.
 
@@ -102,8 +107,7 @@ def _take(context: typer.Context, target: JsonTarget | None) -> JsonTarget | Non
     stdout = sys.stdout
     if target.path is None:
         context.with_resource(contextlib.redirect_stdout(sys.stderr))
-    else:  # before anything long is run for it
-        require_writable(target.path, "--json")
+    claim(context, target.path, "--json")  # before anything long is run for it
     there = target.path is not None and target.path.is_file()
     return JsonTarget(target.name, command, stdout, replaces=there)
 

@@ -17,10 +17,11 @@ from tilewright.cli.arguments import (
     LayersOption,
     SeedOption,
     read_network,
+    require_distinct,
     require_writable,
     split_layers,
 )
-from tilewright.cli.json_output import JsonOption
+from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import file_stems
@@ -158,7 +159,7 @@ def map_layers(
             seconds=seconds,
             gap=gap or 0.0,
         )
-    files = [] if output is None else _files(output, nests)
+    files = _files(output, nests, {"LAYER|MODEL": Path(target), "--hardware": Path(hardware)}, json)
     found: list[Found] = []
     end: BaseException | None = None
     try:
@@ -233,11 +234,23 @@ def _map(
             raise KeyboardInterrupt
 
 
-def _files(folder: Path, nests: list[LoopNest]) -> list[Path]:
+def _files(
+    folder: Path | None,
+    nests: list[LoopNest],
+    read: dict[str, Path | None],
+    json: JsonTarget | None,
+) -> list[Path]:
     """Files of the layers, without their endings; they can be written, as far as can be known."""
-    found = [folder / stem for stem in file_stems([nest.name for nest in nests], _FILES)]
-    for stem in found:
-        require_writable(stem.with_name(stem.name + _FILES[0]), "--output")
+    names = [] if folder is None else file_stems([nest.name for nest in nests], _FILES)
+    found = [folder / name for name in names if folder is not None]
+    written: dict[str, Path | None] = {
+        f"--output ({stem.name}{ending})": stem.with_name(stem.name + ending)
+        for stem in found
+        for ending in _FILES
+    }
+    require_distinct(read, {**written, "--json": json_path(json)})
+    for path in filter(None, written.values()):
+        require_writable(path, "--output")
     return found
 
 

@@ -75,7 +75,8 @@ def map_group(
     from tilewright.tuner.multicore.problems import Problem, instance_of, is_table
     from tilewright.tuner.multicore.solve import solver
 
-    check_places(report, trace)
+    read: dict[str, Path | None] = {"TABLE": Path(target), "--platform": Path(platform)}
+    check_places(read, report, trace, json)
     with fields_named(_FIELDS), progress("", quiet=json is not None) as steps:
         solve = solver(method, budget=budget, seed=seed)
         problem = Problem(

@@ -78,7 +78,8 @@ def run_networks(
                 remedy=f"compile it, or leave --system out (files end in {SUFFIX})",
             )
         require_readable(Path(name), "NETWORK")
-    check_places(report, trace)
+    read: dict[str, Path | None] = {name: Path(name) for name in (*names, system)}
+    check_places(read, report, trace, json)
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.run.side_by_side import check_placement, measure
     from tilewright.host.machine.system_config import load_system, named_systems

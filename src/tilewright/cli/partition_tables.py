@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from tilewright.cli.application import UsageError, open_console
-from tilewright.host.common.names import choices, counted
+from tilewright.host.common.names import choices, counted, nearest
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
@@ -143,8 +143,16 @@ def require_named(network: ImportedNetwork, asked: Sequence[str]) -> None:
                 "must be the name or kind of an operator of the model, or all",
                 field="--explain",
                 value=each,
-                remedy=choices(each, dict.fromkeys(p.kind for p in operators), "kinds"),
+                remedy=_remedy(each, operators),
             )
+
+
+def _remedy(asked: str, operators: Sequence[Named]) -> str:
+    """The name or kind that is most like what was asked for, and all kinds."""
+    kinds = list(dict.fromkeys(p.kind for p in operators))
+    remedy = choices(asked, kinds, "kinds")
+    near = nearest(asked, [p.name for p in operators])
+    return remedy if nearest(asked, kinds) or not near else f"did you mean {near}? {remedy}"
 
 
 def operator_rows(compiled: CompiledNetwork, board: Board) -> list[dict[str, Any]]:

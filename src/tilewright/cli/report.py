@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console
-from tilewright.cli.arguments import DEFAULT_RUNS, RunsOption, StoreOption, replacing
-from tilewright.cli.json_output import JsonOption, JsonTarget
+from tilewright.cli.arguments import (
+    DEFAULT_RUNS,
+    RunsOption,
+    StoreOption,
+    replacing,
+    require_places,
+)
+from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
@@ -50,7 +56,8 @@ def report(
             value=output,
             remedy="use .html",
         )
-    with open_to_read(store_location(store, runs)) as opened:
+    location = store_location(store, runs)
+    with open_to_read(location) as opened:
         names = [study.name for study in opened.studies()]
         if not run and not names:
             raise UsageError(
@@ -58,7 +65,27 @@ def report(
                 field=opened.name,
                 remedy="run `tilewright tune` first",
             )
-        show_report(opened, run or names[-1], output, runs, json=json)
+        name = opened.study(run or names[-1]).name
+        places = report_places(name, output, runs, json)
+        require_places(store_places(location), places)
+        show_report(opened, name, output, runs, json=json)
+
+
+def report_places(
+    name: str, output: Path | None, runs: Path, json: JsonTarget | None
+) -> dict[str, Path | None]:
+    """The files of a study's report by what they are called in errors."""
+    from tilewright.tuner.report.files import report_path
+
+    path = output or report_path(name, runs)
+    page = "--output" if output else "the report in --runs"
+    beside = "the configuration beside the report"
+    return {page: path, beside: path.with_suffix(CONFIG_SUFFIX), "--json": json_path(json)}
+
+
+def store_places(location: Path | str) -> dict[str, Path | None]:
+    """The file of a store by what it is called in errors; none: it is a URL."""
+    return {"the trial store": location} if isinstance(location, Path) else {}
 
 
 def open_to_read(location: Path | str) -> StoreType:

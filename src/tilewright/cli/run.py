@@ -19,10 +19,11 @@ from tilewright.cli.arguments import (
     read_board,
     read_memory,
     replacing,
+    require_places,
     require_readable,
 )
 from tilewright.cli.given import refuse_given
-from tilewright.cli.json_output import JsonOption, JsonTarget
+from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_timed_layers, table_conditions
 from tilewright.cli.partition_tables import print_latency
@@ -143,6 +144,9 @@ def run_command(
     require_readable(network, "NETWORK")
     if data is not None:
         require_readable(data, "--input")
+    require_places(
+        {"NETWORK": network, "--input": data}, {"--output": output, "--json": json_path(json)}
+    )
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.run.runtime import differing_elements, run_network, save_outputs
     from tilewright.sim.devices import REFERENCE, open_simulated
@@ -379,4 +383,6 @@ def open_board_device(
     from tilewright.host.runtime.agent.authentication import read_token
     from tilewright.host.runtime.agent.client import RemoteDevice
 
-    return RemoteDevice(agent, read_token(token_file), wait_seconds=wait_seconds, plain=plain)
+    token = read_token(token_file)
+    with fields_named({"agent": "--agent"}):
+        return RemoteDevice(agent, token, wait_seconds=wait_seconds, plain=plain)

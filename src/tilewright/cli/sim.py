@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -22,12 +22,13 @@ from tilewright.cli.arguments import (
     RtlOption,
     read_network,
     replacing,
+    require_places,
     simulated_memory,
 )
 from tilewright.cli.given import refuse_given
-from tilewright.cli.json_output import JsonOption
+from tilewright.cli.json_output import JsonOption, json_path
 from tilewright.cli.progress import progress
-from tilewright.host.common.errors import errors_in
+from tilewright.host.common.errors import errors_in, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from tilewright.host.machine.hwconfig import HwConfig
     from tilewright.host.machine.program import Program
     from tilewright.host.runtime.device import Counters, RunResult
+
+
+_FIELDS: Final = {"max_cycles": "--max-cycles"}
 
 
 class DeviceKind(StrEnum):
@@ -107,6 +111,11 @@ def sim(
     config, workload = load_hwconfig(hw), read_network(network)[layer]
     if device is DeviceKind.REFERENCE:
         _refuse_with_reference(context, rtl)
+    _check_recording(device, waves, trace)
+    require_places(
+        {"--schedule": Path(schedule)},
+        {"--waves": waves, "--trace": trace, "--json": json_path(json)},
+    )
     timing = simulated_memory(context, memory, board)
     chosen = (
         default_schedule(config, workload) if schedule == "default" else load_schedule(schedule)
@@ -114,12 +123,12 @@ def sim(
     with errors_in(schedule) if schedule != "default" else nullcontext():
         lowered = lower(config, workload, chosen)
     tensors = random_operands(config, workload, np.random.default_rng(seed))
-    _check_recording(device, waves, trace)
     image = lowered.image(tensors)
     if waves is not None:
         from tilewright.sim.executor.wave_run import run_with_waves
 
         with (
+            fields_named(_FIELDS),
             replacing(waves),
             progress(f"building and recording {config.name} in Verilator", quiet=json is not None),
         ):
@@ -129,11 +138,12 @@ def sim(
     else:
         with progress(f"building {config.name} in Verilator", quiet=json is not None):
             runner = open_simulated(device.value, config, timing)
-        try:
-            with progress(f"{workload.name} on {device.value}", quiet=json is not None):
-                result = runner.run(lowered.program, image, max_cycles=max_cycles)
-        finally:
-            runner.close()
+        with (
+            closing(runner),
+            fields_named(_FIELDS),
+            progress(f"{workload.name} on {device.value}", quiet=json is not None),
+        ):
+            result = runner.run(lowered.program, image, max_cycles=max_cycles)
     expected = conv2d_int8(workload, tensors)
     actual = lowered.output(result.memory)
     wrong = int(np.count_nonzero(actual != expected)) if actual.shape == expected.shape else -1

@@ -25,10 +25,12 @@ from tilewright.cli.arguments import (
     SpaceOption,
     StoreOption,
     TrustModelOption,
+    require_distinct,
+    require_places,
     split_layers,
 )
-from tilewright.cli.json_output import JsonOption, JsonTarget
-from tilewright.cli.report import open_to_read, show_report
+from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.report import open_to_read, report_places, show_report, store_places
 from tilewright.host.common.errors import fields_named
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.tuner.store.location import store_location
@@ -240,7 +242,8 @@ def tune(
             without=without or (),
         )
     del rtl  # its callback has put it in place of ours; the settings name it by its content
-    with fields_named({"boards": "--boards", "workers": "--workers"}):
+    require_distinct({"MODEL": Path(model), "--boards": boards}, {"--json": json_path(json)})
+    with fields_named({"boards": "--boards", "workers": "--workers", "warm-start": "--warm-start"}):
         run_tune(
             settings,
             name,
@@ -296,6 +299,10 @@ def run_tune(
 
     with fields_named({"name": "--name"}):
         name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
+    # The folder of the store is made, and tried, by the store, once nothing else is missing.
+    beside = location == store_location("", runs)
+    check = require_distinct if beside else require_places
+    check(store_places(location), report_places(name, None, runs, json))
     for line in filter(None, share_lines(settings.to_mapping())):
         console.say(line)
     screened = settings.screen == "twin"

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse words that no command takes, before the command line is parsed."""
+"""Refuse words that no command takes, before their command parses them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 from tilewright.host.common.errors import TilewrightError
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse words that are no text, and options with an empty value.
+    """Refuse words that are no text.
 
     Python hands out bytes that the locale cannot decode as lone surrogates. No file, database or
-    report takes them, and each would say so in its own way. An empty value is most often a shell
-    variable that is not set; taken as "not given" it would start something else in silence.
+    report takes them, and each would say so in its own way.
 
     Raises:
         TilewrightError: one of the words.
@@ -37,7 +38,40 @@ def check_words(words: Sequence[str]) -> None:
                 if encoding == "utf-8"
                 else "set a UTF-8 locale, such as LC_ALL=C.UTF-8",
             ) from error
-        if not value and (equals or after_option):
-            raise TilewrightError(
-                "must not be empty", field=option, remedy="give a value or leave the option out"
-            )
+
+
+def check_empty(command: Any, context: Any, words: Sequence[str]) -> None:
+    """Refuse empty options and arguments, most often a shell variable that is not set.
+
+    Taken as "not given" it would start something else in silence; taken as a path it would be the
+    current folder.
+
+    Args:
+        command: that takes the words.
+        context: of the group that the command is in.
+        words: behind the name of the command.
+
+    Raises:
+        TilewrightError: one of them is empty.
+    """
+    if all(word and not word.endswith("=") for word in words):
+        return
+    own = command.context_class(command, parent=context)
+    given, _, order = command.make_parser(own).parse_args(args=list(words))
+    for parameter in dict.fromkeys(order):
+        value = given.get(parameter.name)
+        if value != "" and not (isinstance(value, (list, tuple)) and "" in value):
+            continue
+        if parameter.param_type_name == "option":
+            typed = [name for name in parameter.opts if _is_empty(name, words)]
+            field, remedy = (typed or parameter.opts)[0], "give a value or leave the option out"
+        else:
+            field = str(parameter.metavar or parameter.name).strip("[].").upper()
+            needed = parameter.required
+            remedy = "give a value" if needed else "give a value or leave the argument out"
+        raise TilewrightError("must not be empty", field=field, remedy=remedy)
+
+
+def _is_empty(option: str, words: Sequence[str]) -> bool:
+    """Whether an option is written with an empty value."""
+    return f"{option}=" in words or (option, "") in pairwise(words)

@@ -19,7 +19,7 @@ from tilewright.cli.application import (
     app,
     open_console,
 )
-from tilewright.cli.arguments import one_of
+from tilewright.cli.arguments import claim, one_of
 from tilewright.cli.json_output import JsonTarget
 from tilewright.host.common.printable import printable
 
@@ -37,11 +37,18 @@ bench_app = typer.Typer(
 )
 app.add_typer(bench_app, name="bench", rich_help_panel=MEASURE)
 
+
+def _claim_html(context: typer.Context, path: Path | None) -> Path | None:
+    claim(context, path, "--html")
+    return path
+
+
 HtmlOption = Annotated[
     Path | None,
     typer.Option(
         "--html",
         metavar="FILE",
+        callback=_claim_html,
         help="Write the plots to this HTML file.",
     ),
 ]

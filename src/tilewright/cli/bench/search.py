@@ -22,6 +22,7 @@ from tilewright.cli.arguments import (
     SpaceOption,
     WorkersOption,
     replacing,
+    require_places,
     require_readable,
 )
 from tilewright.cli.bench.application import (
@@ -235,6 +236,9 @@ def tuners_page(
 
     for path in studies:
         require_readable(path, "JSON")
+    require_places(
+        {f"JSON ({path})": path for path in studies}, {"--output": output, "--html": html}
+    )
     study = merge([read_document(path) for path in studies])
     with replacing(output):
         write_whole(output, document(study))

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Empty words, and files that commands write: refused before any work, never lost in silence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from typer.testing import CliRunner
+
+from tilewright.cli.commands import app
+from tilewright.tuner.store.store import Store
+
+SIM = ("sim", "C10", "--hw", "tiny-4x4", "--device", "twin")
+TUNE = ("tune", "resnet18", "--layers", "C10", "--hw", "tiny-4x4", "--board", "zcu104")
+
+
+def error_of(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 2, done.output
+    assert isinstance(done.exception, SystemExit), done.exception
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    return line.removeprefix("error: ")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def read_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder without permission to write, which the root of a test machine would have anyway."""
+    folder, real = home / "locked", os.access
+    folder.mkdir()
+
+    def access(path: Any, mode: int, **options: Any) -> bool:
+        return real(path, mode, **options) and not (mode & os.W_OK and Path(path) == folder)
+
+    monkeypatch.setattr(os, "access", access)
+    return folder
+
+
+def model(path: Path) -> None:
+    weights = helper.make_tensor("w", TensorProto.FLOAT, (8, 4, 3, 3), [0.5] * 288)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4, name="first_conv")]
+    info = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, channels, 8, 8))
+        for name, channels in (("x", 4), ("y", 8))
+    ]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:], [weights])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("",), "COMMAND: must not be empty; use one of "),
+        (("compile", ""), "MODEL: must not be empty; give a value"),
+        (("run", ""), "NETWORK: must not be empty"),
+        (("deploy", ""), "NETWORK: must not be empty"),
+        (("board", "run", ""), "BUNDLE: must not be empty"),
+        (("board", "run", "--simulated", ""), "BUNDLE: must not be empty"),
+        (("agent", "init", ""), "FOLDER: must not be empty"),
+        (("agent", "--home", ""), "--home: must not be empty; give a value or leave the option"),
+        (("report", ""), "STUDY: must not be empty; give a value or leave the argument out"),
+        (("exhaust", "C2", ""), "LAYER: must not be empty"),
+        (("compile", "--", ""), "MODEL: must not be empty"),
+    ],
+)
+def test_no_argument_is_empty(home: Path, words: tuple[str, ...], told: str) -> None:
+    """An empty path is the current folder: `agent init ""` advised to change its owner."""
+    assert error_of(*words).startswith(told)
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_folder_is_no_model(home: Path, name: str) -> None:
+    """`Path.with_suffix` raised a ValueError for the name of the compiled file."""
+    assert error_of("compile", name).startswith("MODEL: must be a file, no folder")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((*SIM, "--trace", "f", "--json", "f"), "--json: must be another file than --trace"),
+        ((*SIM, "--trace", "f", "--json", "./f"), "--json: must be another file than --trace"),
+        (("run", "m.tw", "-o", "f", "--json", "f"), "--json: must be another file than --output"),
+        (("run", "m.tw", "-o", "m.tw"), "--output: must be another file than NETWORK"),
+        (("deploy", "m.tw", "-o", "f", "--json", "f"), "--json: must be another file than --out"),
+        (("multicore", "vision", "--report", "f", "--trace", "f"), "--trace: must be another"),
+        (("multicore", "vision", "--report", "f", "--json", "f"), "--json: must be another"),
+        (
+            ("map", "resnet18:C2", "--output", ".", "--json", "C2.yaml"),
+            "--json: must be another file than --output (C2.yaml)",
+        ),
+        ((*TUNE, "--name", "s", "--json", "runs/s.html"), "--json: must be another file than the "),
+        ((*TUNE, "--store", "m.tw", "--json", "m.tw"), "--json: must be another file than the tri"),
+        (
+            ("bench", "tuners-page", "m.tw", "--output", "f", "--html", "m.tw"),
+            "--html: must be another file than JSON (m.tw)",
+        ),
+        (("bench", "mapping", "--json", "f", "--html", "f"), "--html: must be another file than"),
+        (("bench", "mapping", "--html", "f", "--json", "f"), "--json: must be another file than"),
+    ],
+)
+def test_no_file_is_written_twice(home: Path, words: tuple[str, ...], told: str) -> None:
+    """Both were reported as written, and one was lost."""
+    (home / "m.tw").write_bytes(b"mine")
+    line = error_of(*words)
+    assert told in line
+    assert (home / "m.tw").read_bytes() == b"mine"
+
+
+def test_several_files_may_go_to_a_device(home: Path) -> None:
+    done = CliRunner().invoke(app, [*SIM, "--trace", "/dev/null", "--json", "/dev/null"])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("more", [("--json", "s.html"), ("--json", "s.yaml"), ("--output", "x/y")])
+def test_a_report_is_refused_before_it_is_told(home: Path, more: tuple[str, ...]) -> None:
+    (home / "x").touch()
+    with Store(home / "studies.sqlite") as store:
+        store.open_study("s", {}, {})
+    line = error_of("report", "s", "--runs", ".", *more)
+    assert line.startswith(("--json: must be another", "--output: cannot be written"))
+
+
+def refuse(*_: Any, **__: Any) -> None:
+    raise AssertionError("work was begun")
+
+
+@pytest.mark.parametrize("option", ["--trace", "--waves"])
+@pytest.mark.parametrize("there", [False, True])
+def test_sim_finds_a_place_that_cannot_be_written_first(
+    read_only: Path, monkeypatch: pytest.MonkeyPatch, option: str, there: bool
+) -> None:
+    """Also a file that may be written: its successor is made beside it."""
+    monkeypatch.setattr("tilewright.sim.devices.open_simulated", refuse)
+    words = ("sim", "C10", "--hw", "tiny-4x4", option)
+    assert error_of(*words, ".").startswith(f"{option}: cannot be written (Is a directory)")
+    if there:
+        (read_only / "f").touch()
+    assert error_of(*words, str(read_only / "f")).startswith(
+        f"{option}: cannot be written (Permission denied)"
+    )
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_other_commands_find_it_first_too(read_only: Path, there: bool) -> None:
+    model(read_only / "m.onnx")
+    if there:
+        (read_only / "m.tw").touch()
+    file = str(read_only / "m.tw")
+    shutil.copy(read_only / "m.onnx", "n.tw")  # no compiled network, which is found out later
+    told = "--output: cannot be written (Permission denied)"
+    words = ("compile", str(read_only / "m.onnx"), "--random-calibration", "1")
+    assert error_of(*words).startswith(told)
+    assert error_of("run", "n.tw", "--random", "--output", file).startswith(told)
+    assert error_of("export-table", "C10", "--output", f"{file}.csv.gz").startswith(told)
+
+
+def test_options_are_named_and_not_fields(home: Path) -> None:
+    model(home / "m.onnx")
+    words = ("compile", "m.onnx", "--random-calibration", "1")
+    assert error_of(*SIM, "--max-cycles", "10").startswith("--max-cycles: the program must finish")
+    assert error_of(*words, "--shape", "z=1,4,8,8").startswith("--shape: must be an input of")
+    line = error_of(*TUNE, "--warm-start", "no.sqlite")
+    assert line.startswith("--warm-start: there is no such trial store, not 'no.sqlite'; name the ")
+    assert "--runs" not in line
+
+
+def test_the_address_of_an_agent_is_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.cli.run import open_board_device  # noqa: PLC0415  (loads little)
+
+    path = "tilewright.host.runtime.agent.authentication.read_token"
+    monkeypatch.setattr(path, lambda _: b"token")
+    anything: Any = None
+    with pytest.raises(Exception, match=r"^--agent: must look like HOST:PORT"):
+        open_board_device(anything, anything, "nohost", Path("token"), 0, None, "", plain=False)
+
+
+def test_the_nearest_name_of_an_operator_is_suggested(home: Path) -> None:
+    """Only kinds were compared."""
+    model(home / "m.onnx")
+    words = ("compile", "m.onnx", "--random-calibration", "1", "--explain")
+    assert "did you mean first_conv? kinds: Conv" in error_of(*words, "first_cnv")
+    assert "did you mean Conv? kinds: Conv" in error_of(*words, "Cnv")
