@@ -12,7 +12,7 @@ import pytest
 from support.own_operators import BINOMIAL
 from support.small_models import Model, assert_regions_agree, noise
 
-from tilewright.cli.partition_tables import explained
+from tilewright.cli.partition_tables import named
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pipeline import compile_network, import_network, partition
 from tilewright.host.compiler.read.calibration import Calibration
@@ -153,7 +153,7 @@ def test_the_network_records_its_operators():
     assert imported.own_operators == (f"com.example.Squareplus ({NAMED[0]})",)
     compiled = compile_network(imported, PLAIN, load_board("pynq-z2"))
     (placed,) = compiled.network.placements
-    assert explained(compiled.network, "Squareplus") == [placed]
+    assert named(compiled.network.placements, "Squareplus") == [placed]
     assert placed.reason == "it is a table, and the configuration has none (activation_table: 1)"
 
 

@@ -311,9 +311,9 @@ def test_weights_with_a_zero_point_stay_on_the_cpu_with_a_reason() -> None:
     x = model.quantised(model.input(1, 4), 0.02)
     weights = model.add(
         "DequantizeLinear",
-        model.constant(model.rng.integers(-128, 128, (4, 3)).astype(np.int8)),
+        model.constant(np.linspace(-128, 127, 12).reshape(4, 3).astype(np.int8)),
         model.constant(np.float32(0.01)),
-        model.constant(np.int8(5)),
+        model.constant(np.int8(5)),  # which int8 does not hold without it
     )
     y = model.quantised(model.add("MatMul", x, weights), 0.05)
     parts = partition(import_network(model.proto(y)))
