@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -164,14 +165,14 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_a_network_with_what_tvm_does_not_compute(
-    case: Callable[[Model], str], tmp_path: object
+    case: Callable[[Model], str], tmp_path: Path
 ) -> None:
     model = Model(fresh_rng())
     proto = model.proto(case(model))
     if case is chosen_boxes:  # the exporter knows it
         proto.graph.output[0].type.tensor_type.shape.dim.add().dim_value = 24
     compilation = compiled(proto)
-    path = tmp_path / "net.tw"  # type: ignore[operator]  # a pathlib.Path
+    path = tmp_path / "net.tw"
     save(compilation.network, path)
     network = load(path)
     (argument,) = network.inputs
