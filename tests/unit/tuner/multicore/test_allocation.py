@@ -247,7 +247,7 @@ TABLE = JobTable(np.full((3, 2), 5.0), np.ones((3, 2)))
     [
         ({"bandwidth": 0}, "bandwidth: must be a number from 1e-100 to .*, not 0"),
         ({"bandwidth": float("nan")}, "bandwidth: must be a number from .*, not nan"),
-        ({"policy": "propotional"}, "policy: no policy of that name, .*did you mean.*proportional"),
+        ({"policy": "propotional"}, "policy: no policy of that name: .*did you mean.*proportional"),
         ({"core": [[0, 1]]}, r"core: core and priority must have one shape, \[population, 3\]"),
         ({"core": [[0, 1, 2]]}, "core: must be integers from 0 to 1, not 'int64 from 0 to 2'"),
         ({"core": [[0, -1, 1]]}, "core: must be integers from 0 to 1"),
