@@ -13,7 +13,7 @@ _SHOWN: Final = 400
 """Characters of a value in a message."""
 
 
-_FAILED: Final = re.compile(r"(no|cannot|only) ")
+_FAILED: Final = re.compile(r"(no|cannot|only|there is no) ")
 """How rules begin that say what is wrong with a value; others say what it must be."""
 
 

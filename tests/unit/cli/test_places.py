@@ -173,7 +173,7 @@ def test_options_are_named_and_not_fields(home: Path) -> None:
     assert error_of(*SIM, "--max-cycles", "10").startswith("--max-cycles: the program must finish")
     assert error_of(*words, "--shape", "z=1,4,8,8").startswith("--shape: must be an input of")
     line = error_of(*TUNE, "--warm-start", "no.sqlite")
-    assert line.startswith("--warm-start: there is no such trial store, not 'no.sqlite'; name the ")
+    assert line.startswith("--warm-start: there is no such trial store: 'no.sqlite'; name the ")
     assert "--runs" not in line
 
 

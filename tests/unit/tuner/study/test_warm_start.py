@@ -146,7 +146,7 @@ def test_unknown_stores_and_studies_are_refused_by_name(source, tmp_path) -> Non
     _, store = source
     with pytest.raises(StoreError, match="nothing"):
         read_warm_start(f"{store}:nothing")
-    with pytest.raises(StoreError, match="no such trial store"):
+    with pytest.raises(WarmStartError, match="no such trial store"):
         read_warm_start(str(tmp_path / "missing.sqlite"))
 
 
