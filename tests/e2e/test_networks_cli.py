@@ -375,10 +375,10 @@ def test_an_output_that_is_no_file_is_one_line_and_stays_what_it_is(folder):
         with pytest.raises(ProgramError, match="the compiled network cannot be written"):
             save(network, target)
     run = ("run", "target.tw", "--random", "--device", "reference", "-o")
-    for target in (".", "/dev/full"):
+    for target, text in ((".", "cannot be written ("), ("/dev/full", "the outputs cannot be ")):
         done = tilewright(*run, target, cwd=folder)
         assert done.returncode == 2
-        assert done.stderr.startswith("error: --output: the outputs cannot be written (")
+        assert done.stderr.startswith(f"error: --output: {text}")
         assert len(done.stderr.splitlines()) == 1
     assert Path("/dev/full").is_char_device()
     done = tilewright(*run, "named", cwd=folder)
