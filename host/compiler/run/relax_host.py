@@ -137,14 +137,16 @@ def _run_part(number: int, inputs: int, _model: Any, *tensors: Any) -> None:
         results = session.run(None, given)
     except Exception as error:  # ONNX Runtime raises kinds of its own
         call.error = DeviceError(
-            f"ONNX Runtime failed in the CPU part ({' '.join(str(error).split())[:160]})"
+            f"ONNX Runtime failed in the CPU part ({' '.join(str(error).split())[:160]})",
+            remedy="check the inputs: an index or a size among them may not fit the model",
         )
         raise call.error from error
     for tensor, result in zip(tensors[inputs:], results, strict=True):
         if result.shape != tuple(tensor.shape) or str(result.dtype) != str(tensor.dtype):
             call.error = DeviceError(
                 "a result of ONNX Runtime in the CPU part has another shape than when the network "
-                f"was compiled ({result.shape} for {tuple(tensor.shape)})"
+                f"was compiled ({result.shape} for {tuple(tensor.shape)})",
+                remedy="export the model so that the sizes of its results do not depend on data",
             )
             raise call.error
         tensor.copyfrom(np.asarray(result, order="C"))
