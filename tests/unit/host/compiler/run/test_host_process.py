@@ -9,6 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from support.qgraph_floats import FloatRegions
 from support.randomness import fresh_rng
 from support.small_models import Model, imported, noise
@@ -85,6 +86,33 @@ def test_a_process_without_memory_is_one_error(parts) -> None:
 def test_a_process_that_takes_too_long_is_one_error(parts) -> None:
     with pytest.raises(DeviceError, match=r"without a crash, in 0.01 s.*it took too long"):
         HostProcess(parts.host.to_json(), HostLimits(seconds=0.01))
+
+
+@pytest.mark.slow
+def test_a_loop_without_an_end_is_one_error() -> None:
+    model = Model(np.random.default_rng(0))
+    y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["on"], ["more"]), helper.make_node("Sin", ["y"], ["z"])],
+        "body",
+        [
+            helper.make_tensor_value_info("round", TensorProto.INT64, ()),
+            helper.make_tensor_value_info("on", TensorProto.BOOL, ()),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 4, 4, 4)),
+        ],
+        [
+            helper.make_tensor_value_info("more", TensorProto.BOOL, ()),
+            helper.make_tensor_value_info("z", TensorProto.FLOAT, (1, 4, 4, 4)),
+        ],
+    )
+    rounds = model.add("Cast", model.input(name="rounds"), to=TensorProto.INT64)
+    found = partition(imported(model.proto(model.add("Loop", rounds, "", y, body=body))))
+    with HostProcess(found.host.to_json(), HostLimits(seconds=20)) as process:
+        inputs = {"x": np.ones((1, 3, 4, 4), np.float32), "rounds": np.array(3, np.float32)}
+        assert process.run(inputs, FloatRegions(found.regions))
+        inputs["rounds"] = np.array(1e18, np.float32)
+        with pytest.raises(DeviceError, match=r"without a crash, in 20 s.*it took too long"):
+            process.run(inputs, FloatRegions(found.regions))
 
 
 _SAYS = "import sys; sys.stdout.buffer.write({!r}); sys.stdout.flush(); sys.stdin.read()"
