@@ -15,7 +15,7 @@ _UNLIMITED: Final = 1 << 16
 
 def plain_table(*headings: str, left: int = 1) -> Table:
     """A table without borders: the first columns to the left, those of numbers to the right."""
-    table = Table(box=box.SIMPLE, pad_edge=False)
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place < left else "right")
     return table

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ProgramError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.common.plain_values import (
     Rule,
     each,
@@ -150,7 +151,7 @@ def checked_manifest(content: bytes, field: str) -> dict[str, Any]:
             raise ValueError("too many files, or a board without its fields")
     except (LookupError, RecursionError, TypeError, ValueError) as error:
         raise ProgramError(
-            f"must be the manifest of a bundle ({' '.join(str(error).split())[:120]})",
+            f"must be the manifest of a bundle ({reason_of(error, 120)})",
             field=field,
             remedy=_COPY_AGAIN,
         ) from error

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.host.common.errors import ProgramError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.common.zip_archives import add_member, check_sizes, read_member
 from tilewright.host.deploy.bundle import (
     FORMAT,
@@ -83,7 +84,7 @@ def unpack_bundle(archive_path: Path, folder: Path) -> Bundle:
         zlib.error,
     ) as error:
         raise ProgramError(
-            f"must be a bundle ({' '.join(str(error).split())[:120]})",
+            f"must be a bundle ({reason_of(error, 120)})",
             field=str(archive_path),
             remedy="make it with 'tilewright deploy'",
         ) from error

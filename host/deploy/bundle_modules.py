@@ -14,6 +14,7 @@ MODULES: Final = (
     "tilewright.host.common",
     "tilewright.host.common.errors",
     "tilewright.host.common.extras",
+    "tilewright.host.common.foreign_errors",
     "tilewright.host.common.names",
     "tilewright.host.common.places",
     "tilewright.host.common.plain_values",

@@ -15,6 +15,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.foreign_errors import reason_of
 
 DEFAULT_DOMAINS: Final = ("", "ai.onnx")
 """Of the operators of standard ONNX."""
@@ -117,7 +118,7 @@ def names_are_text(node: Any) -> bool:
 
 def malformed(path: Path, error: Exception) -> WorkloadError:
     """The error for a model whose defect only shows as a failure of some library."""
-    detail = " ".join(str(error).split())[:120] or type(error).__name__
+    detail = reason_of(error, 120)
     return WorkloadError(
         f"must be a well-formed ONNX model ({detail})",
         field=str(path),

@@ -24,6 +24,7 @@ from tilewright.host.common.errors import (
     ToolError,
 )
 from tilewright.host.common.extras import install_line
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.sim.executor.job import Job, Outcome, run_payload
 from tilewright.sim.executor.protocol import (
     KILL_PAUSE_S,
@@ -142,7 +143,7 @@ class RayExecutor(Executor):
                 self._ray.init(**where, logging_level="ERROR", log_to_driver=False)
         except Exception as error:  # of many kinds, by version
             raise DeviceError(
-                f"no Ray cluster answers ({' '.join(str(error).split())[:200]})",
+                f"no Ray cluster answers ({reason_of(error, 200)})",
                 field="ray",
                 value=address,
                 remedy="start one with `ray start --head`, or use --ray local",

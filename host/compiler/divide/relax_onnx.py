@@ -21,6 +21,7 @@ from onnx.shape_inference import infer_shapes
 from tvm import relax
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.divide.relax_calls import constant, dtype_of, is_constant, shape_of
 from tilewright.host.compiler.read.onnx_whole import PARTS_DOMAIN, stated_results
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
@@ -201,7 +202,7 @@ def session_of(model: bytes, *, runs: bool = True) -> Any:
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime raises kinds of its own
-        raise ValueError(f"ONNX Runtime: {' '.join(str(error).split())[:160]}") from error
+        raise ValueError(f"ONNX Runtime: {reason_of(error)}") from error
 
 
 def _kind(name: str, expr: Expr) -> TensorKind:
@@ -312,7 +313,7 @@ def _recurrent_macs(
 
 def refused(what: str, error: Exception) -> WorkloadError:
     """The error for a node that neither TVM nor ONNX Runtime computes."""
-    detail = " ".join(str(error).split())[:240] or type(error).__name__
+    detail = reason_of(error, 240)
     return WorkloadError(
         f"must be an operator that the CPU can compute with fixed shapes ({detail})",
         field=what,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ProgramError, TilewrightError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.common.whole_file import write_whole
 from tilewright.host.common.zip_archives import (
     MAX_MEMBER_BYTES,
@@ -176,7 +177,7 @@ def load(path: Path) -> CompiledNetwork:
 
 
 def _damaged(path: Path, error: Exception) -> ProgramError:
-    detail = " ".join(str(error).split())[:120] or type(error).__name__
+    detail = reason_of(error, 120)
     return ProgramError(
         f"must be a compiled network ({detail})",
         field=str(path),

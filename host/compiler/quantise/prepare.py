@@ -13,12 +13,14 @@ import onnx
 import onnx_ir as ir
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.quantise.masks import mask_inputs
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read import qdq, qoperator
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.dequantised_constants import fold_dequantised
+from tilewright.host.compiler.read.dynamic_quantisation import fold_dynamic
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_int8_ends
@@ -110,7 +112,8 @@ def _prepared(
     started = time.perf_counter()
     current = ir.from_proto(model)
     was_quantised = qoperator.is_quantised(current)
-    folded = fold_dequantised(current, blocks_alone=was_quantised)
+    folded = fold_dynamic(current)
+    folded |= fold_dequantised(current, blocks_alone=was_quantised)
     unrolled, grouped = unroll_recurrent(current), state_groups(current)
     if folded or unrolled or grouped:
         model = inferred(ir.to_proto(current), origin)
@@ -195,7 +198,7 @@ def _open_session(model: onnx.ModelProto, origin: Path, optimised: Path | None) 
         )
     except Exception as error:  # ONNX Runtime raises kinds of its own
         raise WorkloadError(
-            f"must be a model that ONNX Runtime takes ({' '.join(str(error).split())[:160]})",
+            f"must be a model that ONNX Runtime takes ({reason_of(error)})",
             field=str(origin),
             remedy="check it with onnxruntime",
         ) from error

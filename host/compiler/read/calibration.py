@@ -35,7 +35,7 @@ class Calibration:
             good for timing, not for accuracy.
         seed: of the noise.
         mean, std: of an image's channels after scaling to 0..1; what is fed is (image-mean)/std.
-        limit: most batches that are used.
+        limit: most batches that are used of given data, and may be asked for at random.
     """
 
     path: Path | None = None
@@ -68,6 +68,13 @@ class Calibration:
                 field="calibration[limit]",
                 value=self.limit,
                 remedy="leave it out for 256 batches",
+            )
+        if (self.random_samples or 0) > self.limit:
+            raise WorkloadError(
+                f"must be at most {self.limit}",
+                field="calibration[random_samples]",
+                value=self.random_samples,
+                remedy="8 batches are enough to measure cycles",
             )
         if not np.isfinite(self.mean).all():
             raise WorkloadError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dequantised constants as the floats that they stand for.
+"""Dequantised constants, and tables of which some elements are read, as floats.
 
 A model whose weights alone are quantised is a float model: its weights are rounded anew, with its
 activations. Scales of blocks along a reduction have no place in a layer's requantisation.
@@ -37,12 +37,18 @@ def fold_dequantised(model: ir.Model, *, blocks_alone: bool) -> bool:
             continue
         if blocks_alone and not integer(node, "block_size", 0):
             continue
-        array = _floats(node)
+        lookup = None if blocks_alone else _lookup(node)
+        array = _floats(node, node.inputs[0] if lookup is None else lookup.inputs[0])
         if array is None:
             continue
         stem = node.outputs[0].name or "dequantised"
-        constant = editor.constant(f"{stem}_float", array)
-        ir.convenience.replace_all_uses_with(node.outputs[0], constant)
+        floats = editor.constant(f"{stem}_float", array)
+        if lookup is not None:
+            inputs, axis = [floats, lookup.inputs[1]], dict(lookup.attributes)
+            floats = editor.before(
+                node, "Gather", inputs, axis, stem=f"{stem}_looked_up", like=node.outputs[0]
+            )
+        ir.convenience.replace_all_uses_with(node.outputs[0], floats)
         editor.graph.remove(node, safe=True)
         found = True
     if found:
@@ -50,9 +56,18 @@ def fold_dequantised(model: ir.Model, *, blocks_alone: bool) -> bool:
     return found
 
 
-def _floats(node: ir.Node) -> Array | None:
+def _lookup(node: ir.Node) -> ir.Node | None:
+    """What takes dequantised elements of one scale from a constant table."""
+    source = None if node.inputs[0] is None else node.inputs[0].producer()
+    scale = array_of(input_of(node, 1))
+    if not is_kind(source, "Gather") or scale is None or scale.size != 1:
+        return None
+    return source
+
+
+def _floats(node: ir.Node, steps: ir.Value | None) -> Array | None:
     """The elements of a dequantised constant; None: it is no constant."""
-    data, scale, zero = (array_of(input_of(node, index)) for index in range(3))
+    data, scale, zero = (array_of(value) for value in (steps, input_of(node, 1), input_of(node, 2)))
     if data is None or scale is None or (zero is None and input_of(node, 2) is not None):
         return None
     steps = data.astype(np.float64)

@@ -44,6 +44,9 @@ MAX_NODES: Final = 10_000
 CONVERTED_OPSET: Final = 17
 """Of models that are older than `OLDEST_OPSET`."""
 
+_NEWEST_OPSET: Final = 26
+"""Which ONNX Runtime has released."""
+
 _HALF_PIXEL_OPSET: Final = 11
 """Since then resizing can be between pixel centres, and is so if it states nothing."""
 
@@ -55,6 +58,9 @@ _OF_ONE_SHAPE: Final = ("GroupNormalization", "MeanVarianceNormalization")
 
 _OLDEST_IR: Final = 8
 """Of ONNX's file format, which ONNX Runtime and TVM take; older models are raised to it."""
+
+_NEWEST_IR: Final = 13
+"""Which ONNX Runtime takes; newer models are lowered to it."""
 
 
 def read_model(
@@ -111,6 +117,13 @@ def _normalised(
         model = inliner.inline_local_functions(model)
         _check_structure(model, path, own)
     version = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
+    if version > _NEWEST_OPSET:
+        raise WorkloadError(
+            f"must use version {_NEWEST_OPSET} of ONNX's operators or an older one",
+            field=str(path),
+            value=version,
+            remedy="export it with opset_version=18, or convert it with onnx.version_converter",
+        )
     if version >= OLDEST_OPSET and any(node.op_type == "Loop" for node in model.graph.node):
         model = _without_loops(model)
         _check_structure(model, path, own)
@@ -209,12 +222,15 @@ def _flatten_hardmax(model: onnx.ModelProto) -> None:
 
 
 def _take_weights_off_inputs(model: onnx.ModelProto) -> None:
-    """Before IR 4 weights were inputs with a default; here they are constants."""
+    """Before IR 4 weights were inputs with a default; here they are constants.
+
+    No version changes what is computed, so that the newest is not refused for its number.
+    """
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
     del model.graph.input[:]
     model.graph.input.extend(inputs)
-    model.ir_version = max(model.ir_version, _OLDEST_IR)
+    model.ir_version = min(max(model.ir_version, _OLDEST_IR), _NEWEST_IR)
 
 
 def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:

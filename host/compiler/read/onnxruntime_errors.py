@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.foreign_errors import reason_of
 
 
 @contextlib.contextmanager
@@ -38,7 +39,7 @@ def explained() -> Iterator[None]:
         raise
     except Exception as error:  # ONNX Runtime raises kinds of its own
         raise WorkloadError(
-            f"ONNX Runtime must be able to quantise it ({' '.join(str(error).split())[:160]})",
+            f"ONNX Runtime must be able to quantise it ({reason_of(error)})",
             field="model",
             remedy="check model and calibration data with onnxruntime",
         ) from error

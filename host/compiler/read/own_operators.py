@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.common.plugins import COMMAND_LINE, Registry
 from tilewright.host.compiler.read.own_operator import Float64, Operator
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
@@ -220,7 +221,7 @@ def _function(name: str, kind: type[Operator]) -> onnx.FunctionProto:
     try:
         return parser.parse_function(header + kind.meaning)
     except parser.ParseError as error:
-        detail = " ".join(str(error).split())[:160]
+        detail = reason_of(error)
         raise _wrong(name, kind, f"its meaning is no function in ONNX's text form: {detail}") from (
             error
         )

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.common.plain_values import (
     PlainValueError,
     Rule,
@@ -75,7 +76,7 @@ def plain_archive(path: Path, named: Path) -> io.BytesIO:
     except Exception as error:  # zipfile, json and PyTorch's writer raise many kinds
         if isinstance(error, zipfile.BadZipFile) and _begins(path, _RAW_PICKLE):
             raise _refusal(named, "it is a bare pickle") from None
-        detail = " ".join(str(error).split())[:120] or type(error).__name__
+        detail = reason_of(error, 120)
         raise WorkloadError(
             f"must be a file of torch.export.save ({detail})",
             field=str(named),

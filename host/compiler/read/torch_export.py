@@ -17,6 +17,7 @@ import onnx
 
 from tilewright.host.common.errors import ToolError, WorkloadError
 from tilewright.host.common.extras import install_line
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.read.torch_archive import plain_archive
 
 Array = npt.NDArray[Any]
@@ -80,7 +81,7 @@ def export_file(path: Path, *, named: Path | None = None, trusted: bool = False)
             program = torch.export.load(source)
     except Exception as error:  # PyTorch raises many kinds for damaged files
         raise WorkloadError(
-            f"must be a file of torch.export.save ({' '.join(str(error).split())[:120]})",
+            f"must be a file of torch.export.save ({reason_of(error, 120)})",
             field=str(named or path),
             remedy="write it again with torch.export.save and the PyTorch that is installed here",
         ) from error
@@ -112,7 +113,7 @@ def _exported(source: Any, arguments: tuple[Any, ...]) -> onnx.ModelProto:
             model = program.model_proto
     except Exception as error:  # the exporter raises many kinds
         raise WorkloadError(
-            f"PyTorch must be able to export it to ONNX ({' '.join(str(error).split())[:160]})",
+            f"PyTorch must be able to export it to ONNX ({reason_of(error)})",
             field="network",
             remedy="try torch.onnx.export(..., dynamo=True) on it",
         ) from error

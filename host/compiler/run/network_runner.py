@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ProgramError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
@@ -131,7 +132,7 @@ class NetworkRunner:
             try:
                 outputs, said = self._network.regions[number].run(self._device, list(arguments))
             except _MISFITS as error:
-                detail = " ".join(str(error).split())[:120] or type(error).__name__
+                detail = reason_of(error, 120)
                 raise ProgramError(
                     f"its parts must fit together ({detail})",
                     field=f"{self._network.name}, region {number}",

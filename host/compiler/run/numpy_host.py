@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_arguments import checked_inputs, checked_result
 from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
@@ -264,7 +265,7 @@ def _check_size(arguments: Sequence[Any], *, together: bool) -> None:
 
 def _damaged(error: Exception) -> WorkloadError:
     return WorkloadError(
-        f"must be a saved CPU part of a network ({' '.join(str(error).split())[:80]})",
+        f"must be a saved CPU part of a network ({reason_of(error, 80)})",
         field="host module",
         remedy="compile the network again",
     )

@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import relax
 
 from tilewright.host.common.errors import DeviceError, WorkloadError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.divide.relax_calls import BUILDING
 from tilewright.host.compiler.divide.relax_onnx import (
     ONNX_FUNCTION,
@@ -83,7 +84,7 @@ class HostModule:
             raise
         except Exception as error:  # the reader of TVM raises kinds of its own
             raise WorkloadError(
-                f"must be a saved CPU part of a network ({' '.join(str(error).split())[:80]})",
+                f"must be a saved CPU part of a network ({reason_of(error, 80)})",
                 field="host module",
                 remedy="compile the network again",
             ) from error
@@ -137,7 +138,7 @@ def _run_part(number: int, inputs: int, _model: Any, *tensors: Any) -> None:
         results = session.run(None, given)
     except Exception as error:  # ONNX Runtime raises kinds of its own
         call.error = DeviceError(
-            f"ONNX Runtime failed in the CPU part ({' '.join(str(error).split())[:160]})",
+            f"ONNX Runtime failed in the CPU part ({reason_of(error)})",
             remedy="check the inputs: an index or a size among them may not fit the model",
         )
         raise call.error from error
@@ -211,7 +212,7 @@ class HostProgram:
                 if call.error is not None:
                     raise call.error from None
                 raise DeviceError(
-                    f"the CPU part of a network failed ({' '.join(str(error).split())[:160]})"
+                    f"the CPU part of a network failed ({reason_of(error)})"
                 ) from error
         call.times.cpu = time.perf_counter() - started - call.times.regions
         self.times = call.times
@@ -250,7 +251,7 @@ def _compiled(module: tvm.IRModule) -> Any:
             return relax.VirtualMachine(executable, tvm.cpu())
     except Exception as error:  # the compiler raises kinds of its own
         raise WorkloadError(
-            f"must be something that TVM can compile ({' '.join(str(error).split())[:200]})",
+            f"must be something that TVM can compile ({reason_of(error, 200)})",
             field="CPU part of the network",
             remedy="simplify or replace the operators that stay on the CPU",
         ) from error

@@ -352,15 +352,12 @@ def status(
 
 
 def _status_table(found: list[tuple[str, AgentStatus | str]]) -> Any:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for title in ("agent", "device", "version", "configuration", "board"):
-        table.add_column(title)
-    for title in ("waiting", "trials", "up, h", "°C"):
-        table.add_column(title, justify="right")
+    from tilewright.host.common.print_table import plain_table
+
+    texts = ("agent", "device", "version", "configuration", "board")
+    table = plain_table(*texts, "waiting", "trials", "up, h", "°C", left=len(texts))
     for name, status in found:
         if isinstance(status, str):
             table.add_row(Text(printable(name)), "no answer")

@@ -221,15 +221,12 @@ def calibrate(
 
 
 def _layers(found: Calibration) -> Table:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for title in ("layer", "board", "layer is"):
-        table.add_column(title)
-    for title in ("board's cycles", "model before", "after", "worst before", "after"):
-        table.add_column(title, justify="right")
+    from tilewright.host.common.print_table import plain_table
+
+    headings = ("board's cycles", "model before", "after", "worst before", "after")
+    table = plain_table("layer", "board", "layer is", *headings, left=3)
     for row in found.layers:
         table.add_row(
             Text(printable(row.layer)),

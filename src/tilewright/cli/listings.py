@@ -80,7 +80,7 @@ def boards(json: JsonOption = None) -> None:
     from tilewright.host.common.print_table import plain_table, print_table
     from tilewright.host.machine.board import load_board, named_boards
 
-    table = plain_table("name", "part", "LUT", "FF", "BRAM36", "DSP", "clock", "AXI port", left=2)
+    table = plain_table("name", "part", "LUT", "FF", "BRAM36", "DSP", "MHz", "AXI", left=2)
     rows = []
     for name in named_boards():
         board = load_board(name)
@@ -89,8 +89,8 @@ def boards(json: JsonOption = None) -> None:
             name,
             board.part,
             *(f"{n:,}" for n in (board.lut, board.ff, board.bram36, board.dsp)),
-            f"{board.clock_mhz:g} MHz",
-            f"{board.axi_data_bits} bit",
+            f"{board.clock_mhz:g}",
+            str(board.axi_data_bits),
         )
     print_table(table, open_console())
     if json is not None:

@@ -195,7 +195,9 @@ def _print(instance: Instance, told: Timeline, trace: Trace, bound: float, metho
             *(Text(name) for name in names),
         )
     print_table(table, console)
+    gain = 100 * (1 - bound / trace.makespan)
     console.say(
         f"{trace.makespan:,.0f} cycles by {method} after {trace.samples:,} samples; no mapping "
-        f"takes less than {bound:,.0f}: at most {100 * (1 - bound / trace.makespan):.3g} % to gain"
+        f"takes less than {bound:,.0f}: "
+        + (f"at most {gain:.3g} % to gain" if gain >= 0.01 else "less than 0.01 % to gain")
     )

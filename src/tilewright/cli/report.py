@@ -58,17 +58,24 @@ def report(
         )
     location = store_location(store, runs)
     with open_to_read(location) as opened:
-        names = [study.name for study in opened.studies()]
-        if not run and not names:
-            raise UsageError(
-                "the trial store holds no study",
-                field=opened.name,
-                remedy="run `tilewright tune` first",
-            )
-        name = opened.study(run or names[-1]).name
+        name = opened.study(run or _latest(opened)).name
         places = report_places(name, output, runs, json)
         require_places(store_places(location), places)
         show_report(opened, name, output, runs, json=json)
+
+
+def _latest(store: StoreType) -> str:
+    """The name of the newest study.
+
+    Raises:
+        UsageError: there is none.
+    """
+    studies = store.studies()
+    if not studies:
+        raise UsageError(
+            "the trial store holds no study", field=store.name, remedy="run `tilewright tune` first"
+        )
+    return studies[-1].name
 
 
 def report_places(

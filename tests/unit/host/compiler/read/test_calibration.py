@@ -119,6 +119,7 @@ def test_images_need_one_input_of_images(tmp_path) -> None:
     [
         {},
         {"random_samples": 0},
+        {"random_samples": 257},
         {"random_samples": 1, "arrays": {}},
         {"random_samples": 1, "limit": 0},
         {"random_samples": 1, "std": (0.0,)},

@@ -78,6 +78,21 @@ def test_weights_that_are_inputs_become_constants(tmp_path) -> None:
     assert shape_of(model, "conv0") == [1, 4, 6, 6]
 
 
+@pytest.mark.parametrize("version", [7, onnx.IR_VERSION])
+def test_a_version_of_the_file_format_is_no_reason_to_refuse(tmp_path, version) -> None:
+    proto = layer().proto("conv0")
+    proto.ir_version = version
+    model = read_model(written(tmp_path, proto), {})
+    onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def test_operators_of_the_future_are_refused(tmp_path) -> None:
+    version = onnx.defs.onnx_opset_version()
+    path = written(tmp_path, layer(opset=version).proto("conv0"))
+    with pytest.raises(WorkloadError, match=f"version 26 of ONNX's operators.*not {version}"):
+        read_model(path, {})
+
+
 def test_functions_of_the_model_are_expanded(tmp_path) -> None:
     proto = layer().proto("twice1")
     proto.graph.node.append(helper.make_node("Twice", ["conv0"], ["twice1"], domain="own"))

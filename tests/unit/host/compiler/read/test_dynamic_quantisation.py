@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dynamically quantised layers become layers of floats that compute the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import pytest
+from onnx import TensorProto
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from support.randomness import fresh_rng
+from support.small_models import Model, accelerated
+
+from tilewright.host.compiler.read.dequantised_constants import fold_dequantised
+from tilewright.host.compiler.read.dynamic_quantisation import fold_dynamic
+
+
+def run(model: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {"x": x})
+
+
+def folded(model: onnx.ModelProto) -> tuple[bool, onnx.ModelProto]:
+    read = ir.from_proto(model)
+    found = fold_dynamic(read)
+    return found, ir.to_proto(read)
+
+
+def kinds(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def layer(
+    kind: str,
+    shape: tuple[int, ...],
+    weights: np.ndarray,
+    scale: np.ndarray,
+    zero: np.ndarray | None,
+    **attributes: object,
+) -> tuple[Model, str]:
+    """One dynamically quantised layer, as ONNX Runtime writes it."""
+    model = Model(np.random.default_rng(0))
+    x = model.input(*shape)
+    model.nodes.append(onnx.helper.make_node("DynamicQuantizeLinear", [x], ["q", "s", "z"]))
+    zeros = () if zero is None else (model.constant(zero),)
+    sums = model.add(kind, "q", model.constant(weights), "z", *zeros, **attributes)
+    factor = model.add("Mul", "s", model.constant(scale))
+    return model, model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
+
+
+def exact_input(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Integers over a range of 255, whose dynamic scale is 1: they are rounded to themselves."""
+    x = rng.integers(-100, 156, shape).astype(np.float32)
+    x.reshape(-1)[rng.permutation(x.size)[:2]] = -100, 155
+    return x
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_a_product_is_what_it_was(dtype, each, rank) -> None:
+    rng = fresh_rng()
+    limits = np.iinfo(dtype)
+    weights = rng.integers(limits.min, limits.max + 1, (6, 5)).astype(dtype)
+    count = (5,) if each else ()
+    scale = rng.uniform(0.01, 0.1, count).astype(np.float32)
+    zero = rng.integers(limits.min, limits.max + 1, count).astype(dtype)
+    shape = (3, 4, 6)[-rank:]
+    model, y = layer("MatMulInteger", shape, weights, scale, zero)
+    found, result = folded(model.proto(y))
+    assert found
+    assert kinds(result) == ["MatMul"]
+    assert [value.name for value in result.graph.output] == [y]
+    x = exact_input(shape, rng)
+    np.testing.assert_allclose(run(result, x)[0], run(model.proto(y), x)[0], rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("zeroed", [False, True])
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("group", [1, 2])
+def test_a_convolution_is_what_it_was(zeroed, each, group) -> None:
+    rng = fresh_rng()
+    weights = rng.integers(0, 256, (6, 4 // group, 3, 3)).astype(np.uint8)
+    scale = rng.uniform(0.01, 0.1, (1, 6, 1, 1) if each else ()).astype(np.float32)
+    zero = np.array(rng.integers(0, 256), np.uint8) if zeroed else None
+    shape = (2, 4, 6, 6)
+    model, y = layer(
+        "ConvInteger", shape, weights, scale, zero, group=group, strides=[2, 1], pads=[1, 0, 2, 1]
+    )
+    found, result = folded(model.proto(y))
+    assert found
+    assert kinds(result) == ["Conv"]
+    x = exact_input(shape, rng)
+    np.testing.assert_allclose(run(result, x)[0], run(model.proto(y), x)[0], rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    table = model.constant(rng.integers(0, 256, (9, 6)).astype(np.uint8))
+    numbers = [model.constant(np.float32(0.03)), model.constant(np.uint8(77))]
+    ids = model.input(2, 5, kind=TensorProto.INT64)
+    rows = model.add("Gather", table, ids)
+    weights = model.constant(rng.integers(-128, 128, (6, 4)).astype(np.int8))
+    sums = model.add("MatMulInteger", rows, weights, numbers[1])
+    factors = [numbers[0], model.constant(rng.uniform(0.01, 0.1, 4).astype(np.float32))]
+    factor = model.add("Mul", *(factors[::-1] if swapped else factors))
+    product = model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
+    beside = model.add("Relu", model.add("DequantizeLinear", rows, *numbers))
+    proto = model.proto(product, beside)
+    read = ir.from_proto(proto)
+    assert fold_dynamic(read)
+    assert fold_dequantised(read, blocks_alone=False)
+    result = ir.to_proto(read)
+    assert sorted(kinds(result)) == ["Gather", "Gather", "MatMul", "Relu"]
+    x = rng.integers(0, 9, (2, 5))
+    for found, expected in zip(run(result, x), run(proto, x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_else_reads_scales_stays() -> None:
+    model, y = layer("MatMulInteger", (2, 4), np.ones((4, 4), np.int8), np.float32(1), None)
+    twice = model.add("Mul", y, "s")
+    found, result = folded(model.proto(y, twice))
+    assert found
+    assert sorted(kinds(result)) == ["DynamicQuantizeLinear", "MatMul", "Mul"]
+
+
+def test_a_scale_of_another_axis_is_left() -> None:
+    model, y = layer(
+        "MatMulInteger", (4, 4), np.ones((4, 4), np.int8), np.ones((4, 1), np.float32), None
+    )
+    assert not folded(model.proto(y))[0]
+    model, y = layer(
+        "ConvInteger", (1, 2, 4, 4), np.ones((4, 2, 1, 1), np.int8), np.ones(4, np.float32), None
+    )
+    assert not folded(model.proto(y))[0]
+
+
+def test_integers_that_something_else_reads_are_left() -> None:
+    model, y = layer("MatMulInteger", (2, 4), np.ones((4, 4), np.int8), np.float32(1), None)
+    sums = next(node.output[0] for node in model.nodes if node.op_type == "MatMulInteger")
+    proto = model.proto(y, sums, kinds=[TensorProto.FLOAT, TensorProto.INT32])
+    assert not folded(proto)[0]
+
+
+def test_weights_that_are_no_constants_are_left() -> None:
+    model = Model(np.random.default_rng(0))
+    x = model.input(4, 4)
+    model.nodes.append(onnx.helper.make_node("DynamicQuantizeLinear", [x], ["q", "s", "z"]))
+    sums = model.add("MatMulInteger", "q", "q", "z", "z")
+    factor = model.add("Mul", "s", "s")
+    y = model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
+    assert not folded(model.proto(y))[0]
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
+def test_a_model_of_onnx_runtime_runs_on_the_accelerator(tmp_path, each, kind) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    y = model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 3, 3), model.weights(8))
+    y = model.add("Conv", model.add("Relu", y), model.weights(8, 8, 1, 1))
+    y = model.add("Gemm", model.add("Flatten", y), model.weights(8 * 16, 10), model.weights(10))
+    y = model.add("MatMul", model.add("Relu", y), model.weights(10, 12))
+    onnx.save(model.proto(y), tmp_path / "float.onnx")
+    quantize_dynamic(
+        tmp_path / "float.onnx", tmp_path / "int8.onnx", per_channel=each, weight_type=kind
+    )
+    quantised = onnx.load(tmp_path / "int8.onnx")
+    assert kinds(quantised).count("ConvInteger") == 2
+    assert kinds(quantised).count("MatMulInteger") == 2
+
+    x = rng.normal(size=(1, 3, 6, 6)).astype(np.float32)
+    (expected,) = run(quantised, x)
+    found, result = folded(quantised)
+    assert found
+    assert not {"ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"} & set(kinds(result))
+    assert np.abs(run(result, x)[0] - expected).max() < 0.05 * np.abs(expected).max()
+
+    parts = accelerated(quantised)
+    assert len(parts.regions) == 1
