@@ -125,6 +125,22 @@ PROOFS: Final = {
             claims="offers stand, budgets are kept, a core that waits sees a weight of the other",
         ),
         Proof(
+            name="arbiter",
+            units=("tw_fifo", "tw_grant", "tw_arbiter"),
+            depth=3,
+            covers=12,
+            claims="data in the order of addresses, before one is taken too; IDs; bursts in flight",
+        ),
+        Proof(
+            name="queue",
+            units=("tw_pkg", "tw_system_pkg", "tw_fifo", "tw_control", "tw_queue"),
+            depth=12,
+            covers=14,
+            bounded=True,
+            slow=True,
+            claims="one completion a descriptor, in order and true; a soft reset is the last word",
+        ),
+        Proof(
             name="fetch",
             units=("tw_pkg", "tw_sizes", "tw_fifo", "tw_fetch"),
             depth=12,
