@@ -48,6 +48,7 @@ WHOLE = {
     "tiny": TINY,
     "two products a slice, three stages": TINY.with_(mac_packed=1, mac_pipeline=3),
     "a table and a row unit": TINY.with_(activation_table=1, row_unit=1),
+    "weights of 4 bits with scales": TINY.with_(int4_weights=2),
 }
 
 

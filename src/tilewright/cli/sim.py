@@ -276,5 +276,5 @@ def print_run(
     else:
         console.say("cycles: the reference does not model time")
     unit_states = {f"{u}_{s}" for u in UNIT_NAMES for s, _ in UNIT_COUNTER_STATES}
-    rest = [f"{k} {v:,}" for k, v in counters.values.items() if k not in unit_states]
-    console.say(", ".join(rest))
+    shown = {k: v for k, v in counters.values.items() if k not in unit_states and (cycles or v)}
+    console.say(", ".join(f"{k} {v:,}" for k, v in shown.items()))
