@@ -24,6 +24,7 @@ from tilewright.host.compiler.read.onnx_edit import (
     integer,
     is_kind,
     only_user,
+    scalar_of,
 )
 
 _FLOAT_KINDS: Final = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
@@ -119,7 +120,7 @@ def _looked_up(node: ir.Node, scaling: ir.Node) -> _Read | None:
     source = None if steps is None else steps.producer()
     if steps is None or not is_kind(source, "Gather") or array_of(source.inputs[0]) is None:
         return None
-    if zero is not None and array_of(zero) is None:
+    if zero is not None and scalar_of(zero) is None:
         return None
     for first, second in _scales(scaling):
         scale, factor = array_of(first), array_of(second)
@@ -138,10 +139,10 @@ def _scales(scaling: ir.Node) -> Iterator[tuple[ir.Value | None, ir.Value | None
 
 
 def _weights(node: ir.Node, factor: Array) -> Array | None:
-    """The weights in floats; None: they are no constants, or a scale has another place."""
+    """The weights in floats; None: they are no constants or not finite, or a scale is of others."""
     steps, stated = array_of(node.inputs[1]), input_of(node, 3)
     zero = np.zeros((), np.int8) if stated is None else array_of(stated)
-    if steps is None or zero is None:
+    if steps is None or zero is None or steps.ndim < 2:
         return None
     convolves = node.op_type == "ConvInteger"
     behind = steps.ndim - 2 if convolves else 0
@@ -151,7 +152,9 @@ def _weights(node: ir.Node, factor: Array) -> Array | None:
         return None
     place = (-1, *[1] * (steps.ndim - 1)) if convolves else (-1,)
     zeros, scales = (each.reshape(place).astype(np.float64) for each in numbers if each is not None)
-    return np.asarray((steps - zeros) * scales, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = np.asarray((steps - zeros) * scales, np.float32)
+    return weights if np.isfinite(weights).all() else None
 
 
 def _of_channels(array: Array, channels: int, behind: int) -> Array | None:
@@ -165,8 +168,7 @@ def _of_channels(array: Array, channels: int, behind: int) -> Array | None:
     Returns:
         The numbers along one axis; None: they go with another axis.
     """
-    if array.size == 1:
-        return array.reshape(1)
     axis = array.ndim - 1 - behind
-    fits = axis >= 0 and array.size == array.shape[axis] == channels
-    return array.reshape(-1) if fits else None
+    each = axis >= 0 and array.size == array.shape[axis] == channels
+    one = array.size == 1 and array.ndim <= 1
+    return array.reshape(-1) if each or one else None
