@@ -65,9 +65,10 @@ def _lookup(node: ir.Node) -> ir.Node | None:
     return source
 
 
-def _floats(node: ir.Node, steps: ir.Value | None) -> Array | None:
+def _floats(node: ir.Node, constant: ir.Value | None) -> Array | None:
     """The elements of a dequantised constant; None: it is no constant."""
-    data, scale, zero = (array_of(value) for value in (steps, input_of(node, 1), input_of(node, 2)))
+    values = (constant, input_of(node, 1), input_of(node, 2))
+    data, scale, zero = map(array_of, values)
     if data is None or scale is None or (zero is None and input_of(node, 2) is not None):
         return None
     steps = data.astype(np.float64)
