@@ -24,7 +24,7 @@ settings.register_profile(
     deadline=None,
     database=None,
     derandomize=False,
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("untimed")
 

@@ -199,6 +199,7 @@ def test_a_closed_device_refuses_to_run():
         device.run(LOADS, LOADS.image())
 
 
+@pytest.mark.slow
 def test_waves_are_a_readable_fst_file(tmp_path):
     path = tmp_path / "deep" / "run.fst"
     device = VerilatorDevice(TINY, IDEAL, waves=path)

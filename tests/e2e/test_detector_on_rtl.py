@@ -32,6 +32,7 @@ SLOW = replace(BOARD, cpu=replace(BOARD.cpu, bytes_per_second=1e5))
 """Its CPU takes longer to unpack a result than STORE loses."""
 
 
+@pytest.mark.slow
 def test_every_fidelity_computes_a_detector_alike() -> None:
     hw = load_hwconfig("tiny-4x4").with_(row_unit=1, activation_table=1)
     every_fidelity_agrees(detector(np.random.default_rng(3)), hw, (1, 3, 8, 8))

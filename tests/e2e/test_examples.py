@@ -62,6 +62,7 @@ def test_every_example_is_run_here() -> None:
     assert all(f'run("{path.name}"' in known for path in EXAMPLES.glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", sorted(p.name for p in EXAMPLES.glob("*.py")))
 def test_an_example_type_checks_strictly(script: str) -> None:
     words = [sys.executable, "-m", "mypy", "--strict", f"examples/{script}"]

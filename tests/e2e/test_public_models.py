@@ -102,6 +102,7 @@ def classifier():
     return Classifier()
 
 
+@pytest.mark.slow
 @needs("rapidocr_onnxruntime")
 def test_the_angle_classifier_is_right_and_bit_exact_on_the_reference_device(classifier) -> None:
     line, device = drawn("bit for bit"), ReferenceDevice(HW)

@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.sim.verilator.build import read_manifest
-
 WALL_SECONDS: Final = 120
 """Of a simulation: a unit's bench takes seconds, and a mutant that hangs is found."""
 
@@ -20,6 +18,6 @@ def pytest_configure(config: Any) -> None:
     work = Path(os.environ["TILEWRIGHT_MUTANT"])
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "rtl"))
     builds = __import__("builds")
-    builds.read_manifest = lambda: read_manifest(work / "rtl" / "tilewright.f")
+    builds.MANIFESTS = tuple(work / "rtl" / path.name for path in builds.MANIFESTS)
     builds.CACHE = work / "cocotb"
     builds.run_bench = functools.partial(builds.run_bench, wall_seconds=WALL_SECONDS)

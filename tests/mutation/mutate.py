@@ -96,7 +96,7 @@ def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: b
                     return {"killed_by": stage, "detail": text[:300]}
         if cocotb and mutation is not None:
             _phase(work, "cocotb")
-            if problem := _run_cocotb(mutation, work, seed):
+            if problem := run_cocotb(mutation, work, seed):
                 return {"killed_by": "cocotb", "detail": problem[:300]}
         return {"killed_by": "", "detail": ""}
     finally:
@@ -124,7 +124,7 @@ def bench_of(file: str) -> str:
     return others.get(file, f"test_{file.removesuffix('.sv').removeprefix('tw_')}")
 
 
-def _run_cocotb(mutation: Mutation, work: Path, seed: int) -> str:
+def run_cocotb(mutation: Mutation, work: Path, seed: int) -> str:
     """Run the bench of the mutated unit; its failure as text, empty if it passes.
 
     It takes every parameter set that a fast run may draw: a fault is not missed by the draw.

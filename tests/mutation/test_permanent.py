@@ -12,7 +12,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mutation.mutate import PERMANENT, bench_of, hardware, judge, load_permanent
+from mutation.mutate import PERMANENT, bench_of, hardware, judge, load_permanent, run_cocotb
 from support.randomness import SEED
 
 from tilewright.host.common.errors import TilewrightError
@@ -40,6 +40,14 @@ def test_a_fault_whose_place_is_gone_is_an_error_with_its_name(tmp_path: Path) -
     gone.write_text("lost: {file: tw_fifo.sv, old: no such text, new: none}\n", encoding="utf-8")
     with pytest.raises(TilewrightError, match="lost"):
         load_permanent(SOURCES, gone)
+
+
+def test_the_bench_of_a_unit_runs_the_fault_and_not_the_rtl(tmp_path: Path) -> None:
+    fault = load_permanent(SOURCES)[NAMES.index("interrupt-lost-when-cleared")]
+    shutil.copytree(MANIFEST.parent, tmp_path / "rtl")
+    (path,) = (tmp_path / "rtl").rglob(fault.file)
+    path.write_text(fault.apply(path.read_text(encoding="utf-8")), encoding="utf-8")
+    assert run_cocotb(fault, tmp_path, SEED)
 
 
 @pytest.mark.slow

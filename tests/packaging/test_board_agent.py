@@ -70,7 +70,6 @@ def lacks(folder: Path, *targets: str) -> list[str]:
     return [line for line in found if line.endswith(MISSING) and aliases not in line]
 
 
-@pytest.mark.slow
 def test_it_uses_nothing_that_the_python_of_the_board_lacks(tmp_path):
     names = [name for name in {*loaded(), *MODULES} if name.startswith("tilewright.host")]
     assert not lacks(tmp_path, *(option for name in names for option in ("-m", name)))

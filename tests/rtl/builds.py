@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
-from tilewright.sim.multicore.top import system_sources
 from tilewright.sim.verify.cocotb_runner import SEED_VARIABLE, Bench, run_bench
-from tilewright.sim.verilator.build import CHECKS, LINT_WAIVERS, read_manifest
+from tilewright.sim.verilator.build import CHECKS, LINT_WAIVERS, MANIFEST, read_manifest
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent.parent / "build" / "cocotb"
+MANIFESTS = (MANIFEST, MANIFEST.with_name("system.f"))
+"""Of one core and of systems, ordered by dependency; the mutation check has others."""
 TOP = "tilewright_top"
 _SYSTEM_PACKAGE = "tw_system_pkg"
 
@@ -41,7 +42,7 @@ def run_top(
     values = {p.rtl_name: getattr(hw, p.name) for p in PARAMETERS}
     bench = Bench(
         top=TOP,
-        sources=[LINT_WAIVERS, *read_manifest(), *checks],
+        sources=[LINT_WAIVERS, *read_manifest(MANIFESTS[0]), *checks],
         parameters={**values, "ConfigHash": f"32'd{hw.config_hash}"},
     )
     run_bench(
@@ -57,8 +58,8 @@ def run_top(
 
 def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False) -> None:
     """Run a unit's tests; a wrapper flattens ports that a simulator's VPI does not offer."""
-    # The manifests are ordered by dependency: nothing after the unit enters its build.
-    manifest = system_sources()
+    # Nothing after the unit enters its build.
+    manifest = [source for each in MANIFESTS for source in read_manifest(each)]
     last = [source.stem for source in manifest].index(unit)
     text = manifest[last].read_text(encoding="utf-8")
     # The package of systems alone: what nobody reads of it is a warning.

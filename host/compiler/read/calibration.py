@@ -309,13 +309,10 @@ def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[
             remedy="cut the arrays to the same number of samples",
         )
     for index in range(counts.pop()):
-        yield {
-            a.name: np.asarray(
-                arrays[a.name][index * a.shape[0] : (index + 1) * a.shape[0]]
-                if a.shape
-                else arrays[a.name],
-                dtype=a.dtype,
-                order="C",
-            )
-            for a in inputs
-        }
+        yield {a.name: _batch(arrays[a.name], index, a).astype(a.dtype, order="C") for a in inputs}
+
+
+def _batch(array: Array, index: int, argument: Argument) -> Array:
+    """The batch of that number; numbers are in every batch."""
+    size = argument.shape[0] if argument.shape else 0
+    return array[index * size : (index + 1) * size] if argument.shape else array

@@ -151,7 +151,7 @@ class HostProcess:
 
     def _crash(self, error: ChannelError) -> DeviceError:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(0 if "too long" in str(error) else 10)
+            self._child.wait(0 if "too long" in str(error) else 2)
         code = self._child.poll()
         self._child.kill()
         what = str(error)

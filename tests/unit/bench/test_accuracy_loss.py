@@ -44,9 +44,9 @@ def test_the_interval_holds_the_loss_of_all_inputs_mostly() -> None:
     rng = fresh_rng()
     inside = 0
     for _ in range(300):
-        sizes = rng.integers(1, 20, 300)
+        sizes = rng.integers(1, 20, 3000)
         before = np.stack([sizes, sizes], axis=1)
-        after = np.stack([np.where(rng.random(300) < 0.05, 0, sizes), sizes], axis=1)
+        after = np.stack([np.where(rng.random(3000) < 0.05, 0, sizes), sizes], axis=1)
         found = loss(before, after)
         inside += found.lowest < 5 < found.highest
-    assert inside > 0.9 * 300
+    assert inside > 0.88 * 300  # 5 deviations below 95 %

@@ -14,6 +14,7 @@ from tilewright.bench import first_count
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
 
+@pytest.mark.slow
 def test_what_a_user_sees_is_timed(tmp_path, capsys) -> None:
     path = tmp_path / "first.json"
     words = [str(DIGITS), "--hw", "tiny-4x4", "--repeat", "2", "--json", str(path)]

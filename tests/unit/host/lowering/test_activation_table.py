@@ -58,6 +58,7 @@ def test_results_are_the_entries_of_what_the_parameters_give(layer):
     assert low.bytes_read == counters["bytes_read"]
 
 
+@pytest.mark.slow
 def test_the_rtl_looks_up_what_the_definition_does():
     with closing(VerilatorDevice(TABLED, load_memory("ideal"))) as device:
         for layer in LAYERS:

@@ -98,6 +98,7 @@ def test_nothing_wrong_is_moved_into_the_slices_of_the_rtl(packed: int, tmp_path
     pack_rtl(tmp_path, mac_packed=packed, mac_pipeline=2 + packed)
 
 
+@pytest.mark.slow
 def test_the_rtl_without_its_kept_register_is_refused(tmp_path: Path) -> None:
     copy_sources(read_manifest(), tmp_path)
     load = tmp_path / "tw_load.sv"

@@ -85,6 +85,7 @@ def test_the_twin_is_refused_for_a_variant_that_nobody_compared(variant) -> None
     Twin(TINY, IDEAL)
 
 
+@pytest.mark.slow
 def test_the_twin_is_accepted_for_a_variant_that_counts_alike(variant) -> None:
     manifest, edit = variant
     edit("module tw_core", "// the same hardware\nmodule tw_core")
@@ -107,6 +108,7 @@ def test_the_twin_is_refused_for_a_variant_with_other_timing(variant) -> None:
             Twin(TINY, IDEAL)
 
 
+@pytest.mark.slow
 def test_the_contract_of_devices_runs_on_a_variant(variant) -> None:
     manifest, edit = variant
     edit(*SHORT_QUEUE)

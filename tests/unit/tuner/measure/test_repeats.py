@@ -45,7 +45,7 @@ def test_the_median_is_a_run_that_was_made():
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(spread):
     rng = generator(f"repeats {spread}")
     held, counts = [], []
-    for _ in range(300):
+    for _ in range(2000):
         runs: list[int] = []
         while True:
             runs.append(int(rng.normal(100_000, 100_000 * spread)))

@@ -110,7 +110,8 @@ def test_the_result_errs_less_than_with_the_best_range_of_the_input(activation, 
         range_ = find_ranges(copy, {x}, (), batches, options, known)[x]
         found = meaning(rounded(data.astype(float), range_, asymmetric))
         errors.append(float(((found - meaning(data.astype(float))) ** 2).mean()))
-    assert errors[1] <= 1.1 * errors[0]
+    step = meaning(data.astype(float)).std() / 127
+    assert errors[1] <= 1.1 * errors[0] + 1e-3 * step**2
 
 
 def test_what_a_hard_swish_does_not_tell_apart_takes_no_steps() -> None:

@@ -36,12 +36,12 @@ def attack(count: int, monkeypatch, caplog, *, secure: bool) -> None:
     monkeypatch.setattr(channels, "_PIECE_SECONDS", 0.3)
     monkeypatch.setattr(channels, "_FAREWELL_SECONDS", 0.1)
     monkeypatch.setattr(authentication, "_REFUSAL_PAUSE", 0.01)
-    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 2.0)
+    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 5.0)
     rng = random.Random(int(fresh_rng().integers(2**63)))
     caplog.set_level(logging.WARNING)
     before = threading.active_count()
     with serving(
-        Impatient(), identity=identity() if secure else None, connections=8, lease_seconds=0.5,
+        Impatient(), identity=identity() if secure else None, connections=8, lease_seconds=2.0,
         memory_bytes=1 << 20, program_bytes=1 << 20,
     ) as address:  # fmt: skip
         staying: list[Client] = []

@@ -30,6 +30,7 @@ for name in ("chameleon", "chameleon-code"):
 """
 
 
+@pytest.mark.slow
 def test_equal_seeds_explore_the_same_in_another_process(request):
     tests = str(request.config.rootpath / "tests")
     done = subprocess.run(
