@@ -7,7 +7,10 @@ import re
 from typing import Final
 
 _CODE: Final = re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
-_SOURCE: Final = re.compile(r"\S*/\S+\.(?:cc|cpp|h):\d+ ")
+_SOURCE: Final = re.compile(r"(?<!\S)/[\w./+-]{1,200}\.(?:cc|cpp|h):\d+ ")
+
+_MOST_CHARACTERS: Final = 4000
+"""Of a message that are read: it may quote what a user's file holds."""
 
 
 def reason_of(error: BaseException, limit: int = 160) -> str:
@@ -20,12 +23,12 @@ def reason_of(error: BaseException, limit: int = 160) -> str:
     Returns:
         The beginning of the message; an error that says nothing has the name of its class.
     """
-    text = _without_sources(_CODE.sub("", " ".join(str(error).split())))
-    return text[:limit] or type(error).__name__
+    text = " ".join(str(error)[:_MOST_CHARACTERS].split())
+    return _without_source(_CODE.sub("", text))[:limit] or type(error).__name__
 
 
-def _without_sources(text: str) -> str:
-    """A text without ``file.cc:12 type name(parameters) const`` of ONNX Runtime."""
+def _without_source(text: str) -> str:
+    """A text without the first ``file.cc:12 type name(parameters) const`` of ONNX Runtime."""
     found = _SOURCE.search(text)
     if found is None:
         return text
@@ -34,5 +37,5 @@ def _without_sources(text: str) -> str:
         depth += {"(": 1, ")": -1}.get(text[place], 0)
         if text[place] == ")" and depth == 0 and not text.startswith("(", place + 1):
             rest = text[place + 1 :].removeprefix(" const").lstrip()
-            return text[: found.start()] + (_without_sources(rest) or text[found.start() :])
+            return text[: found.start()] + (rest or text[found.start() :])
     return text

@@ -10,7 +10,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from tilewright.host.compiler.read.onnx_edit import Editor, array_of
+from tilewright.host.compiler.read.onnx_edit import Editor, array_of, is_kind
 
 _ENDS: Final = (
     "_scale", "_zero_point", "_quantized", "_QuantizeLinear_Input", "_QuantizeLinear_Output",
@@ -34,3 +34,18 @@ def keep_names_apart(editor: Editor) -> None:
             kept = editor.constant(f"{name}_constant", array)
             ir.convenience.replace_all_uses_with(value, kept)
     editor.drop_unused()
+
+
+def name_conversions_apart(editor: Editor) -> None:
+    """Rename conversions in place whose name the quantiser took from another node."""
+    known: set[str] = set()
+    conversions = []
+    for node in editor.graph:
+        if is_kind(node, "QuantizeLinear", "DequantizeLinear"):
+            conversions.append(node)
+        else:
+            known.add(node.name or "")
+    for node in conversions:
+        if node.name in known:
+            node.name = editor.name(f"{node.name}_added")
+        known.add(node.name or "")

@@ -23,7 +23,7 @@ from tilewright.host.compiler.quantise.endings import Ending
 from tilewright.host.compiler.quantise.equalisation import equalise
 from tilewright.host.compiler.quantise.int4_weights import to_int4
 from tilewright.host.compiler.quantise.masks import round_masks
-from tilewright.host.compiler.quantise.names_apart import keep_names_apart
+from tilewright.host.compiler.quantise.names_apart import keep_names_apart, name_conversions_apart
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
 from tilewright.host.compiler.quantise.product_factors import product_factors
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
@@ -126,6 +126,7 @@ def quantise(
         model, selection.nodes, selection.kinds, {*selection.one_scale, *symmetric}, ranges, options
     )
     editor = Editor(quantised.graph)
+    name_conversions_apart(editor)
     _restore_floats(editor, selection)
     _round_for_all_readers(editor, set(selection.nodes))
     _drop_inner_pairs(editor, {name for name, _, _ in selection.floats})

@@ -83,5 +83,6 @@ def _for_each(node: ir.Node, data: Array, numbers: Array) -> Array:
         return numbers.reshape(())
     axis, block = integer(node, "axis", 1) % data.ndim, integer(node, "block_size", 0)
     if block:
-        return np.repeat(numbers, block, axis).take(range(data.shape[axis]), axis)
+        size = data.shape[axis]
+        return np.repeat(numbers, min(block, size), axis).take(range(size), axis)
     return numbers.reshape([-1 if index == axis else 1 for index in range(data.ndim)])

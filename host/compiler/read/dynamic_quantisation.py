@@ -23,8 +23,10 @@ from tilewright.host.compiler.read.onnx_edit import (
     input_of,
     integer,
     is_kind,
+    is_single,
     only_user,
     scalar_of,
+    shape_of,
 )
 
 _FLOAT_KINDS: Final = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
@@ -96,7 +98,10 @@ def _scaling(node: ir.Node) -> ir.Node | None:
     if not is_kind(cast, "Cast") or integer(cast, "to", 0) != ir.DataType.FLOAT:
         return None
     scaling = only_user(cast.outputs[0])
-    return scaling if is_kind(scaling, "Mul") else None
+    if not is_kind(scaling, "Mul") or scaling.graph is not node.graph:  # in a body of it
+        return None
+    shape = shape_of(node.outputs[0])  # a scale may add an axis
+    return scaling if shape is not None and shape == shape_of(scaling.outputs[0]) else None
 
 
 def _dynamic(node: ir.Node, scaling: ir.Node) -> _Read | None:
@@ -106,6 +111,8 @@ def _dynamic(node: ir.Node, scaling: ir.Node) -> _Read | None:
     if not is_kind(source, "DynamicQuantizeLinear") or source.inputs[0] is None:
         return None
     if steps is not source.outputs[0] or input_of(node, 2) is not source.outputs[2]:
+        return None
+    if not is_single(source.inputs[0]):
         return None
     for first, second in _scales(scaling):
         factor = array_of(second)
@@ -124,7 +131,7 @@ def _looked_up(node: ir.Node, scaling: ir.Node) -> _Read | None:
         return None
     for first, second in _scales(scaling):
         scale, factor = array_of(first), array_of(second)
-        if scale is not None and factor is not None and scale.size == 1:
+        if scale is not None and factor is not None and scale.shape in ((), (1,)):
             return _Read(data=steps, scale=first, factor=factor)
     return None
 
@@ -142,7 +149,9 @@ def _weights(node: ir.Node, factor: Array) -> Array | None:
     """The weights in floats; None: they are no constants or not finite, or a scale is of others."""
     steps, stated = array_of(node.inputs[1]), input_of(node, 3)
     zero = np.zeros((), np.int8) if stated is None else array_of(stated)
-    if steps is None or zero is None or steps.ndim < 2:
+    if steps is None or zero is None or steps.ndim < 2 or factor.dtype != np.float32:
+        return None
+    if steps.dtype not in (np.int8, np.uint8) or (stated and zero.dtype != steps.dtype):
         return None
     convolves = node.op_type == "ConvInteger"
     behind = steps.ndim - 2 if convolves else 0

@@ -33,3 +33,16 @@ def test_a_tensor_may_be_called_like_one_of_the_quantiser(end, constant) -> None
     inputs = noise(network, np.random.default_rng(0))  # the calibration data
     exact, found = (run_all(each, inputs)[y] for each in (proto, network.qdq))
     assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
+
+
+def test_a_node_may_be_called_like_a_conversion_of_the_quantiser() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 8, 6, 6)
+    y = model.add("Conv", model.add("Softplus", x), model.weights(4, 8, 1, 1))
+    y = model.add("Add", model.add("Conv", x, model.weights(4, 8, 1, 1)), y)
+    proto = model.proto(y)
+    proto.graph.node[0].name = f"{x}_QuantizeLinear"
+    network = imported(proto)
+    names = [node.name for node in network.qdq.graph.node]
+    assert len(set(names)) == len(names)
+    assert run_all(network.qdq, noise(network, np.random.default_rng(0)))

@@ -25,7 +25,7 @@ def run(model: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
 
 
 def folded(model: onnx.ModelProto) -> tuple[bool, onnx.ModelProto]:
-    read = ir.from_proto(model)
+    read = ir.from_proto(onnx.shape_inference.infer_shapes(model))
     found = fold_dynamic(read)
     return found, ir.to_proto(read)
 
@@ -113,7 +113,7 @@ def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
     product = model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
     beside = model.add("Relu", model.add("DequantizeLinear", rows, *numbers))
     proto = model.proto(product, beside)
-    read = ir.from_proto(proto)
+    read = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     assert fold_dynamic(read)
     assert fold_dequantised(read, blocks_alone=False)
     result = ir.to_proto(read)
@@ -139,6 +139,35 @@ def test_a_scale_of_another_axis_is_left() -> None:
     model, y = layer(
         "ConvInteger", (1, 2, 4, 4), np.ones((4, 2, 1, 1), np.int8), np.ones(4, np.float32), None
     )
+    assert not folded(model.proto(y))[0]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 4), (1, 1, 1)])
+def test_a_scale_that_adds_an_axis_is_left(shape) -> None:
+    weights = np.ones((4, shape[-1]), np.int8)
+    model, y = layer("MatMulInteger", (4, 4), weights, np.ones(shape, np.float32), None)
+    assert not folded(model.proto(y))[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_scales_of_other_types_are_left(dtype) -> None:
+    model, y = layer("MatMulInteger", (4, 4), np.ones((4, 4), np.int8), np.ones((), dtype), None)
+    assert not folded(model.proto(y))[0]
+
+
+def test_a_conversion_in_a_body_is_left() -> None:
+    model, _ = layer("MatMulInteger", (4, 4), np.ones((4, 4), np.int8), np.float32(1), None)
+    *kept, factor, cast, scaling = model.nodes[:]
+    del model.nodes[:]
+    model.nodes.extend([*kept, factor])
+    scaling.output[0] = "scaled"
+    body = onnx.helper.make_graph(
+        [cast, scaling],
+        "body",
+        [],
+        [onnx.helper.make_tensor_value_info("scaled", TensorProto.FLOAT, (4, 4))],
+    )
+    y = model.add("If", model.constant(np.array(True)), then_branch=body, else_branch=body)
     assert not folded(model.proto(y))[0]
 
 
