@@ -36,7 +36,8 @@ def divided(name: str, rng: np.random.Generator):
         for operator in region.operators:
             if operator.name in errors:
                 assert np.abs(errors[operator.name]).max() <= 1, operator.name
-                ties = 0.2 if isinstance(operator, QPool) else 0.01
+                # between two grids of nearly simple ratio some hundredths are ties
+                ties = 0.2 if isinstance(operator, QPool) else 0.05
                 assert (errors[operator.name] != 0).mean() <= ties, operator.name
         # rounding of ties may grow from layer to layer
         for output, found in region_errors(region, tensors, names).items():
