@@ -142,7 +142,7 @@ def subsets(names):
 
 def test_with_calls_of_the_accelerator_hardly_any_assignment_is_cheaper():
     """Regions are counted, not tensors: against every assignment of 60 small networks."""
-    excess = []
+    seconds = []
     for number in range(60):
         rng = generator(f"place {number}")
         candidates, crossings = draw(rng)
@@ -153,8 +153,8 @@ def test_with_calls_of_the_accelerator_hardly_any_assignment_is_cheaper():
         facts = where(candidates=candidates, crossings=crossings, call=call)
         assert found.seconds == total_seconds(candidates, crossings, call, found.accelerated), facts
         assert least <= found.seconds, facts
-        excess.append((found.seconds, least))
-    found, least = map(sum, zip(*excess, strict=True))
+        seconds.append((found.seconds, least))
+    found, least = map(sum, zip(*seconds, strict=True))
     assert found < 1.02 * least  # 3 of 600 networks were not the best
 
 

@@ -95,7 +95,7 @@ def test_balance_lowers_the_closed_form_and_keeps_jobs_where_they_can_run(policy
         assert values[1] <= values[0], where(case=case)
         lowered += values[1] < values[0]
         assert np.isfinite(instance.table.latency[np.arange(30), found]).all()
-    assert lowered > 1  # a start may happen to be the best, where one job takes longest
+    assert lowered > 3  # a start may happen to be the best, where one job takes longest
 
 
 def test_balance_finds_the_even_placement():
