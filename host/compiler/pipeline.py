@@ -352,7 +352,9 @@ def partition(
         network.relax, choose, why, tables=tables, rows=rows, turns=turns, why_not=why_not
     )
     return PartitionedNetwork(
-        regions=tuple(region.graph for region in division.regions),
+        regions=tuple(
+            replace(region.graph, saturates=network.was_quantised) for region in division.regions
+        ),
         host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
         placements=division.placements,
         conversions=division.conversions,

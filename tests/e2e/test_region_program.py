@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -68,7 +69,10 @@ def check_integers(fused, layers, values, facts, *, keep_rounding=False):
         if isinstance(operator, QReshape):
             continue
         rounded = tensor if operator.lookup is None else operator.lookup
-        steps = np.clip(apply(operator, real) / rounded.scale + rounded.zero_point, -128, 127)
+        exact = apply(operator, real)
+        if fused.saturates and operator.lookup is None:
+            exact = np.clip(exact, own.real(-128), own.real(127))
+        steps = np.clip(exact / rounded.scale + rounded.zero_point, -128, 127)
         if operator.lookup is not None:
             near = [np.rint(steps + d).clip(-128, 127).astype(int) for d in (-ROUNDING, ROUNDING)]
             real = [dequantised(own, operator.lookup.entries[index + 128]) for index in near]
@@ -99,6 +103,7 @@ def draw_fitting(rng, *, zero_points, fixed=None, draw=draw_cnn, **options):
     while True:
         hw = fixed or any_hwconfig(rng).with_(**options)
         graph, inputs = draw(rng, output_block(hw), zero_points=zero_points)
+        graph = replace(graph, saturates=bool(rng.integers(2)))
         try:
             for layer in layers_of(graph, hw)[1].layers:
                 default_schedule(hw, as_computed(hw, layer, from_host=False))
@@ -210,7 +215,10 @@ def test_kept_rounding_gives_the_integers_of_the_model():
     kept, layers = layers_of(graph, hw, keep_rounding=True)
     assert len(layers.layers) == 3
     check_integers(kept, layers, evaluate(layers, inputs), where(hw=hw))
-    assert len(layers_of(graph, hw)[1].layers) == 1
+    # The residual of a float model is added before any rounding. That of a quantised one is added
+    # to what saturates first.
+    assert len(layers_of(replace(graph, saturates=False), hw)[1].layers) == 1
+    assert len(layers_of(graph, hw)[1].layers) == 2
     assert kept.outputs == graph.outputs
 
 

@@ -49,6 +49,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QSelect,
     QSoftmax,
     QTensor,
+    compose,
 )
 from tilewright.host.network.layout import blocks_of
 
@@ -382,12 +383,16 @@ class _Storing:
         """Let a part of a concatenation be computed at its scale; a table holds what it copied."""
         own, number = self._tensors[name], self._writer.get(name)
         self._tensors[name] = replace(own, scale=result.scale, zero_point=result.zero_point)
-        writer = None if number is None else self._operators[number]
-        if number is None or writer is None or writer.lookup is None:
+        if number is None:
             return
-        entries = copied_entries(writer.lookup.entries, own, self._tensors[name])
-        lookup = replace(writer.lookup, entries=entries)
-        self._operators[number] = replace(writer, lookup=lookup)
+        writer = self._operators[number]
+        if writer.lookup is not None:
+            entries = copied_entries(writer.lookup.entries, own, self._tensors[name])
+            writer = replace(writer, lookup=replace(writer.lookup, entries=entries))
+        elif self._graph.saturates:
+            bounds = compose(writer.bounds, own.clips(self._tensors[name]))
+            writer = replace(writer, bounds=bounds)
+        self._operators[number] = writer
 
     def _leaves_scales(self, concat: QConcat) -> bool:
         """Whether the parts of a concatenation keep their scales, as all of its readers can."""
@@ -396,6 +401,8 @@ class _Storing:
         waiting = [concat]
         while waiting:
             joined = waiting.pop()
+            if self._graph.saturates and self._clips(joined):
+                return False
             readers = self._readers[joined.output]
             further = [reader for reader in readers if isinstance(reader, QConcat)]
             if joined.output in self._graph.outputs or joined.bounds != UNBOUNDED or joined.lookup:
@@ -406,6 +413,12 @@ class _Storing:
                 return False
             waiting += further
         return True
+
+    def _clips(self, concat: QConcat) -> bool:
+        """Whether the range of a concatenation is narrower than that of one of its parts."""
+        tensors = self._graph.tensors
+        result = tensors[concat.output]
+        return any(result.clips(tensors[name]) != UNBOUNDED for name in concat.inputs)
 
     def _joins(
         self, concat: QConcat, name: str, at: Lying, taken: set[str], *, loose: bool

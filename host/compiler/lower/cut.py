@@ -57,6 +57,7 @@ def cut(graph: QGraph, places: Sequence[int]) -> list[QGraph]:
                 inputs=tuple(name for name in inputs if name in read),
                 outputs=mine,
                 keep_rounding=graph.keep_rounding,
+                saturates=graph.saturates,
                 model_shapes={n: s for n, s in graph.model_shapes.items() if n in used},
                 constants={n: v for n, v in graph.constants.items() if n in used},
             )

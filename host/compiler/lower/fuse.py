@@ -2,8 +2,10 @@
 """Rewrite a `QGraph` so that each operator left is one layer of the accelerator.
 
 What is fused rounds once where the model rounds twice: the quantisation between a convolution and
-its ReLU or residual add disappears. `fuse` with ``keep_rounding`` keeps every quantisation of the
-model and fuses only what gives the same integers.
+its ReLU or residual add disappears. Its saturation does not (`QGraph.saturates`): it becomes bounds
+of the layer, and where a layer has no place for bounds, nothing is fused unless it cannot clip.
+`fuse` with ``keep_rounding`` keeps every quantisation of the model and fuses only what gives the
+same integers.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from math import prod
 
 import numpy as np
 
+from tilewright.host.compiler.lower.epilogue import clip_of
 from tilewright.host.compiler.lower.gathers import join_gathers
 from tilewright.host.compiler.lower.pixel_orders import with_fewer_moves
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
-    Bounds,
     QAdd,
     QConv,
     QGraph,
@@ -28,6 +30,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QRescale,
     QReshape,
     QTensor,
+    compose,
 )
 
 _ABSORBING = (QConv, QAdd, QPool, QMatmul, QMultiply)
@@ -47,19 +50,6 @@ def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
         graph = _absorb_adds(graph)
         graph = _absorb_rescales(graph, keep_rounding=False)
     return _unflattened(_absorb_tables(graph))
-
-
-def compose(first: Bounds, second: Bounds) -> Bounds:
-    """The bounds of a clip that is followed by a second clip."""
-
-    def clip(value: float | None, missing: float | None) -> float | None:
-        if value is None:
-            return missing
-        if second[0] is not None:
-            value = max(value, second[0])
-        return value if second[1] is None else min(value, second[1])
-
-    return clip(first[0], second[0]), clip(first[1], second[1])
 
 
 def _rebuilt(graph: QGraph, operators: list[QOperator]) -> QGraph:
@@ -118,11 +108,9 @@ def _absorb_rescales(graph: QGraph, *, keep_rounding: bool) -> QGraph:
                 and between.name not in graph.outputs
                 and (exact or not keep_rounding)
             ):
-                merged = replace(
-                    writer,
-                    output=rescale.output,
-                    bounds=compose(writer.bounds, rescale.bounds),
-                )
+                kept = between.clips(target) if graph.saturates else UNBOUNDED
+                bounds = compose(compose(writer.bounds, kept), rescale.bounds)
+                merged = replace(writer, output=rescale.output, bounds=bounds)
                 graph = _rebuilt(
                     graph,
                     [merged if o is writer else o for o in graph.operators if o is not rescale],
@@ -147,6 +135,7 @@ def _absorb_adds(graph: QGraph) -> QGraph:
                 and len(readers[name]) == 1
                 and name not in graph.outputs
                 and _takes_residual(graph.operators[position[name]])
+                and not (graph.saturates and _may_clip(graph, name, add))
             ]
             if not candidates:
                 continue
@@ -174,6 +163,49 @@ def _takes_residual(operator: QOperator) -> bool:
     )
 
 
+def _may_clip(graph: QGraph, name: str, add: QAdd) -> bool:
+    """Whether the range of a convolution's result may show in the sum that it is added to.
+
+    It cannot at an end that the convolution never reaches, whatever its data; nor at one beyond
+    which the sum lies outside of its own range, whatever is added.
+    """
+    conv = graph.writers()[name]
+    assert isinstance(conv, QConv)
+    between, target = graph.tensors[name], graph.tensors[add.output]
+    added = _real_range(graph, add.inputs[1] if add.inputs[0] == name else add.inputs[0])
+    least, most = _least_and_most(graph, conv)
+    low, high = between.real(-128), between.real(127)
+    kept = compose((target.real(-128), target.real(127)), add.bounds)
+    assert kept[0] is not None
+    assert kept[1] is not None
+    half = between.scale / 2
+    below = least < low - half and low + added[1] > kept[0]
+    above = most > high + half and high + added[0] < kept[1]
+    return below or above
+
+
+def _real_range(graph: QGraph, name: str) -> tuple[float, float]:
+    """The least and the largest real value that a tensor may hold."""
+    tensor, writer = graph.tensors[name], graph.writers().get(name)
+    low, high = -128, 127
+    if writer is not None and writer.lookup is not None:
+        low, high = int(writer.lookup.entries.min()), int(writer.lookup.entries.max())
+    elif writer is not None:
+        low, high = clip_of(writer.bounds, tensor)
+    return tensor.real(low), tensor.real(high)
+
+
+def _least_and_most(graph: QGraph, conv: QConv) -> tuple[float, float]:
+    """The least and the largest result that any data can give a convolution."""
+    low, high = _real_range(graph, conv.inputs[0])
+    if any(conv.pads):
+        low, high = min(low, 0.0), max(high, 0.0)
+    weights = conv.weights.reshape(conv.weights.shape[0], -1) * conv.weight_scales[:, None]
+    up, down = np.maximum(weights, 0).sum(axis=1), np.minimum(weights, 0).sum(axis=1)
+    least, most = up * low + down * high + conv.bias, up * high + down * low + conv.bias
+    return float(least.min()), float(most.max())
+
+
 def _absorb_tables(graph: QGraph) -> QGraph:
     """Let an operator look up the table that alone reads its result: the same integers."""
     readers, writers = graph.readers(), graph.writers()
@@ -186,6 +218,7 @@ def _absorb_tables(graph: QGraph) -> QGraph:
             and table.lookup is not None
             and isinstance(writer, (*_ABSORBING, QRescale))
             and writer.lookup is None
+            and _addresses(table, graph.tensors[between])
             and len(readers[between]) == 1
             and between not in graph.outputs
         ):
@@ -199,6 +232,14 @@ def _absorb_tables(graph: QGraph) -> QGraph:
             if operator.output not in absorbed
         ],
     )
+
+
+def _addresses(table: QOperator, data: QTensor) -> bool:
+    """Whether a table is looked up with the codes of its data as they are."""
+    lookup = table.lookup
+    assert lookup is not None
+    same = (lookup.scale, lookup.zero_point) == (data.scale, data.zero_point)
+    return same and table.bounds == UNBOUNDED
 
 
 def _unflattened(graph: QGraph) -> QGraph:

@@ -35,6 +35,19 @@ Bounds = tuple[float | None, float | None]
 UNBOUNDED: Bounds = (None, None)
 
 
+def compose(first: Bounds, second: Bounds) -> Bounds:
+    """The bounds of a clip that is followed by a second clip."""
+
+    def clip(value: float | None, missing: float | None) -> float | None:
+        if value is None:
+            return missing
+        if second[0] is not None:
+            value = max(value, second[0])
+        return value if second[1] is None else min(value, second[1])
+
+    return clip(first[0], second[0]), clip(first[1], second[1])
+
+
 @dataclass(frozen=True, kw_only=True)
 class QTensor:
     """An int8 activation tensor.
@@ -63,6 +76,19 @@ class QTensor:
             raise WorkloadError(
                 "must be from -128 to 127", field=f"{self.name}.zero_point", value=self.zero_point
             )
+
+    def real(self, code: int) -> float:
+        """The real value of an int8 element."""
+        return self.scale * (code - self.zero_point)
+
+    def clips(self, other: QTensor) -> Bounds:
+        """The ends of this tensor's range that lie inside the range of another tensor.
+
+        What is rounded to the other one without having been rounded to this one needs these bounds.
+        """
+        low, high = self.real(-128), self.real(127)
+        steps = np.rint(np.divide((low, high), other.scale)) + other.zero_point
+        return low if steps[0] > -128 else None, high if steps[1] < 127 else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -294,6 +320,9 @@ class QGraph:
         operators: in an order in which every input is known; each tensor is written once.
         inputs, outputs: tensor names, in the order of the region's arguments and results.
         keep_rounding: every tensor is rounded as the model does it.
+        saturates: the model clips its tensors to their int8 ranges, and means it: a tensor that is
+            fused away leaves its range behind as bounds. False: the model is float, and its
+            calibration chose the ranges.
         model_shapes: the shape that the model gives an input or output, where it differs from the
             normal form's (a pure reshape or, for sequences, a transpose: see `to_normal_form`).
         any_strides: outputs that only the caller reads, or what converts them for it: to them it is
@@ -307,6 +336,7 @@ class QGraph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     keep_rounding: bool = False
+    saturates: bool = True
     model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     any_strides: frozenset[str] = frozenset()
     constants: Mapping[str, npt.NDArray[np.int8]] = field(default_factory=dict)

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime's quantiser, which scales all channels at once and drops no clip that it needs.
+"""ONNX Runtime's quantiser, which scales all channels at once.
 
 It takes weights channel by channel otherwise: of the time that MobileNet-v2's 17,000 channels take,
 nearly all is Python's. The results are the same, bit by bit (`tests/unit/host/compiler/quantise`).
-It drops a clip of asymmetric data whatever its bounds: here it stays where they lie inside the
-range of its result.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
-from onnxruntime.quantization import qdq_quantizer, quant_utils
+from onnxruntime.quantization import qdq_quantizer
 from onnxruntime.quantization.base_quantizer import QuantizationParams
 from onnxruntime.quantization.quant_utils import quantize_onnx_initializer
 
@@ -39,32 +37,6 @@ class ChannelQuantiser(qdq_quantizer.QDQQuantizer):  # type: ignore[misc]  # it 
             return quantised
         finally:
             qdq_quantizer.quantize_onnx_initializer = quantize_onnx_initializer
-
-    def try_replacing_upstream_output(self, upstream: str, output: str) -> bool:
-        """Drop the clip between two tensors if rounding to the range of the second one clips."""
-        if output not in self.quantization_params or not self._saturates(output):
-            return False
-        replaced: bool = super().try_replacing_upstream_output(upstream, output)
-        return replaced
-
-    def _saturates(self, output: str) -> bool:
-        """Whether no int8 that a tensor can hold lies outside the bounds of its clip or ReLU."""
-        node = self.model.output_name_to_node()[output]
-        found = self.quantization_params[output].original
-        scale, zero_point = float(found["scale"]), float(found["zero_point"])
-        ends = quant_utils.get_qmin_qmax_for_qType(found["quant_type"])
-        bounds = [0.0, np.inf] if node.op_type == "Relu" else self._clip_bounds(node)
-        lowest, highest = (np.rint(np.divide(bound, scale)) + zero_point for bound in bounds)
-        return bool(lowest <= ends[0] and highest >= ends[1])
-
-    def _clip_bounds(self, node: onnx.NodeProto) -> list[float]:
-        """The least and the largest result of a Clip; not a number where that is no constant."""
-        found = []
-        for name, missing in zip([*node.input[1:], "", ""], (-np.inf, np.inf), strict=False):
-            tensor = self.initializers.get(name)
-            stated = np.nan if tensor is None else float(numpy_helper.to_array(tensor).reshape(()))
-            found.append(stated if name else missing)
-        return found
 
     def _calc_initializer_quant_params(self) -> dict[str, Any]:
         """Scales and zero points of constants, by name."""

@@ -65,6 +65,8 @@ def quantise_static(
                 "ActivationSymmetric": not options.asymmetric,
                 "WeightSymmetric": True,
                 "DedicatedQDQPair": True,
+                # what clips stays an operator: calibrated ranges are no part of a float model
+                "QDQKeepRemovableActivations": True,
                 # nothing is taken whose data are not int8, also where a table computes them
                 "ForceQuantizeNoInputCheck": True,
                 "TensorQuantOverrides": {name: [{"symmetric": True}] for name in sorted(symmetric)},

@@ -44,8 +44,7 @@ def test_convolutions_with_bias_and_activation(groups, attributes, asymmetric) -
     assert operator.groups == groups
     assert operator.bias.any()
     assert operator.weight_scales.std() > 0
-    # a Relu that ONNX Runtime dropped is a bound of the uint8 range
-    assert operator.bounds == ((None, None) if asymmetric else (0.0, None))
+    assert operator.bounds == (0.0, None)
 
 
 @pytest.mark.parametrize("groups", [1, 2])
