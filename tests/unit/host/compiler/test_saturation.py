@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled networks of tensors that saturate give what ONNX Runtime gives for the same file.
+
+The reference is ONNX Runtime without optimisations on the file that the compiler reads: no part of
+the compiler has a share in it. Fusing leaves roundings out, so results may differ as they do when
+the roundings of the file are dithered by half a step, and by `SLACK` beyond that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from onnxruntime import quantization
+from support.qdq_models import dithered, float_model, quantised_model
+from support.qdq_runs import run_all
+from support.randomness import generator, sample, where
+
+from tilewright.host.compiler.pipeline import Compilation, compile_model
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
+from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.reference.device import ReferenceDevice
+
+DITHERS = 6
+SPREAD = 1.0
+"""Times the largest change that dithering makes."""
+SLACK = 1.0
+"""Steps of a result: a tie, and what multipliers of 15 bits and rounded biases add."""
+FLOAT_SHARE = 0.1
+"""Root mean square error of an int8 network, of the largest result of its float model."""
+
+
+def run(compilation: Compilation, x: np.ndarray) -> dict[str, np.ndarray]:
+    """What a compiled network computes, its regions on the reference of the accelerator."""
+    network = compilation.network
+    device = ReferenceDevice(network.hw)
+    host = HostProgram(module=HostModule.from_json(network.host))
+    return dict(host.run({"x": x}, lambda n, arrays: network.regions[n].run(device, arrays)[0]))
+
+
+def step_of(model: onnx.ModelProto, name: str, values: np.ndarray) -> float:
+    """The step of a result; of one that is not quantised, what 256 steps would leave it."""
+    (writer,) = (node for node in model.graph.node if name in node.output)
+    if writer.op_type != "DequantizeLinear":
+        return max(float(np.ptp(values)), 1e-3) / 255
+    scales = {each.name: each for each in model.graph.initializer}
+    return float(numpy_helper.to_array(scales[writer.input[1]]))
+
+
+def errors_and_limits(compilation, model, x, rng):
+    """By result: the largest difference in steps, and the largest that roundings explain."""
+    got, want = run(compilation, x), run_all(model, {"x": x})
+    dithers = [run_all(dithered(model, rng), {"x": x}) for _ in range(DITHERS)]
+    found = {}
+    for name in got:
+        step = step_of(model, name, want[name])
+        error = np.abs(got[name] - want[name]).max() / step
+        moved = max(np.abs(each[name] - want[name]).max() for each in dithers) / step
+        found[name] = float(error), SLACK + SPREAD * float(moved)
+    return found
+
+
+def compiled(model: onnx.ModelProto, rng: np.random.Generator, **options) -> Compilation:
+    hw = load_hwconfig("pynq-16x16-rows" if rng.random() < 0.5 else "edge-8x8")
+    hw = replace(hw, activation_table=1)
+    return compile_model(model, hw, load_board("pynq-z2"), offload_all=True, **options)
+
+
+def assert_as_onnxruntime(model, x, rng, facts: str, **options) -> None:
+    compilation = compiled(model, rng, **options)
+    placed = [each.where for each in compilation.network.placements]
+    assert placed.count("accelerator") > len(placed) / 2, facts
+    for name, (error, limit) in errors_and_limits(compilation, model, x, rng).items():
+        assert error <= limit, f"{name}: {error} steps, not {limit}: {facts}"
+
+
+@pytest.mark.parametrize("number", sample(60, 6000))
+def test_fused_networks_give_the_results_of_their_file(number) -> None:
+    rng = generator(f"saturation {number}")
+    model, x = quantised_model(rng)
+    assert_as_onnxruntime(model, x, rng, where(number=number))
+
+
+@pytest.mark.parametrize("number", sample(8, 400))
+def test_kept_roundings_give_the_results_of_the_file(number) -> None:
+    rng = generator(f"saturation kept {number}")
+    model, x = quantised_model(rng)
+    assert_as_onnxruntime(model, x, rng, where(number=number), keep_rounding=True)
+
+
+class Samples(quantization.CalibrationDataReader):
+    """Calibration data for ONNX Runtime's quantiser."""
+
+    def __init__(self, samples: np.ndarray) -> None:
+        self._waiting = [{"x": each[None]} for each in samples]
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return self._waiting.pop() if self._waiting else None
+
+
+@pytest.mark.parametrize("number", sample(12, 1000))
+def test_files_of_onnxruntimes_quantiser_give_their_results(number, tmp_path) -> None:
+    """Its defaults leave a Relu to the saturation of the tensor behind it."""
+    rng = generator(f"saturation static {number}")
+    model, samples = float_model(rng)
+    onnx.save(model, tmp_path / "float.onnx")
+    kinds = [quantization.QuantType.QInt8, quantization.QuantType.QUInt8]
+    quantization.quantize_static(
+        tmp_path / "float.onnx",
+        tmp_path / "static.onnx",
+        Samples(samples[2:]),
+        activation_type=kinds[rng.integers(2)],
+        weight_type=kinds[0],
+        per_channel=bool(rng.integers(2)),
+        extra_options={"ForceQuantizeNoInputCheck": True, "WeightSymmetric": True},
+    )
+    static = onnx.load(tmp_path / "static.onnx")
+    # inputs beyond those of the calibration: the file clips them
+    assert_as_onnxruntime(static, 1.5 * samples[:1], rng, where(number=number))
+
+
+@pytest.mark.parametrize("number", sample(12, 1000))
+def test_asymmetric_ranges_lose_no_activation_of_a_float_model(number) -> None:
+    rng = generator(f"saturation float {number}")
+    model, samples = float_model(rng)
+    compilation = compiled(
+        model,
+        rng,
+        calibration=Calibration(arrays={"x": samples}),
+        options=ImportOptions(quantise=QuantiseOptions(asymmetric=True)),
+    )
+    got, want = run(compilation, samples[:1]), run_all(model, {"x": samples[:1]})
+    for name, found in got.items():
+        rms = np.sqrt(np.mean((found - want[name]) ** 2))
+        limit = FLOAT_SHARE * max(np.abs(want[name]).max(), 1e-3)
+        assert rms <= limit, f"{name}: {rms}, not {limit}: {where(number=number)}"
