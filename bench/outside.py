@@ -86,8 +86,6 @@ def cocotb_run(hw: HwConfig, program: Program, image: Bytes, *, folder: Path) ->
     }
     (folder / "layer.json").write_text(json.dumps(settings), encoding="utf-8")
     values = {p.rtl_name: getattr(hw, p.name) for p in PARAMETERS}
-    # The array that simulates fast, as in the other models.
-    values |= {"MacPacked": 0, "MacLutColumns": 0, "MacFast": 1}
     bench = Bench(
         top=TOP,
         sources=[LINT_WAIVERS, *read_manifest()],

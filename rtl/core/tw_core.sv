@@ -30,7 +30,6 @@ module tw_core #(
     parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
     parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
     parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
-    parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
 ) (
     input  logic                                   clk_i,
@@ -368,7 +367,6 @@ module tw_core #(
       .MacPipeline  (MacPipeline),
       .MacPacked    (MacPacked),
       .MacLutColumns(MacLutColumns),
-      .MacFast      (MacFast),
       .DataPath     (DataPath),
       .UopDepth     (UopDepth),
       .InpDepth     (InpDepth),

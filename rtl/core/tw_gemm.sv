@@ -12,7 +12,6 @@ module tw_gemm #(
     parameter int unsigned MacPipeline   = 2,
     parameter int unsigned MacPacked     = 0,
     parameter int unsigned MacLutColumns = 0,
-    parameter int unsigned MacFast       = 0,
     parameter int unsigned DataPath      = 1,     // 0: control alone, every product is 0
     parameter int unsigned UopDepth      = 4096,  // micro-operations
     parameter int unsigned InpDepth      = 2048,  // tiles
@@ -260,7 +259,6 @@ module tw_gemm #(
       .Pipeline  (MacPipeline),
       .Packed    (MacPacked),
       .LutColumns(MacLutColumns),
-      .Fast      (MacFast),
       .DataPath  (DataPath)
   ) u_mac (
       .clk_i,

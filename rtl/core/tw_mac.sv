@@ -2,10 +2,8 @@
 // The MAC array: every output element is the dot product of an activation row and a weight row.
 // Latency is Pipeline cycles in every style; sums of a cycle without valid_i mean nothing.
 //
-// Fast: one combinational dot product and a delay line, for simulation, where it runs an order
-// of magnitude faster than a tree of registers. Otherwise the registers are where a device has
-// them: from 2 stages on behind the products, from 3 on behind the operands too, and the others
-// spread over the adder tree. The top LutColumns output channels multiply in LUTs, the rest in
+// Registers are from 2 stages on behind the products, from 3 on behind the operands too, and the
+// others spread over the adder tree. The top LutColumns output channels multiply in LUTs, the rest in
 // DSP slices: Packed forms the products of two output channels with one multiplier.
 module tw_mac #(
     parameter int unsigned Batch      = 1,   // activation rows
@@ -14,7 +12,6 @@ module tw_mac #(
     parameter int unsigned Pipeline   = 2,   // cycles from operands to sums, at least 1
     parameter int unsigned Packed     = 0,   // 1: two products share a multiplier
     parameter int unsigned LutColumns = 0,   // output channels that multiply in LUTs
-    parameter int unsigned Fast       = 0,   // 1: the form that simulates fast
     parameter int unsigned DataPath   = 1,   // 0: nothing is computed, every sum is 0
     localparam int unsigned SumBits = 16 + $clog2(BlockIn)
 ) (
@@ -31,39 +28,14 @@ module tw_mac #(
   localparam int unsigned TreeStages = SumStages < Levels ? SumStages : Levels;
   localparam int unsigned DspColumns = BlockOut - LutColumns;
   localparam int unsigned PackedColumns = Packed != 0 ? DspColumns - DspColumns % 2 : 0;
-  // Illegal parameters take the simple form, so that it is tw_legal that says what is wrong.
+  // Illegal parameters compute nothing, so that it is tw_legal that says what is wrong.
   localparam bit Sound = BlockIn >= 4 && (BlockIn & (BlockIn - 1)) == 0 && Pipeline >= 1 &&
                          LutColumns <= BlockOut;
 
-  if (DataPath == 0) begin : gen_none
+  if (DataPath == 0 || !Sound) begin : gen_none
     assign sum_o = '0;
     logic unused;
     assign unused = ^{clk_i, valid_i, inp_i, wgt_i};
-  end else if (Fast != 0 || !Sound) begin : gen_fast
-    // Sums of a * (w + 128) less 128 times the sum of a: a weight then needs no sign extension,
-    // which is most of what a simulator does for a product.
-    logic [Batch-1:0][BlockOut-1:0][31:0] line_q[Pipeline];
-    logic [BlockOut*BlockIn*8-1:0] lifted;
-    assign lifted = wgt_i ^ {BlockOut * BlockIn{8'h80}};
-    for (genvar b = 0; b < Batch; b++) begin : gen_row
-      logic [31:0] element[BlockIn], excess;
-      always_comb begin
-        excess = '0;
-        for (int unsigned i = 0; i < BlockIn; i++) begin
-          element[i] = 32'($signed(inp_i[(b*BlockIn+i)*8+:8]));
-          excess += element[i] << 7;
-        end
-      end
-      for (genvar o = 0; o < BlockOut; o++) begin : gen_column
-        always_ff @(posedge clk_i) begin
-          if (valid_i) line_q[0][b][o] <= dot(element, lifted[o*BlockIn*8+:BlockIn*8]) - excess;
-        end
-      end
-    end
-    for (genvar s = 1; s < Pipeline; s++) begin : gen_delay
-      always_ff @(posedge clk_i) line_q[s] <= line_q[s-1];
-    end
-    assign sum_o = line_q[Pipeline-1];
   end else begin : gen_device
     // ---------------------------------------------------------------------------------------
     // Operands
@@ -197,14 +169,6 @@ module tw_mac #(
   // Whether a register follows a level of the tree: TreeStages of them, the last one at the end.
   function automatic bit staged(int unsigned level);
     return level * TreeStages / Levels != (level - 1) * TreeStages / Levels;
-  endfunction
-
-  typedef logic [31:0] row_t[BlockIn];
-  function automatic logic [31:0] dot(row_t row, logic [BlockIn*8-1:0] column);
-    logic [31:0] result;
-    result = '0;
-    for (int unsigned i = 0; i < BlockIn; i++) result += row[i] * 32'(column[i*8+:8]);
-    return result;
   endfunction
 
   function automatic logic signed [24:0] pair(logic signed [7:0] low, logic signed [7:0] high);

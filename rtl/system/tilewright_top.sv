@@ -24,7 +24,6 @@ module tilewright_top #(
     parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
     parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
-    parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
 ) (
     input  logic                     aclk,
@@ -154,7 +153,6 @@ module tilewright_top #(
       .ActivationTable (ActivationTable),
       .RowUnit         (RowUnit),
       .Int4Weights     (Int4Weights),
-      .MacFast         (MacFast),
       .DataPath        (DataPath)
   ) u_core (
       .clk_i          (aclk),

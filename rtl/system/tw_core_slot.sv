@@ -24,7 +24,6 @@ module tw_core_slot #(
     parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
     parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
-    parameter int unsigned MacFast          = 0,       // 1: the MAC array that simulates fast
     parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
     parameter int unsigned QueueDepth       = 8,       // descriptors, and completions
     parameter logic [39:0] ScrubInsnBase    = 40'd0,   // the program that zeroes the scratchpads
@@ -179,7 +178,6 @@ module tw_core_slot #(
       .ActivationTable (ActivationTable),
       .RowUnit         (RowUnit),
       .Int4Weights     (Int4Weights),
-      .MacFast         (MacFast),
       .DataPath        (DataPath)
   ) u_core (
       .clk_i,

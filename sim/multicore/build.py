@@ -88,7 +88,7 @@ def build_system(
         recipe = Recipe(
             key="",
             sources=[*sources, written],
-            parameters={"MacFast": "1", "DataPath": str(int(data))},
+            parameters={"DataPath": str(int(data))},
             waves=False,
             coverage=False,
             fidelity=Fidelity.RTL,

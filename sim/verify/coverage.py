@@ -71,12 +71,10 @@ class Scenario:
 
     Attributes:
         hw: configuration.
-        exact_mac: elaborate the configuration's own MAC style.
         quick: part of the quick campaign.
     """
 
     hw: HwConfig
-    exact_mac: bool = False
     quick: bool = False
 
 
@@ -89,7 +87,6 @@ SCENARIOS: Final = (
             mac_lut_columns=3, activation_table=1, row_unit=1,
             read_outstanding=3, write_outstanding=1,
         ),
-        exact_mac=True,
         quick=True,
     ),
     Scenario(
@@ -98,7 +95,6 @@ SCENARIOS: Final = (
             vector_lanes=1, mac_pipeline=2, read_outstanding=1, write_outstanding=16,
             activation_table=1, row_unit=1, int4_weights=2,
         ),
-        exact_mac=True,
     ),
     Scenario(
         hw=_TINY.with_(
@@ -187,7 +183,7 @@ def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None
         try:
             for number, scenario in enumerate(scenarios):
                 note(f"[{number + 1}/{len(scenarios)}] {scenario.hw.name}: build")
-                library = build_model(scenario.hw, exact_mac=scenario.exact_mac, coverage=True)
+                library = build_model(scenario.hw, coverage=True)
                 target = Target(hw=scenario.hw, library=library)
                 rng = np.random.default_rng([seed, number])
                 note(f"[{number + 1}/{len(scenarios)}] {scenario.hw.name}: run")

@@ -139,7 +139,6 @@ def build_model(
     hw: HwConfig,
     *,
     waves: bool = False,
-    exact_mac: bool = False,
     coverage: bool = False,
     checks: bool = True,
     fidelity: Fidelity = Fidelity.RTL,
@@ -151,8 +150,6 @@ def build_model(
     Args:
         hw: configuration to elaborate.
         waves: support FST recording (slower even when none is made).
-        exact_mac: elaborate the MAC array of ``hw`` as a device gets it. By default its form for
-            simulation is used: it gives the same results in the same cycles and runs faster.
         coverage: count executed lines, branches and toggles; each simulation
             writes them to the folder TILEWRIGHT_COVERAGE_DIR when it ends (see
             `sim.verify.coverage`).
@@ -172,7 +169,6 @@ def build_model(
     recipe = _recipe(
         hw,
         waves=waves,
-        exact_mac=exact_mac,
         coverage=coverage,
         checks=checks,
         fidelity=fidelity,
@@ -245,7 +241,6 @@ def _recipe(
     hw: HwConfig,
     *,
     waves: bool,
-    exact_mac: bool,
     manifest: Path | None,
     coverage: bool = False,
     checks: bool = True,
@@ -257,8 +252,6 @@ def _recipe(
     if fidelity in GENERAL:
         values["DataPath"] = "0"
         checks = False
-    if not exact_mac:
-        values |= {"MacPacked": "0", "MacLutColumns": "0", "MacFast": "1"}
     values["ConfigHash"] = f"32'h{hw.config_hash:08x}"
     compat, libraries = wave_libraries() if waves else ([], [])
     kept = CHECKS if manifest == STOCK else CHECKS[:_BOUNDARY_CHECKS]

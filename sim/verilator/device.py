@@ -55,7 +55,6 @@ class VerilatorDevice:
         hw: configuration; it is built when the cache does not hold it.
         memory: DRAM timing.
         waves: FST file that records everything until `close`; slow.
-        exact_mac: simulate the MAC array as a device gets it, not its equivalent fast form.
         fidelity: what is simulated. ``timing`` counts cycles alone: a run returns the memory
             image that it was given.
         watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
@@ -76,7 +75,6 @@ class VerilatorDevice:
         memory: MemoryModel,
         *,
         waves: Path | None = None,
-        exact_mac: bool = False,
         fidelity: Fidelity = Fidelity.RTL,
         watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
         max_seconds: float = 0,
@@ -94,9 +92,7 @@ class VerilatorDevice:
         self._fidelity = fidelity
         self._initial_seed = initial_seed
         self._given_up = threading.Event()
-        self._library = library or build_model(
-            hw, waves=waves is not None, exact_mac=exact_mac, fidelity=fidelity
-        )
+        self._library = library or build_model(hw, waves=waves is not None, fidelity=fidelity)
         self._simulation: Simulation | None = self._create()
         try:
             Driver(self._open_simulation()).check_identity(hw)

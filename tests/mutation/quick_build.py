@@ -25,7 +25,7 @@ def quick_model(hw: HwConfig, manifest: Path) -> Path:
         mock.patch.object(build, "run_compiler", _compile),
         mock.patch.object(build_cache, "run_compiler", _compile),
     ):
-        return build.build_model(hw, exact_mac=True, manifest=manifest, jobs=1)
+        return build.build_model(hw, manifest=manifest, jobs=1)
 
 
 def _compile(arguments: Sequence[str]) -> None:

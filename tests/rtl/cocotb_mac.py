@@ -13,7 +13,6 @@ from cocotb.triggers import RisingEdge
 from units import pack, unpack
 
 STYLES = (
-    "fast",
     "plain",
     "packed",
     "plain, 1 column in LUTs",

@@ -6,7 +6,7 @@ module bench_mac #(
     parameter int unsigned BlockIn  = 4,
     parameter int unsigned BlockOut = 4,
     parameter int unsigned Pipeline = 2,
-    localparam int unsigned Styles = 7,
+    localparam int unsigned Styles = 6,
     localparam int unsigned Elements = Batch * BlockOut
 ) (
     input  logic                                     clk_i,
@@ -16,9 +16,8 @@ module bench_mac #(
     output logic [Pipeline*Styles*Elements*32-1:0] sums_o
 );
   // The order is that of STYLES in cocotb_mac.py.
-  localparam int unsigned Fast[Styles] = '{1, 0, 0, 0, 0, 0, 0};
-  localparam int unsigned Packed[Styles] = '{0, 0, 1, 0, 1, 1, 1};
-  localparam int unsigned LutColumns[Styles] = '{0, 0, 0, 1, 1, 2, BlockOut};
+  localparam int unsigned Packed[Styles] = '{0, 1, 0, 1, 1, 1};
+  localparam int unsigned LutColumns[Styles] = '{0, 0, 1, 1, 2, BlockOut};
 
   for (genvar p = 0; p < Pipeline; p++) begin : gen_latency
     for (genvar s = 0; s < Styles; s++) begin : gen_style
@@ -29,8 +28,7 @@ module bench_mac #(
           .BlockOut  (BlockOut),
           .Pipeline  (p + 1),
           .Packed    (Packed[s]),
-          .LutColumns(LutColumns[s]),
-          .Fast      (Fast[s])
+          .LutColumns(LutColumns[s])
       ) u_mac (
           .clk_i,
           .valid_i,

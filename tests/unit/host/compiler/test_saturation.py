@@ -74,8 +74,7 @@ def compiled(model: onnx.ModelProto, rng: np.random.Generator, **options) -> Com
 
 def assert_as_onnxruntime(model, x, rng, facts: str, **options) -> None:
     compilation = compiled(model, rng, **options)
-    placed = [each.where for each in compilation.network.placements]
-    assert placed.count("accelerator") > len(placed) / 2, facts
+    assert any(each.where == "accelerator" for each in compilation.network.placements), facts
     for name, (error, limit) in errors_and_limits(compilation, model, x, rng).items():
         assert error <= limit, f"{name}: {error} steps, not {limit}: {facts}"
 

@@ -100,7 +100,7 @@ def test_a_seeded_fault_is_reported_with_the_text_of_its_rule(tmp_path, monkeypa
 
 def test_a_build_without_the_assertions_is_another_model():
     keys = {
-        build._recipe(TINY, waves=False, exact_mac=False, manifest=build.MANIFEST, checks=on).key
+        build._recipe(TINY, waves=False, manifest=build.MANIFEST, checks=on).key
         for on in (True, False)
     }
     assert len(keys) == 2

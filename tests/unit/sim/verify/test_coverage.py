@@ -105,7 +105,7 @@ def test_scenarios_span_the_shapes_that_change_the_rtl():
     widths = {hw.axi_data_bits for hw in configs}
     assert min(widths) == 32
     assert {256, 512} <= widths
-    assert {s.hw.mac_packed for s in SCENARIOS if s.exact_mac} == {0, 1}
+    assert {hw.mac_packed for hw in configs} == {0, 1}
     assert any(hw.vector_lanes < hw.batch * hw.block_out for hw in configs)
     assert any(hw.vector_lanes == hw.batch * hw.block_out for hw in configs)
     assert any(hw.acc_depth == hw.acc_banks for hw in configs)
@@ -114,9 +114,7 @@ def test_scenarios_span_the_shapes_that_change_the_rtl():
 def test_a_counting_model_is_a_model_of_its_own(tmp_path):
     hw = SCENARIOS[0].hw
     keys = {
-        build._recipe(
-            hw, waves=False, exact_mac=False, coverage=counting, manifest=build.MANIFEST
-        ).key
+        build._recipe(hw, waves=False, coverage=counting, manifest=build.MANIFEST).key
         for counting in (False, True)
     }
     assert len(keys) == 2

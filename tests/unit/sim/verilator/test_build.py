@@ -36,8 +36,8 @@ def manifest(tmp_path):
     return path
 
 
-def key(hw=None, *, waves=False, exact_mac=False, manifest=build.MANIFEST):
-    return build._recipe(hw or HwConfig(), waves=waves, exact_mac=exact_mac, manifest=manifest).key
+def key(hw=None, *, waves=False, manifest=build.MANIFEST):
+    return build._recipe(hw or HwConfig(), waves=waves, manifest=manifest).key
 
 
 def test_manifest_paths_are_relative_to_it(manifest):
@@ -82,7 +82,6 @@ def test_the_key_follows_everything_that_changes_the_model(manifest, monkeypatch
         assert len(set(seen)) == len(seen)
 
     differs(waves=True)
-    differs(exact_mac=True)
     differs(hw=hw.with_(axi_burst_beats=8))
     differs(hw=hw.with_(mac_packed=0))  # the same plain MACs, but another CONFIG_HASH
     (manifest.parent / "top.sv").write_text("module tilewright_top; /* edited */ endmodule\n")
@@ -99,13 +98,12 @@ def test_the_key_follows_everything_that_changes_the_model(manifest, monkeypatch
     differs()
 
 
-def test_elaborates_plain_macs_unless_told_otherwise(manifest):
-    hw = HwConfig(mac_packed=1)
-    plain = build._recipe(hw, waves=False, exact_mac=False, manifest=manifest).parameters
-    exact = build._recipe(hw, waves=False, exact_mac=True, manifest=manifest).parameters
-    assert (plain["MacFast"], exact.get("MacFast")) == ("1", None)
-    assert plain["ConfigHash"] == exact["ConfigHash"] == f"32'h{hw.config_hash:08x}"
-    assert set(plain) == {p.rtl_name for p in PARAMETERS} | {"ConfigHash", "MacFast"}
+def test_elaborates_what_a_device_gets(manifest):
+    """Nothing but the parameters of the bitstream: no form of any unit is for simulation."""
+    hw = HwConfig(mac_packed=1, mac_lut_columns=3)
+    found = build._recipe(hw, waves=False, manifest=manifest).parameters
+    expected = {p.rtl_name: str(getattr(hw, p.name)) for p in PARAMETERS}
+    assert found == {**expected, "ConfigHash": f"32'h{hw.config_hash:08x}"}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +115,7 @@ def test_elaborates_plain_macs_unless_told_otherwise(manifest):
     ],
 )
 def test_a_refusal_of_verilator_shows_its_first_errors(cache, manifest, body, expected):
-    names = [*(p.rtl_name for p in PARAMETERS), "ConfigHash", "MacFast"]
+    names = [*(p.rtl_name for p in PARAMETERS), "ConfigHash"]
     header = ", ".join(f"parameter int unsigned {name} = 1" for name in names)
     text = f"module tilewright_top #({header});\n{body}\nendmodule\n"
     (manifest.parent / "tilewright_top.sv").write_text(text)

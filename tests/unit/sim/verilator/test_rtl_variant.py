@@ -36,8 +36,8 @@ def variant(tmp_path, monkeypatch):
     folder = tmp_path / "mine"
     shutil.copytree(STOCK.parent, folder)
 
-    def edit(before: str, after: str) -> None:
-        path = folder / "core" / "tw_core.sv"
+    def edit(before: str, after: str, name: str = "tw_core.sv") -> None:
+        path = folder / "core" / name
         text = path.read_text(encoding="utf-8")
         assert text.count(before) == 1, before
         path.write_text(text.replace(before, after), encoding="utf-8")
@@ -47,7 +47,7 @@ def variant(tmp_path, monkeypatch):
 
 
 def recipe_key() -> str:
-    return build._recipe(TINY, waves=False, exact_mac=False, checks=False, manifest=None).key
+    return build._recipe(TINY, waves=False, checks=False, manifest=None).key
 
 
 def test_build_cache_and_store_tell_a_variant_from_our_rtl_and_from_its_next_edit(variant) -> None:
@@ -136,6 +136,33 @@ def test_a_layer_runs_on_a_variant_and_a_study_refuses_the_twin_for_it(variant, 
     assert not os.environ.get("TILEWRIGHT_RTL"), "the command leaves nothing behind"
     ran = CliRunner().invoke(app, ["sim", *words, "--device", "twin"])
     assert ran.exit_code == 2
+
+
+BROKEN_ARRAY = ("assign wgt = wgt_i;", "assign wgt = ~wgt_i;", "tw_mac.sv")
+"""A MAC array that inverts every weight."""
+
+
+def test_a_fault_of_the_mac_array_is_noticed_by_every_command_that_measures(
+    variant, tmp_path
+) -> None:
+    """What is simulated is the array that a device gets: there is no other one to be right."""
+    manifest, edit = variant
+    edit(*BROKEN_ARRAY)
+    on_it = ["--hw", "tiny-4x4", "--rtl", str(manifest)]
+    ran = CliRunner().invoke(app, ["sim", "C10", *on_it])
+    assert ran.exit_code != 0
+    assert "bit-exact" not in ran.stdout
+    tuned = CliRunner().invoke(
+        app,
+        ["tune", "vta-resnet18", "--layers", "C10", *on_it, "--screen", "none", "--budget", "2",
+         "--runs", str(tmp_path)],
+    )  # fmt: skip
+    assert tuned.exit_code != 0, tuned.output
+    contract = type("Mine", (RtlContract,), {"manifest": manifest})()
+    device = contract.make_device(TINY)
+    with pytest.raises(AssertionError):
+        contract.assert_works(device, 3)
+    device.close()
 
 
 def test_the_reference_refuses_a_variant_because_it_runs_no_rtl(variant) -> None:
