@@ -251,10 +251,12 @@ def _written(model: Model, rng, op: Op, inputs: list[str]) -> str:
         wide = np.expand_dims(scales, rest) if by_channel else scales
         steps = np.clip(np.rint(weights / wide), -127, 127).astype(np.int8)
         numbers = model.constant(scales), model.constant(np.zeros(scales.shape, np.int8))
-        constants[0] = model.add(
-            "DequantizeLinear", model.constant(steps), *numbers, **({"axis": axis} if by_channel
-                                                                    else {})
-        )  # fmt: skip
+        along = {"axis": axis} if by_channel else {}
+        stored = model.constant(steps)
+        if rng.random() < 0.3:  # as training leaves them: floats that each inference quantises
+            floats = model.constant((steps * wide).astype(np.float32))
+            stored = model.add("QuantizeLinear", floats, *numbers, **along)
+        constants[0] = model.add("DequantizeLinear", stored, *numbers, **along)
     return model.add(op.kind, *inputs, *constants, **op.attributes)
 
 
@@ -263,6 +265,7 @@ def dithered(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProt
     noisy = onnx.ModelProto()
     noisy.CopyFrom(model)
     del noisy.graph.node[:]
+    constants = {each.name for each in model.graph.initializer}
     typed = onnx.shape_inference.infer_shapes(model).graph
     shapes = {
         value.name: [d.dim_value for d in value.type.tensor_type.shape.dim]
@@ -272,7 +275,7 @@ def dithered(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProt
     for node in model.graph.node:
         kept = noisy.graph.node.add()
         kept.CopyFrom(node)
-        if node.op_type == "QuantizeLinear":
+        if node.op_type == "QuantizeLinear" and node.input[0] not in constants:
             noise = rng.uniform(-0.5, 0.5, shapes[node.input[0]]) * scales[node.input[1]]
             name = f"{node.output[0]}/noise"
             noisy.graph.initializer.append(numpy_helper.from_array(noise.astype(np.float32), name))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from tilewright.host.common.names import counted
+from tilewright.host.common.printable import printable
 from tilewright.host.compiler.lower.executable import RegionExecutable
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed
 from tilewright.host.machine.board import Board, CpuModel
@@ -93,6 +95,20 @@ def region_seconds(region: RegionExecutable, cpu: CpuModel) -> float:
     moved = sum(prod(region.tensors[name].shape) for name in (*region.inputs, *copied))
     calls = len(region.steps) * cpu.call_seconds
     return calls + cpu.transfer_seconds(moved) + cpu.work_seconds(nbytes=region.viewed_bytes)
+
+
+def layers_left_behind(network: CompiledNetwork) -> str:
+    """One line on the operators with multiplications that stay on the CPU; empty: there is none."""
+    working = [placed for placed in network.placements if placed.macs]
+    left = [placed for placed in working if placed.where != "accelerator"]
+    if not left:
+        return ""
+    most = max(left, key=lambda placed: placed.macs)
+    return (
+        f"{len(left)} of {counted(len(working), 'operator')} with multiplications run on the CPU, "
+        f"with {100 * (1 - mac_share(network)):.3g} % of all multiplications; the largest, "
+        f"{printable(most.kind)} {printable(most.name, limit=40)}: {printable(most.reason)}"
+    )
 
 
 def mac_share(network: CompiledNetwork) -> float:

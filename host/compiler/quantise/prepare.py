@@ -19,6 +19,7 @@ from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read import qdq, qoperator
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.constant_parts import fold_constants
 from tilewright.host.compiler.read.dequantised_constants import fold_dequantised
 from tilewright.host.compiler.read.dynamic_quantisation import fold_dynamic
 from tilewright.host.compiler.read.float_model import calibration_missing
@@ -111,8 +112,9 @@ def _prepared(
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     current = ir.from_proto(model)
-    was_quantised = qoperator.is_quantised(current)
-    folded = fold_dynamic(current)
+    folded = qoperator.is_quantised(current) and fold_constants(current)
+    was_quantised = qoperator.is_quantised(current)  # and not its weights alone
+    folded |= fold_dynamic(current)
     folded |= fold_dequantised(current, blocks_alone=was_quantised)
     unrolled, grouped = unroll_recurrent(current), state_groups(current)
     if folded or unrolled or grouped:

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 import onnx
-from onnx import external_data_helper, inliner, version_converter
+from onnx import external_data_helper, inliner, numpy_helper
 from onnx.shape_inference import infer_shapes
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.element_types import widen_integers
 from tilewright.host.compiler.read.half_precision import widen_floats
+from tilewright.host.compiler.read.old_operator_sets import raised
 from tilewright.host.compiler.read.onnx_loop_shapes import is_fixed, state_loop_shapes
 from tilewright.host.compiler.read.onnx_whole import (
     PARTS_DOMAIN,
@@ -41,14 +42,11 @@ from tilewright.host.network.onnx_file import (
 )
 
 MAX_NODES: Final = 10_000
-CONVERTED_OPSET: Final = 17
-"""Of models that are older than `OLDEST_OPSET`."""
-
 _NEWEST_OPSET: Final = 26
 """Which ONNX Runtime has released."""
 
-_HALF_PIXEL_OPSET: Final = 11
-"""Since then resizing can be between pixel centres, and is so if it states nothing."""
+_MODE: Final = 2
+"""Input of Dropout that says whether it is in training."""
 
 _LARGE_BYTES: Final = 1 << 16
 """Of a constant that is no shape, list of axes or the like."""
@@ -137,10 +135,7 @@ def _normalised(
     stated = _stated_outputs(model) if not input_shapes else {}
     _fix_shapes(model, path, input_shapes)
     if version < OLDEST_OPSET:
-        model = version_converter.convert_version(model, CONVERTED_OPSET)
-        _flatten_hardmax(model)
-        if version < _HALF_PIXEL_OPSET:
-            _state_coordinates(model)
+        model = raised(model, version, path)
     _take_weights_off_inputs(model)
     model = inferred(_pools_rounded_down(model), path)
     for value in model.graph.output:
@@ -185,40 +180,6 @@ def _stated_outputs(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
             found[value.name] = onnx.ValueInfoProto()
             found[value.name].CopyFrom(value)
     return found
-
-
-def _state_coordinates(model: onnx.ModelProto) -> None:
-    """State what old resizing computes, which ONNX's converter leaves to newer defaults."""
-    before = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    for node in model.graph.node:
-        if node.op_type == "Resize":
-            stated = {attribute.name for attribute in node.attribute}
-            node.attribute.extend(
-                onnx.helper.make_attribute(name, value)
-                for name, value in before.items()
-                if name not in stated
-            )
-
-
-def _flatten_hardmax(model: onnx.ModelProto) -> None:
-    """State that old Hardmax is over an axis and all behind it, which ONNX's converter forgets."""
-    nodes = list(model.graph.node)
-    del model.graph.node[:]
-    for node in nodes:
-        if node.op_type != "Hardmax":
-            model.graph.node.append(node)
-            continue
-        data, result = node.input[0], node.output[0]
-        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
-        shape, rows, found = (f"{result}_{name}" for name in ("shape", "rows", "found"))
-        model.graph.node.extend(
-            [
-                onnx.helper.make_node("Shape", [data], [shape]),
-                onnx.helper.make_node("Flatten", [data], [rows], axis=axis),
-                onnx.helper.make_node("Hardmax", [rows], [found], node.name, axis=1),
-                onnx.helper.make_node("Reshape", [found, shape], [result]),
-            ]
-        )
 
 
 def _take_weights_off_inputs(model: onnx.ModelProto) -> None:
@@ -332,6 +293,7 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
             value=len(inside),
             remedy="divide the model, or simplify it with onnxsim",
         )
+    constants = _flags((model.graph, *bodies_of(model.graph)))
     for node in (*model.graph.node, *inside):
         if not names_are_text(node):
             raise WorkloadError(
@@ -339,7 +301,7 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
                 field=f"{path}: {short(node.op_type)}",
                 remedy="export the model again with plain names",
             )
-        if any(a.name == "training_mode" and a.i for a in node.attribute):
+        if _trains(node, constants):
             raise WorkloadError(
                 "must be exported in inference mode, not in that of training",
                 field=f"{path}: {short(node.op_type)} {short(node.name)}",
@@ -358,6 +320,33 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
                 value=f"{short(node.domain)}:{short(node.op_type)}".lstrip(":"),
                 remedy="replace it in the model, or register it (docs/how-to/plug-ins.md)",
             )
+
+
+def _flags(graphs: Sequence[onnx.GraphProto]) -> dict[str, bool]:
+    """Constants of one element, and whether they are true."""
+    stated = [(tensor.name, tensor) for graph in graphs for tensor in graph.initializer]
+    stated += [
+        (node.output[0], attribute.t)
+        for graph in graphs
+        for node in graph.node
+        for attribute in node.attribute
+        if node.op_type == "Constant" and node.output and attribute.HasField("t")
+    ]
+    return {
+        name: bool(numpy_helper.to_array(tensor).any())
+        for name, tensor in stated
+        if tensor.data_type == onnx.TensorProto.BOOL
+        and list(tensor.dims) in ([], [1])
+        and tensor.data_location != onnx.TensorProto.EXTERNAL
+    }
+
+
+def _trains(node: onnx.NodeProto, constants: Mapping[str, bool]) -> bool:
+    """Whether a node is in training mode, or may be: Dropout takes the mode as an input, too."""
+    if any(a.name == "training_mode" and a.i for a in node.attribute):
+        return True
+    mode = node.input[_MODE] if node.op_type == "Dropout" and len(node.input) > _MODE else ""
+    return bool(mode) and constants.get(mode, True)
 
 
 def _without_loops(model: onnx.ModelProto) -> onnx.ModelProto:

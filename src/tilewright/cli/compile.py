@@ -38,6 +38,7 @@ from tilewright.cli.partition_tables import (
     print_explanation,
     print_operators,
     require_named,
+    warn_of_layers,
 )
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
@@ -300,6 +301,7 @@ def compile_command(
         print_explanation(network, target, timing, explain)
     else:
         print_operators(network, target)
+    warn_of_layers(network)
     _tell_packed(network)
     _tell_seconds(compilation, told - started, finished - started)
     open_console().say(f"saved {path} ({path.stat().st_size:,} bytes)")

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+import typer
+
 from tilewright.cli.application import UsageError, open_console
 from tilewright.host.common.names import choices, counted, nearest
 from tilewright.host.common.printable import printable
@@ -92,6 +94,14 @@ def print_operators(compiled: CompiledNetwork, board: Board) -> None:
             f"{len(left) - SHOWN} more on the CPU cost less each; --explain all lists every "
             "operator, --explain NAME explains one"
         )
+
+
+def warn_of_layers(compiled: CompiledNetwork) -> None:
+    """Say on the error stream that layers stay on the CPU: that is seldom what was wanted."""
+    from tilewright.host.compiler.pack.latency import layers_left_behind
+
+    if told := layers_left_behind(compiled):
+        typer.echo(f"warning: {told}; --explain all lists every operator", err=True)
 
 
 def print_explanation(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, fields_named
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
+from tilewright.host.compiler.pack.latency import layers_left_behind
 from tilewright.host.compiler.pack.target import target_board
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
@@ -105,7 +107,8 @@ def compile(
 
     Returns:
         The compiled network: ``inputs`` and ``outputs`` (name, shape, dtype), ``placements`` (where
-        every operator runs, and why), ``programs`` of the accelerator.
+        every operator runs, and why), ``programs`` of the accelerator. A warning says so where an
+        operator with multiplications stays on the CPU.
 
     Raises:
         WorkloadError: the model cannot be read or compiled, or data do not fit it.
@@ -129,7 +132,7 @@ def compile(
             ScheduleLookup(config, target.memory, budget=search, store=trials)
         )
         stack.enter_context(fields_named({"options.example_inputs": "calibration"}))
-        return compile_model(
+        network = compile_model(
             model,
             config,
             target,
@@ -154,6 +157,9 @@ def compile(
             offload_all=offload_all,
             output=None if output is None else Path(output),
         ).network
+    if told := layers_left_behind(network):
+        warnings.warn(told, stacklevel=3)
+    return network
 
 
 @typed

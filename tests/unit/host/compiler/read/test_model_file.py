@@ -13,7 +13,8 @@ from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read import model_file
-from tilewright.host.compiler.read.model_file import CONVERTED_OPSET, read_model, with_shapes
+from tilewright.host.compiler.read.model_file import read_model, with_shapes
+from tilewright.host.compiler.read.old_operator_sets import CONVERTED_OPSET
 
 
 def layer(rng_seed: int = 0, opset: int = 17) -> Model:

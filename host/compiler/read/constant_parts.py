@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a quantised model computes of constants alone, computed once by ONNX Runtime.
+
+Models of quantisation-aware training hold float weights and quantise them in every inference, with
+scales that they may compute, too. A layer wants the integers.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+import onnx_ir as ir
+
+from tilewright.host.compiler.read.onnx_edit import (
+    Array,
+    Editor,
+    array_of,
+    is_kind,
+    shape_of,
+)
+from tilewright.host.compiler.read.onnxruntime_errors import explained
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+
+_LARGEST: Final = 2**26
+"""Elements of a result: the weights of a large layer; more is left to each inference."""
+
+_RANDOM: Final = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
+     "RandomUniformLike"}
+)  # fmt: skip
+
+
+def fold_constants(model: ir.Model) -> bool:
+    """Replace the results of operators on constants, in place; whether there were any.
+
+    A DequantizeLinear of a constant stays: a layer reads its integers.
+
+    Args:
+        model: its shapes are known.
+
+    Raises:
+        WorkloadError: ONNX Runtime cannot compute them.
+    """
+    folded, known = [], set[ir.Value]()
+    for node in model.graph:
+        if _is_computed(node) and all(v is None or _is_known(v, known) for v in node.inputs):
+            folded.append(node)
+            known.update(node.outputs)
+    inside = set(folded)
+    results = [
+        value
+        for node in folded
+        for value in node.outputs
+        if any(use.node not in inside for use in value.uses())
+    ]
+    if not results:
+        return False
+    editor = Editor(model.graph)
+    for value, array in zip(results, _evaluated(model, folded, results), strict=True):
+        constant = editor.constant(f"{value.name}_folded", array)
+        ir.convenience.replace_all_uses_with(value, constant)
+    editor.drop_unused()
+    return True
+
+
+def _is_known(value: ir.Value, known: set[ir.Value]) -> bool:
+    return value in known or array_of(value) is not None
+
+
+def _is_computed(node: ir.Node) -> bool:
+    """Whether a node computes something of standard ONNX that each inference repeats."""
+    if node.domain not in DEFAULT_DOMAINS or node.op_type in _RANDOM:
+        return False
+    if is_kind(node, "Constant", "DequantizeLinear"):
+        return False
+    if any(attribute.type in _BODIES for attribute in node.attributes.values()):
+        return False
+    shapes = [shape_of(value) for value in node.outputs]
+    return all(shape is not None and prod(shape) <= _LARGEST for shape in shapes) and not any(
+        value.is_graph_output() for value in node.outputs
+    )
+
+
+_BODIES: Final = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+
+
+def _evaluated(model: ir.Model, nodes: list[ir.Node], results: list[ir.Value]) -> list[Array]:
+    """The elements of some results, from a model that holds what computes them alone."""
+    import onnx  # noqa: PLC0415  (heavy, and only needed here)
+    import onnxruntime  # noqa: PLC0415  (heavy, too)
+
+    read = {value for node in nodes for value in node.inputs if value is not None}
+    written = {value for node in nodes for value in node.outputs}
+    constants = [
+        onnx.numpy_helper.from_array(array, value.name)
+        for value in read - written
+        if (array := array_of(value)) is not None
+    ]
+    whole = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [ir.to_proto(node) for node in nodes],
+            "constants",
+            [],
+            [onnx.ValueInfoProto(name=value.name) for value in results],
+            constants,
+        ),
+        opset_imports=[
+            onnx.helper.make_opsetid(domain, version)
+            for domain, version in model.opset_imports.items()
+            if domain in DEFAULT_DOMAINS
+        ],
+        ir_version=min(model.ir_version or onnx.IR_VERSION, onnx.IR_VERSION),
+    )
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    with explained():
+        session = onnxruntime.InferenceSession(
+            whole.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        return list(session.run([value.name for value in results], {}))

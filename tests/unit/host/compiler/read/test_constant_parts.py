@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that a model quantises, with scales that it computes, are the integers of a layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from support.qdq_runs import run_all
+from support.randomness import fresh_rng
+from support.small_models import Model, operators
+
+import tilewright as tw
+from tilewright.host.compiler.lower.qgraph import QConv
+from tilewright.host.compiler.pipeline import import_network, partition
+from tilewright.host.compiler.read.constant_parts import fold_constants
+from tilewright.host.compiler.read.model_file import with_shapes
+
+
+def trained(model: Model, x: str, *, computed_scale: bool) -> str:
+    """A convolution as quantisation-aware training exports it."""
+    weights = model.weights(4, 3, 3, 3)
+    scale = model.constant(np.float32(0.01))
+    if computed_scale:
+        largest = model.add("ReduceMax", model.add("Abs", weights), keepdims=0)
+        scale = model.add("Div", largest, model.constant(np.float32(127)))
+    numbers = scale, model.constant(np.int8(0))
+    steps = model.add("QuantizeLinear", weights, *numbers)
+    return model.add("Conv", x, model.add("DequantizeLinear", steps, *numbers))
+
+
+@pytest.mark.parametrize("computed_scale", [False, True])
+def test_trained_weights_are_a_layer_of_the_integers_of_onnxruntime(computed_scale) -> None:
+    model = Model(fresh_rng())
+    x = model.quantised(model.input(1, 3, 6, 6), 0.02)
+    proto = model.proto(model.quantised(trained(model, x, computed_scale=computed_scale), 0.05))
+    parts = partition(import_network(proto))
+    (layer,) = operators(parts)
+    assert isinstance(layer, QConv)
+    tensors = run_all(proto, {"x": np.zeros((1, 3, 6, 6), np.float32)})
+    steps = next(v for n, v in tensors.items() if v.dtype == np.int8 and v.shape == (4, 3, 3, 3))
+    np.testing.assert_array_equal(layer.weights, steps)
+    assert all(placed.place == "accelerator" for placed in parts.placements)
+
+
+def test_what_draws_numbers_or_reads_an_input_stays() -> None:
+    model = Model(fresh_rng())
+    x = model.input(2, 3)
+    drawn = model.add("RandomNormalLike", model.constant(np.zeros((2, 3), np.float32)))
+    total = model.add("Add", model.add("Add", x, drawn), model.add("Neg", model.weights(2, 3)))
+    current = ir.from_proto(with_shapes(model.proto(total)))
+    assert fold_constants(current)
+    assert [node.op_type for node in current.graph] == ["RandomNormalLike", "Add", "Add"]
+    assert not fold_constants(current)
+
+
+def test_layers_that_stay_on_the_cpu_are_told_loudly() -> None:
+    """Weights with a scale for each input channel have no place in a layer."""
+    model = Model(fresh_rng())
+    x = model.quantised(model.input(1, 3, 6, 6), 0.02)
+    numbers = model.constant(np.float32([1, 2, 3])), model.constant(np.zeros(3, np.int8))
+    steps = model.constant(np.ones((4, 3, 1, 1), np.int8))
+    weights = model.add("DequantizeLinear", steps, *numbers, axis=1)
+    proto = model.proto(model.quantised(model.add("Conv", x, weights), 0.05))
+    with pytest.warns(UserWarning, match=r"1 of 1 operator .* 100 % .*each input channel"):
+        tw.compile(proto, hw="tiny-4x4")
