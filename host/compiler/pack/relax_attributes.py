@@ -116,13 +116,34 @@ def _numbers(value: Any) -> Any:
     return tirx.IntImm("int64", value)
 
 
+_NOT_FINITE: Final = ("inf", "-inf", "nan")
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and value in _NOT_FINITE
+
+
+def saved_number(value: float) -> float | str:
+    """A number as JSON can hold it: what is not finite, as the -inf around a pool, is a word."""
+    return value if math.isfinite(value) else str(value)
+
+
+def read_number(value: Any) -> float:
+    """What `saved_number` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if type(value) is not float and not _is_word(value):
+        raise ValueError(f"{str(value)[:20]} must be a number")
+    return float(value)
+
+
 def _value(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError("an attribute must be finite")
-        return value
+        return saved_number(value)
     if isinstance(value, tirx.IntImm | tirx.FloatImm):
         return _value(value.value)
     if isinstance(value, str):
@@ -139,16 +160,14 @@ def _checked(operator: str, field: str, value: Any) -> Any:
         if not _LEAST.get(field, -_MOST) <= value <= _MOST:
             raise ValueError(f"{field} of {operator} must not be {value}")
         return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{field} of {operator} must be finite")
-        return value
+    if isinstance(value, float) or _is_word(value):
+        return read_number(value)
     if isinstance(value, str):
         if not _WORD.fullmatch(value) or ("dtype" in field and value not in DTYPES):
             raise ValueError(f"{field} of {operator} must not be {value[:40]!r}")
         return value
     if isinstance(value, list) and len(value) <= _MOST_NUMBERS:
-        if not all(type(one) in (int, float) for one in value):
+        if not all(type(one) in (int, float) or _is_word(one) for one in value):
             raise ValueError(f"{field} of {operator} must be numbers")
         return [_checked(operator, field, one) for one in value]
     raise ValueError(f"{field} of {operator} must be a plain value")

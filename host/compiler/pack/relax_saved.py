@@ -12,7 +12,6 @@ neither files nor memory that is not its own.
 from __future__ import annotations
 
 import base64
-import math
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -45,6 +44,8 @@ from tilewright.host.compiler.pack.onnx_part import check_part
 from tilewright.host.compiler.pack.relax_attributes import (
     attributes_from_values,
     attributes_to_values,
+    read_number,
+    saved_number,
 )
 from tilewright.host.compiler.read.argument import Argument
 
@@ -177,7 +178,9 @@ class _Writer:
         if isinstance(expr, relax.ShapeExpr):
             return self._add(shape_of_sizes=list(_sizes(expr)))
         if isinstance(expr, tvm.tirx.IntImm | tvm.tirx.FloatImm):
-            return self._add(number=expr.value, dtype=str(expr.ty.dtype))
+            whole = isinstance(expr, tvm.tirx.IntImm)
+            value = expr.value if whole else saved_number(expr.value)
+            return self._add(number=value, dtype=str(expr.ty.dtype))
         raise _refusal("module", operator_name(expr) or type(expr).__name__)
 
     def _add(self, **value: Any) -> int:
@@ -404,9 +407,7 @@ def _number(value: Any, dtype: Any) -> Any:
     if dtype not in DTYPES:
         raise ValueError("a number must have a known type")
     if np.dtype(dtype).kind == "f":
-        if type(value) is not float or not math.isfinite(value):
-            raise ValueError("a number must be finite")
-        return tvm.tirx.FloatImm(dtype, value)
+        return tvm.tirx.FloatImm(dtype, read_number(value))
     return tvm.tirx.IntImm(dtype, _integer(value))
 
 

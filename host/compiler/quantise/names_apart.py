@@ -6,6 +6,7 @@ It writes over a constant ``x_scale`` of the model when it quantises a tensor ``
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import onnx_ir as ir
@@ -22,8 +23,7 @@ def keep_names_apart(editor: Editor) -> None:
     """Rename constants and inner results of a graph in place, where another tensor takes a name."""
     graph = editor.graph
     inner = [value for node in graph for value in node.outputs if not value.is_graph_output()]
-    every = {value.name for value in (*graph.inputs, *graph.initializers.values())}
-    every |= {value.name for node in graph for value in node.outputs}
+    every = {value.name for value in _values(graph)}
     for value in (*graph.initializers.values(), *inner):
         name = value.name or ""
         if not any(name.endswith(end) and name.removesuffix(end) in every for end in _ENDS):
@@ -34,6 +34,51 @@ def keep_names_apart(editor: Editor) -> None:
             kept = editor.constant(f"{name}_constant", array)
             ir.convenience.replace_all_uses_with(value, kept)
     editor.drop_unused()
+
+
+def rename_ends(graph: ir.Graph) -> dict[str, str]:
+    """Rename inputs and outputs in place, if one bears a name that the quantiser gives.
+
+    Returns:
+        The names of before by those of now; empty: nothing was renamed.
+    """
+    every = {value.name or "" for value in _values(graph)}
+    ends = dict.fromkeys((*graph.inputs, *graph.outputs))
+    if not any(
+        (value.name or "").removesuffix(end) in every
+        for value in ends
+        for end in _ENDS
+        if (value.name or "").endswith(end)
+    ):
+        return {}
+    editor = Editor(graph)
+    found = {}
+    for value in ends:
+        old, value.name = value.name or "", editor.name(f"{value.name}_of_model")
+        found[value.name or ""] = old
+    return found
+
+
+def restore_ends(graph: ir.Graph, names: Mapping[str, str]) -> None:
+    """Give inputs and outputs their names again, in place; what took one gets another.
+
+    Args:
+        graph: with inputs and outputs as `rename_ends` has named them.
+        names: from `rename_ends`.
+    """
+    editor = Editor(graph)
+    ends = dict.fromkeys((*graph.inputs, *graph.outputs))
+    wanted = set(names.values())
+    for value in _values(graph):
+        if value.name in wanted and value not in ends:
+            value.name = editor.name(f"{value.name}_added")
+    for value in ends:
+        value.name = names.get(value.name or "", value.name)
+
+
+def _values(graph: ir.Graph) -> list[ir.Value]:
+    results = (value for node in graph for value in node.outputs)
+    return [*graph.inputs, *graph.initializers.values(), *results]
 
 
 def name_conversions_apart(editor: Editor) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import onnx
@@ -12,6 +13,8 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.onnx_edit import Array
 from tilewright.host.compiler.read.onnxruntime_errors import explained
 from tilewright.host.network.onnx_file import short
+
+_PROVIDERS: Final = ("CPUExecutionProvider",)
 
 Batches = Sequence[Mapping[str, Array]]
 """Inputs by name, one mapping a run."""
@@ -46,10 +49,15 @@ def observe(
     options.add_session_config_entry("session.disable_quant_qdq", "1")  # fold int8 constants
     # Threads that wait take no core from the process that loads TVM meanwhile.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    levels = onnxruntime.GraphOptimizationLevel
     with explained():
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        text = model.SerializeToString()
+        try:
+            session = onnxruntime.InferenceSession(text, options, providers=_PROVIDERS)
+        except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
+            # A file that it saved itself may hold the names that its optimisations give again.
+            options.graph_optimization_level = levels.ORT_DISABLE_ALL
+            session = onnxruntime.InferenceSession(text, options, providers=_PROVIDERS)
     for batch in batches:
         with explained():
             found = session.run(inside, dict(batch)) if inside else []

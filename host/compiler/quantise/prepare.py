@@ -28,7 +28,9 @@ from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_in
 from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
 from tilewright.host.compiler.read.model_file import check, inferred, normalised
+from tilewright.host.compiler.read.onnx_edit import Editor
 from tilewright.host.compiler.read.onnx_group_norms import state_groups
+from tilewright.host.compiler.read.onnx_plain import state_plain
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
 from tilewright.host.compiler.read.onnx_rewrites import rewrite
 from tilewright.host.compiler.read.onnx_whole import bodies_of, keep_whole
@@ -134,6 +136,8 @@ def _prepared(
         model = inferred(kept, origin)
     _name_nodes(model)
     current = ir.from_proto(model)
+    while _state_shapes(current):
+        current = ir.from_proto(inferred(ir.to_proto(current), origin))
     if not was_quantised:
         fold_dequantised(current, blocks_alone=False)  # of what is constant by now
     masks: frozenset[str] = frozenset()
@@ -157,6 +161,12 @@ def _prepared(
     check(result)
     seconds["normalise"] = time.perf_counter() - started
     return Prepared(model=result, was_quantised=was_quantised, seconds=seconds)
+
+
+def _state_shapes(model: ir.Model) -> bool:
+    """Replace known shapes, and what is computed of them, by constants, in place; whether any."""
+    state_plain(Editor(model.graph))
+    return fold_constants(model)
 
 
 def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:

@@ -23,7 +23,12 @@ from tilewright.host.compiler.quantise.endings import Ending
 from tilewright.host.compiler.quantise.equalisation import equalise
 from tilewright.host.compiler.quantise.int4_weights import to_int4
 from tilewright.host.compiler.quantise.masks import round_masks
-from tilewright.host.compiler.quantise.names_apart import keep_names_apart, name_conversions_apart
+from tilewright.host.compiler.quantise.names_apart import (
+    keep_names_apart,
+    name_conversions_apart,
+    rename_ends,
+    restore_ends,
+)
 from tilewright.host.compiler.quantise.pointwise import PointwiseResults
 from tilewright.host.compiler.quantise.product_factors import product_factors
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
@@ -101,6 +106,7 @@ def quantise(
         WorkloadError: no operator can be quantised, the data do not fit, or ONNX Runtime fails.
     """
     own = own or OwnOperators()
+    names = rename_ends(model.graph)
     keep_names_apart(Editor(model.graph))
     selection = _select(model.graph, options, own)
     if not selection.nodes:
@@ -111,7 +117,8 @@ def quantise(
             value=sorted({node.op_type for node in model.graph})[:12],
             remedy="export the model with its weights as constants, or run it with onnxruntime",
         )
-    known = list(batches)
+    now = {old: new for new, old in names.items()}
+    known = [{now.get(name, name): array for name, array in batch.items()} for batch in batches]
     if options.equalisation:
         rounded = _activations(model.graph, selection)[0]
         equalise(model, rounded, selection.nodes, known, selection.tables)
@@ -135,6 +142,8 @@ def quantise(
     to_int4(quantised, model, options)
     if options.bias_correction:
         correct_biases(quantised, model, known)
+    for each in (quantised, model) if names else ():
+        restore_ends(each.graph, names)
     return quantised
 
 

@@ -127,6 +127,7 @@ def _normalised(
         _check_structure(model, path, own)
     _require_no_old_bodies(model, version, path)
     model = attach_meanings(model, own)
+    _state_sides(model)
     if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         model = with_shapes(model)  # the checker wants them
     check(model)
@@ -180,6 +181,16 @@ def _stated_outputs(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
             found[value.name] = onnx.ValueInfoProto()
             found[value.name].CopyFrom(value)
     return found
+
+
+def _state_sides(model: onnx.ModelProto) -> None:
+    """State that STFT has one side where it says nothing: ONNX infers the sizes of two."""
+    for graph in (model.graph, *bodies_of(model.graph)):
+        for node in graph.node:
+            named = {attribute.name for attribute in node.attribute}
+            if node.op_type == "STFT" and node.domain in ("", "ai.onnx"):
+                given = onnx.helper.make_attribute("onesided", 1)
+                node.attribute.extend([] if "onesided" in named else [given])
 
 
 def _take_weights_off_inputs(model: onnx.ModelProto) -> None:

@@ -28,6 +28,21 @@ def fold_biases(editor: Editor) -> None:
             editor.graph.remove(node, safe=True)
 
 
+def dedicate_biases(editor: Editor) -> None:
+    """Give each reader of a list of numbers its own, in place.
+
+    A bias is rounded to the scales of its layer. ONNX Runtime's quantiser copies one that several
+    layers share, under a name that another tensor may bear.
+    """
+    for constant in list(editor.graph.initializers.values()):
+        array = array_of(constant)
+        if array is None or array.ndim != 1 or array.dtype != np.float32:
+            continue
+        for user, index in list(constant.uses())[1:]:
+            own = editor.constant(f"{constant.name}_of_{user.name}", array)
+            user.replace_input_with(index, own)
+
+
 def state_bias(editor: Editor, node: ir.Node) -> None:
     """What a Gemm adds as one number for each channel, if it adds the same to all rows."""
     shape, array = shape_of(node.outputs[0]), array_of(input_of(node, 2))

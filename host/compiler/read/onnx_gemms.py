@@ -2,7 +2,8 @@
 """A Gemm as the product with a matrix and one number for each channel, which is a dense layer.
 
 ONNX's Gemm is ``alpha * A' * B' + beta * C``. The factors become part of constant weights and
-biases, an A that is to be transposed is so before, and a C that is no constant is added behind.
+biases, an A that is to be transposed is so before, and a C that is no bias, as it differs from row
+to row or is no constant, is added behind.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def state_gemm(editor: Editor, node: ir.Node) -> None:
     elif beta != 1 and (scaled := _scaled(editor, node, 2, beta)) is not None:
         node.replace_input_with(2, scaled)
         node.attributes.pop("beta", None)
-    elif is_single(addend) and not _is_constant(addend):
+        beta = 1.0
+    if is_single(addend) and len(node.inputs) > 2 and not _is_bias(node.inputs[2]):
         _add_behind(editor, node, beta)
 
 
@@ -111,8 +113,14 @@ def _is_constant(value: ir.Value | None) -> bool:
     return array_of(value) is not None
 
 
+def _is_bias(value: ir.Value | None) -> bool:
+    """Whether a tensor is a constant with one number for each channel, or one for all."""
+    shape = shape_of(value)
+    return _is_constant(value) and shape is not None and all(size == 1 for size in shape[:-1])
+
+
 def _add_behind(editor: Editor, node: ir.Node, beta: float) -> None:
-    """Add an activation in an operator of its own, such as a layer takes for a residual."""
+    """Add C in an operator of its own, such as a layer takes for a residual."""
     addend, result = node.inputs[2], node.outputs[0]
     stem = result.name or node.name or "sum"
     if beta != 1:

@@ -25,6 +25,12 @@ from tilewright.host.compiler.read.onnx_edit import (
     take_place,
 )
 
+_SCORES: Final = 3
+"""Output of Attention that holds its scores,"""
+
+_MASKED_SCORES: Final = 2
+"""in this mode behind the mask."""
+
 _MVN_EPSILON: Final = 1e-9
 """What ONNX Runtime adds to the deviation in MeanVarianceNormalization."""
 
@@ -36,6 +42,8 @@ def state_plain(editor: Editor) -> None:
             found = _REWRITES[node.op_type](editor, node)
             if found is not None:
                 take_place(editor, node, found)
+        elif is_kind(node, "Attention"):
+            _masked_scores(editor, node)
 
 
 def write_out_one_hot(editor: Editor) -> None:
@@ -118,6 +126,32 @@ def _one_hot(editor: Editor, node: ir.Node) -> ir.Value | None:
 
 
 # -- rows ----------------------------------------------------------------------------------------
+
+
+def _masked_scores(editor: Editor, node: ir.Node) -> None:
+    """Masked scores that leave are minus infinity, where ONNX Runtime has the least number."""
+    masked = integer(node, "qk_matmul_output_mode", 0) == _MASKED_SCORES
+    scores = node.outputs[_SCORES] if len(node.outputs) > _SCORES else None
+    if scores is None or not masked or not (scores.uses() or scores.is_graph_output()):
+        return
+    if any(is_kind(use.node, "LessOrEqual") for use in scores.uses()):
+        return  # stated already
+    stem, users = f"{node.name}_scores", list(scores.uses())
+    least = editor.constant(f"{stem}_least", np.array(np.finfo(np.float32).min))
+    lowest = editor.constant(f"{stem}_masked", np.array(-np.inf, np.float32))
+    hidden = editor.after(
+        node, "LessOrEqual", [scores, least], stem=stem, like=scores, dtype=ir.DataType.BOOL
+    )
+    place = hidden.producer()
+    assert place is not None
+    stated = editor.after(place, "Where", [hidden, lowest, scores], stem=stem, like=scores)
+    for user, index in users:
+        user.replace_input_with(index, stated)
+    if scores.is_graph_output():
+        name = scores.name
+        outputs = editor.graph.outputs
+        outputs[list(outputs).index(scores)] = stated
+        scores.name, stated.name = editor.name(f"{stem}_computed"), name
 
 
 def _reduction(editor: Editor, node: ir.Node) -> ir.Value | None:

@@ -12,7 +12,11 @@ import onnx_ir as ir
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.onnx_affine import convolve_affine
 from tilewright.host.compiler.read.onnx_attention import state_attention
-from tilewright.host.compiler.read.onnx_biases import fold_biases, state_bias
+from tilewright.host.compiler.read.onnx_biases import (
+    dedicate_biases,
+    fold_biases,
+    state_bias,
+)
 from tilewright.host.compiler.read.onnx_detections import (
     apply_before_joining,
     split_before_joining,
@@ -62,6 +66,7 @@ def rewrite(
     """
     options = options or QuantiseOptions()
     editor = Editor(model.graph)
+    dedicate_biases(editor)
     state_plain(editor)
     rewrite_pads(editor)
     resize_images(editor)

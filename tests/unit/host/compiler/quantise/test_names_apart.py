@@ -35,6 +35,23 @@ def test_a_tensor_may_be_called_like_one_of_the_quantiser(end, constant) -> None
     assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("end", ["_scale", "_zero_point", "_quantized", "_QuantizeLinear_Input"])
+def test_an_input_and_an_output_may_be_called_like_tensors_of_the_quantiser(end) -> None:
+    model = Model(fresh_rng())
+    x, gate = model.input(1, 8, 6, 6), model.input(1, 4, 1, 1, name=f"x{end}")
+    layer = model.add("Conv", x, model.weights(4, 8, 1, 1))
+    proto = model.proto(model.add("Mul", layer, gate), model.add("Relu", layer))
+    proto.graph.output[0].name = f"{layer}{end}"
+    renamed(proto, proto.graph.node[1].output[0], f"{layer}{end}")
+    network = imported(proto)
+    assert [argument.name for argument in network.inputs] == ["x", f"x{end}"]
+    assert [a.name for a in network.outputs] == [each.name for each in proto.graph.output]
+    inputs = noise(network, np.random.default_rng(0))  # the calibration data
+    exact, found = (run_all(each, inputs) for each in (proto, network.qdq))
+    for name in (argument.name for argument in network.outputs):
+        assert np.abs(found[name] - exact[name]).max() < 0.05 * np.abs(exact[name]).max()
+
+
 def test_a_node_may_be_called_like_a_conversion_of_the_quantiser() -> None:
     model = Model(fresh_rng())
     x = model.input(1, 8, 6, 6)

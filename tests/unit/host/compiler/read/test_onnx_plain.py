@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from onnx import TensorProto as Type
 from onnx import helper
-from support.cpu_runs import assert_cpu_computes
+from onnx.reference import ReferenceEvaluator
+from support.cpu_runs import assert_cpu_computes, beside_a_layer
 from support.onnx_results import rewritten
+from support.qgraph_floats import FloatRegions
 from support.randomness import fresh_rng
-from support.small_models import Model, accelerated, operators
+from support.small_models import Model, accelerated, imported, operators
+
+from tilewright.host.compiler.pipeline import partition
+from tilewright.host.compiler.run.relax_host import HostProgram
 
 REDUCTIONS = {
     "ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log", "ReduceLogSumExp": "Identity",
@@ -190,3 +195,60 @@ def test_the_largest_come_in_any_order() -> None:
     model.nodes.append(helper.make_node("TopK", [x, most], top, "top", sorted=0))
     y = model.add("ReduceSum", "values", model.constant(np.array([1])))
     assert_cpu_computes(model.proto(y), {"x": noise(2, 5)})
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+def test_masked_scores_of_attention_are_those_of_onnx(mode) -> None:
+    rng = fresh_rng()
+    model = Model(rng, opset=24)
+    q, k, v = (model.input(1, 2, 5, 4, name=name) for name in "qkv")
+    y = model.add("Attention", q, k, v, is_causal=1, qk_matmul_output_mode=mode)
+    model.nodes[-1].output.extend(["", "", "scores"])
+    proto = model.proto(y, "scores")
+    inputs = {name: rng.normal(size=(1, 2, 5, 4)).astype(np.float32) for name in "qkv"}
+    expected = ReferenceEvaluator(proto).run(None, inputs)[1]
+    assert np.isneginf(expected).any() == (mode == 2)
+    parts = partition(beside_a_layer(proto, inputs))
+    beside = {"beside": np.ones((1, 2, 3, 3), np.float32)}
+    found = HostProgram(module=parts.host).run({**inputs, **beside}, FloatRegions(parts.regions))
+    np.testing.assert_allclose(found["scores"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(6, 10), (11, 4), (8, 8), (5, 5)])
+def test_crops_and_pads_to_a_size_lie_between_layers(sizes) -> None:
+    """ONNX Runtime writes them out with sizes that it computes: those are constants."""
+    model = Model(fresh_rng(), opset=18)
+    x = model.input(1, 3, 8, 8)
+    y = model.add("CenterCropPad", x, model.constant(np.array(sizes)), axes=[2, 3])
+    assert_cpu_computes(model.proto(y), {"x": model.rng.normal(size=(1, 3, 8, 8)).astype("f4")})
+    model = Model(fresh_rng(), opset=18)
+    y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(4, 3, 1, 1))
+    y = model.add("CenterCropPad", y, model.constant(np.array(sizes)), axes=[2, 3])
+    proto = model.proto(model.add("Conv", y, model.weights(4, 4, 1, 1)))
+    placed = [(p.kind, p.place) for p in partition(imported(proto)).placements]
+    assert placed.count(("Conv", "accelerator")) == 2
+
+
+@pytest.mark.parametrize("sides", [None, 0, 1])
+def test_a_spectrum_has_one_side_unless_it_says_otherwise(sides) -> None:
+    model = Model(fresh_rng())
+    window = model.constant(np.hanning(16).astype(np.float32))
+    stated = {} if sides is None else {"onesided": sides}
+    y = model.add("STFT", model.input(1, 64, 1), model.constant(np.int64(8)), window, **stated)
+    y = model.add("ReduceSum", model.add("Mul", y, y), model.constant(np.array([3])), keepdims=0)
+    y = model.add("MatMul", y, model.weights(16 if sides == 0 else 9, 5))
+    placed = [(p.kind, p.place) for p in partition(imported(model.proto(y))).placements]
+    assert ("MatMul", "accelerator") in placed
+
+
+@pytest.mark.parametrize("case", ["pad", "slope", "bound"])
+def test_a_cpu_part_holds_infinite_numbers(case) -> None:
+    model = Model(fresh_rng(), opset=18)
+    x, low = model.input(1, 3, 6, 6), model.constant(np.float32(-np.inf))
+    if case == "pad":
+        y = model.add("Pad", x, model.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])), low)
+    elif case == "slope":
+        y = model.add("LeakyRelu", x, alpha=float("inf"))
+    else:
+        y = model.add("Clip", x, low, model.constant(np.float32(np.inf)))
+    assert_cpu_computes(model.proto(y), {"x": model.rng.normal(size=(1, 3, 6, 6)).astype("f4")})
