@@ -172,6 +172,11 @@ def _system_registers() -> list[str]:
         ),
         "### Queue of a core, in its window",
         "",
+        "STATUS, the registers of errors and the counters are those of the core's last run, of the",
+        "window or of the queue. An error of a window's run stands until a soft reset, and no",
+        "descriptor begins before that. A run of the window that ended well gives way to the next",
+        "descriptor at once: keep QUEUE_ENABLE of the core off until its counters are read.",
+        "",
         *_table(header, rows(own.QUEUE_REGISTERS)),
     ]
 

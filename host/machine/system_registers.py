@@ -98,7 +98,8 @@ QUEUE_REGISTERS: Final = (
        "appends a descriptor; bit 0: zero all scratchpads before it. One too many is dropped"),
     _r("QUEUE_STATUS", 0x428, "ro",
        "bits 7:0 descriptors (the one that runs included), 15:8 completions, bit 16: one runs, "
-       "bit 17: one was dropped since the reset"),
+       "bit 17: one was dropped since the reset, bit 18: an error of the window's own run stands "
+       "and none begins before a soft reset (CTRL of the window)"),
     _r("QUEUE_IRQ_ENABLE", 0x42C, "rw", "bit 0: interrupt while there is a completion", kept=1),
     _r("COMPLETION_POP", 0x430, "wo", "removes the oldest completion, which the next ones show"),
     _r("COMPLETION_TAG", 0x434, "ro", "DESC_TAG of its descriptor"),
@@ -130,3 +131,4 @@ class QueueStatus(IntFlag):
 
     RUNNING = 1 << 16
     DROPPED = 1 << 17
+    HELD = 1 << 18

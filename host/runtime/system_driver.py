@@ -28,6 +28,7 @@ from tilewright.host.machine.system_registers import (
     SYSTEM_ID,
     SYSTEM_REGISTERS,
     Completion,
+    QueueStatus,
     window,
 )
 from tilewright.host.runtime.driver import Driver, RegisterPort, check_places
@@ -201,6 +202,13 @@ class SystemDriver:
     def waiting(self, core: int) -> int:
         """Descriptors in a core's queue, the one that runs included."""
         return self._read(core, "QUEUE_STATUS") & 0xFF
+
+    def held(self, core: int) -> bool:
+        """Whether an error of the window's own run keeps the core's queue from its next descriptor.
+
+        Read the error (`core(number).finish()`), then reset: `core(number).request_reset()`.
+        """
+        return bool(self._read(core, "QUEUE_STATUS") & QueueStatus.HELD)
 
     def completions(self, core: int) -> Iterator[Ended]:
         """Take the completions that a core has."""

@@ -19,7 +19,6 @@ CACHE = HERE.parent.parent / "build" / "cocotb"
 MANIFESTS = (MANIFEST, MANIFEST.with_name("system.f"))
 """Of one core and of systems, ordered by dependency; the mutation check has others."""
 TOP = "tilewright_top"
-_SYSTEM_PACKAGE = "tw_system_pkg"
 
 
 def fresh_seed() -> int:
@@ -61,10 +60,7 @@ def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False)
     # Nothing after the unit enters its build.
     manifest = [source for each in MANIFESTS for source in read_manifest(each)]
     last = [source.stem for source in manifest].index(unit)
-    text = manifest[last].read_text(encoding="utf-8")
-    # The package of systems alone: what nobody reads of it is a warning.
-    read = [s for s in manifest[: last + 1] if s.stem != _SYSTEM_PACKAGE or s.stem in text]
-    sources = [LINT_WAIVERS, *read]
+    sources = [LINT_WAIVERS, *manifest[: last + 1]]
     top = unit
     if wrapper:
         top = f"bench_{unit.removeprefix('tw_')}"

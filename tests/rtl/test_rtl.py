@@ -373,6 +373,10 @@ def test_control() -> None:
     run_unit("tw_control", {}, wrapper=True)
 
 
+def test_queue() -> None:
+    run_unit("tw_queue", {}, wrapper=True)
+
+
 def test_arbiter() -> None:
     run_unit("tw_arbiter", {}, wrapper=True)
 

@@ -348,6 +348,31 @@ def test_a_soft_reset_of_the_window_ends_the_descriptor_that_runs(system):
     assert second.error.code is ErrorCode.WATCHDOG
 
 
+def test_an_error_of_the_window_is_read_before_the_queue_begins(system):
+    driver, simulation = SystemDriver(system.simulation, PAIR), system.simulation
+    other = driver.core(0)
+    bad, good = reader(TINY, 1, offset=1 << 30), reader(TINY, 1)
+    simulation.attach(bad.image(), MEMORY_BASE)
+    other.start(bad, MEMORY_BASE, watchdog_cycles=0)
+    simulation.run(1000)
+    simulation.attach(good.image(), MEMORY_BASE)
+    for core in range(2):
+        driver.push(core, good, MEMORY_BASE, tag=core, watchdog_cycles=0)
+    driver.enable_queues(0b11)
+    assert any(driver.waiting(1) == 0 for _ in range(1000)), "the other goes on"
+    assert [driver.held(core) for core in range(2)] == [True, False]
+    assert [len(list(driver.completions(core))) for core in range(2)] == [0, 1]
+    with pytest.raises(DeviceStatusError) as error:
+        other.finish()
+    assert (error.value.code, error.value.instruction) == (ErrorCode.DRAM_RANGE, 0)
+    other.request_reset()
+    assert any(driver.waiting(0) == 0 for _ in range(1000))
+    (ended,) = driver.completions(0)
+    assert (ended.tag, ended.error) == (0, None)
+    assert not driver.held(0)
+    simulation.detach()
+
+
 def test_a_soft_reset_ends_a_descriptor_that_has_begun_whenever_it_comes(system):
     """Also in the cycle in which its scrub has ended and its program is about to start."""
     driver, simulation = SystemDriver(system.simulation, PAIR), system.simulation
