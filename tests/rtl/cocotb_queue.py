@@ -44,6 +44,7 @@ class Host:
         dut.bus_idle_i.value = 1
         dut.attributes_i.value = self.attributes
         await reset(dut)
+        assert not dut.irq_o.value
 
     async def pulse(self, name: str) -> None:
         pin = getattr(self.dut, f"{name}_i")

@@ -86,16 +86,20 @@ class Bridge:
             io.s_wlast_i, io.s_wvalid_i = int(index == len(words) - 1), 1
             self.step("s_wready_o", "s_wvalid_i")
             io.s_wvalid_i = 0
-        io.s_bready_i = 1
         for _ in range(LIMIT):
             if io.s_bvalid_o:
                 break
             self.cycle()
+        for _ in range(int(self.rng.integers(3))):  # it stands until it is taken
+            self.cycle()
+        io.s_bready_i = 1
         places = {address + 4 * i for i in range(len(words))}
         response = 2 * bool(places & self.refused)
         assert (io.s_bvalid_o, io.s_bid_o, io.s_bresp_o) == (1, master, response), where()
         self.step("s_bready_i", "s_bvalid_o")
         io.s_bready_i = 0
+        self.sim.settle()
+        assert not io.s_bvalid_o, where()
 
     def read(self, address: int, count: int, master: int) -> list[int]:
         io = self.sim.io

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import binascii
 import sys
 from pathlib import Path
 
@@ -88,6 +89,31 @@ def test_bursts_of_the_accelerator_move_whole_beats_and_strobed_bytes(link):
                 if strobes >> index % BEAT & 1:
                     memory[there + index] = value
         assert link.read(MEMORY, SIZE) == memory, where(beats=beats, here=here, there=there)
+
+
+def test_a_reset_in_any_cycle_leaves_nothing_of_what_was_under_way(shell, link):
+    rng = fresh_rng()
+    memory = rng.bytes(SIZE)
+    link.write(MEMORY, memory)
+    io, clock = shell.sim.io, shell.sim.clock
+    for cycles in range(60):
+        link.write(REGISTERS + 4, b"".join(map(word, [15, 0, 0x800, 0, 0])))
+        link.write(REGISTERS, word(1))  # a copy that strobes nothing
+        read = b"R" + bytes([0, 0, 0, 0, 200])  # and a long read
+        shell.send(read + binascii.crc_hqx(read, 0xFFFF).to_bytes(2, "little"))
+        clock.tick(cycles)
+        io.aresetn = 0
+        clock.tick()
+        io.aresetn = 1
+        for _ in range(700):
+            clock.tick()
+            assert not io.tx_valid, where(cycles=cycles)
+        shell.receive(1 << 12)
+        link.write(REGISTERS + 4, b"".join(map(word, [3, 0x40, 0x1000, 255, 0])))
+        link.write(REGISTERS, word(1))
+        assert link.read(MEMORY + 0x1000, 32) == memory[0x40:0x60], where(cycles=cycles)
+        link.write(MEMORY + 0x1000, memory[0x1000:0x1020])
+    assert link.read(MEMORY, SIZE) == memory, where()
 
 
 @pytest.mark.parametrize("address", [SIZE, 2, REGISTERS + 0x40, REGISTERS + 4096, 0xC000_0000])

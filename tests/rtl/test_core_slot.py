@@ -76,16 +76,16 @@ class Slot:
                 self.burst = [io.araddr_o + size * beat for beat in range(io.arlen_o + 1)]
             self.sim.clock.tick()
 
-    def write(self, name: str, value: int, strobes: int = 0xF) -> None:
+    def write(self, name: str | int, value: int, strobes: int = 0xF) -> None:
         io = self.io
-        io.write_i, io.write_addr_i = 1, AT[name]
+        io.write_i, io.write_addr_i = 1, AT.get(name, name)
         io.write_data_i, io.write_strb_i = value & 0xFFFF_FFFF, strobes
         self.tick()
         io.write_i = 0
         self.tick()  # as tw_pages: nothing is asked before the answer
 
-    def read(self, name: str) -> int:
-        self.io.read_i, self.io.read_addr_i = 1, AT[name]
+    def read(self, name: str | int) -> int:
+        self.io.read_i, self.io.read_addr_i = 1, AT.get(name, name)
         self.tick()
         self.io.read_i = 0
         value = self.io.read_data_o
@@ -119,6 +119,7 @@ def test_a_word_of_the_queue_is_written_whole_or_not_at_all(slot):
     rng = fresh_rng()
     words = [r.name for r in QUEUE_REGISTERS if r.access == "rw"]
     for name in words:
+        assert slot.read(name) == 0, name
         slot.write(name, 0xFFFF_FFFF)
         before = slot.read(name)
         assert before, name
@@ -127,6 +128,9 @@ def test_a_word_of_the_queue_is_written_whole_or_not_at_all(slot):
             assert slot.read(name) == before, f"{name}, strobes {strobes:04b}"
         slot.write(name, 0)
         assert slot.read(name) == 0
+    for offset in range(max(AT.values()) + 4, 4096, 4):
+        slot.write(offset, 0xFFFF_FFFF)
+        assert slot.read(offset) == 0, "there is no such register"
     for strobes in range(15):
         slot.write("QUEUE_PUSH", 0, strobes)
     assert slot.read("QUEUE_STATUS") == 0

@@ -94,7 +94,16 @@ def test_says_what_the_system_is_and_keeps_what_the_host_writes(page):
         for name, value in zip(("WEIGHT", "READ_BUDGET", "WRITE_BUDGET"), values, strict=True):
             kept[place + share[name]] = value
             masks[place + share[name]] = 0xF if name == "WEIGHT" else 0xFFFF
+    known = {SHARE_BASE + n for n in range(SHARE_STEP * CORES)} - set(kept)
+    known = {o for o in known if (o - SHARE_BASE) % SHARE_STEP >= SHARE_COUNTERS}
+    known -= {o for o in known if (o - SHARE_BASE) % SHARE_STEP >= SHARE_COUNTERS + 48}
+    known |= {*kept, *AT.values(), *range(CORE_TABLE, CORE_TABLE + CORE_TABLE_STEP * CORES)}
+    for offset in set(range(0, 4096, 4)) - known:
+        page.write(offset, 0xFFFF_FFFF)
+        assert page.read(offset) == 0, f"there is no register {offset:#x}"
     for _ in range(60):
+        page.io.write_addr_i = int(rng.choice(list(kept)))  # nobody writes
+        page.io.write_data_i = int(rng.integers(1 << 32))
         for offset, value in kept.items():
             assert page.read(offset) == value, f"{offset:#x}: {where()}"
         offset = int(rng.choice(list(kept)))

@@ -34,6 +34,7 @@ class Processors:
         self.read_beats: list[int] = []
         self.write_at = -1
         self.due = 0
+        self.hold = False  # no address is taken
         self.sim.clock.tick(4)
         self.io.resetn_i = 1
         self.sim.clock.tick(4)
@@ -41,7 +42,7 @@ class Processors:
     def cycle(self) -> None:
         """One cycle of the DRAM, which stalls at random."""
         io = self.io
-        io.m_arready_i = int(not self.read_beats and self.rng.integers(2))
+        io.m_arready_i = int(not self.read_beats and not self.hold and self.rng.integers(2))
         io.m_awready_i = int(self.write_at < 0 and not self.due and self.rng.integers(2))
         io.m_wready_i = int(self.write_at >= 0 and self.rng.integers(2))
         io.m_bvalid_i = self.due
@@ -138,6 +139,18 @@ def test_software_reaches_the_accelerator_and_it_the_dram():
         assert not all(busy), where()
         assert system.io.irq_o
         assert system.memory == expected, where(beats=beats, here=here, there=there)
+    # A reset ends what is under way: the burst that the DRAM has not taken never comes.
+    system.write(0x4000_0004, [3, MEMORY, MEMORY + 64, 255, 0])
+    system.hold = True
+    system.write(0x4000_0000, [1])
+    system.io.resetn_i = 0
+    system.sim.clock.tick()
+    system.io.resetn_i = 1
+    for _ in range(4):
+        system.cycle()
+    assert system.io.irq_o
+    assert not system.io.m_arvalid_o
+    system.hold = False
     assert system.write(0x4000_0040, [1]) == 2
     assert system.read(0x4000_003C, 2)[1] == [0, 2]
     system.sim.close()
