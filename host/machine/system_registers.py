@@ -55,9 +55,11 @@ SYSTEM_REGISTERS: Final = (
     _r("IRQ_PENDING", 0x018, "ro", "bit i: core i interrupts, by its window or its queue"),
     _r("TIME_LO", 0x01C, "ro", "cycles since the reset; a read keeps bits 63:32 in TIME_HI"),
     _r("TIME_HI", 0x020, "ro", "bits 63:32 as they were at the last read of a LO register here"),
-    _r("WINDOW", 0x024, "rw", "cycles in which a budget counts, from 1", kept=0xFFFF),
+    _r("WINDOW", 0x024, "rw",
+       "cycles in which a budget counts, 1 to 65535; a write of 0 has no effect", kept=0xFFFF),
     _r("PORT_LIMITS", 0x028, "rw",
-       "bursts in flight of each memory port, 1 to 32: bits 7:0 reads, 15:8 writes", kept=0xFFFF),
+       "bursts in flight of each memory port, 1 to 32 (0 counts as 1, more as 32): bits 7:0 reads, "
+       "15:8 writes", kept=0xFFFF),
 )  # fmt: skip
 """The shared page, without the core table and the shares."""
 
@@ -68,7 +70,14 @@ CORE_ENTRY: Final = (
 """An entry of the core table, `CORE_TABLE_STEP` bytes each from `CORE_TABLE` on."""
 
 SHARE_REGISTERS: Final = (
-    _r("WEIGHT", 0x0, "rw", "bursts in a row while others want the port; 0 counts as 1", kept=0xF),
+    _r(
+        "WEIGHT",
+        0x0,
+        "rw",
+        "bursts in a row while others want the port; 0 counts as 1. It counts in full where "
+        "PORT_LIMITS is below the bursts that the core can have in flight",
+        kept=0xF,
+    ),
     _r("READ_BUDGET", 0x4, "rw", "beats a window that it may read; 0: no limit", kept=0xFFFF),
     _r("WRITE_BUDGET", 0x8, "rw", "beats a window that it may write; 0: no limit", kept=0xFFFF),
 )

@@ -14,7 +14,14 @@ from typing import Final
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.status import decode_status
-from tilewright.host.machine.system_config import SYSTEM_VERSION, SystemConfig
+from tilewright.host.machine.system_config import (
+    MAX_IN_FLIGHT,
+    MAX_WEIGHT,
+    MAX_WINDOW,
+    SYSTEM_VERSION,
+    SystemConfig,
+    check_integer,
+)
 from tilewright.host.machine.system_registers import (
     CORE_ENTRY,
     CORE_TABLE,
@@ -119,15 +126,36 @@ class SystemDriver:
     # -- shares of memory ports -------------------------------------------------------------
 
     def set_window(self, cycles: int) -> None:
-        """Set the cycles in which budgets count."""
+        """Set the cycles in which budgets count, 1 to 65535.
+
+        Raises:
+            ConfigError: another number.
+        """
+        check_integer("window", cycles, 1, MAX_WINDOW)
         self._port.write(_SHARED["WINDOW"], cycles)
 
     def set_limits(self, *, reads: int, writes: int) -> None:
-        """Set the bursts in flight of each memory port."""
+        """Set the bursts in flight of each memory port, 1 to 32.
+
+        Weights count in full in a direction whose limit is below the bursts that each core of the
+        port can have in flight (`read_outstanding`, `write_outstanding`).
+
+        Raises:
+            ConfigError: another number.
+        """
+        check_integer("reads", reads, 1, MAX_IN_FLIGHT)
+        check_integer("writes", writes, 1, MAX_IN_FLIGHT)
         self._port.write(_SHARED["PORT_LIMITS"], reads | writes << 8)
 
     def set_share(self, core: int, *, weight: int, read_budget: int, write_budget: int) -> None:
-        """Set a core's weight and its budgets in beats a window; 0: no limit."""
+        """Set a core's weight, 1 to 15, and its budgets in beats a window; 0: no limit.
+
+        Raises:
+            ConfigError: a number that its register cannot hold.
+        """
+        check_integer("weight", weight, 1, MAX_WEIGHT)
+        check_integer("read_budget", read_budget, 0, MAX_WINDOW)
+        check_integer("write_budget", write_budget, 0, MAX_WINDOW)
         base = SHARE_BASE + SHARE_STEP * core
         for name, value in (
             ("WEIGHT", weight),

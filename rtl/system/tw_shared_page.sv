@@ -116,7 +116,7 @@ module tw_shared_page #(
       unique case (write_addr_i)
         tw_system_pkg::RegStart: start_q <= write_data_i[Cores-1:0];
         tw_system_pkg::RegQueueEnable: enable_q <= write_data_i[Cores-1:0];
-        tw_system_pkg::RegWindow: window_q <= write_data_i[15:0];
+        tw_system_pkg::RegWindow: if (write_data_i[15:0] != '0) window_q <= write_data_i[15:0];
         tw_system_pkg::RegPortLimits: {write_limit_q, read_limit_q} <= write_data_i[15:0];
         default: ;
       endcase

@@ -131,6 +131,7 @@ _BENCHES: Final = {
     **dict.fromkeys(("tilewright_top", "tw_core"), "test_top"),
     **dict.fromkeys(("tw_lane", "tw_reduce", "tw_log2"), "test_vector"),
     "tw_stepper": "test_load or test_store",
+    "tw_queue": "test_queue or test_core_slot",
     "tw_scrub": "test_core_slot",
     **dict.fromkeys(
         ("tw_uart_rx", "tw_uart_tx", "tw_uart_shell", "tw_host_link", "tw_axil_access"),

@@ -96,11 +96,12 @@ def test_a_reset_in_any_cycle_leaves_nothing_of_what_was_under_way(shell, link):
     memory = rng.bytes(SIZE)
     link.write(MEMORY, memory)
     io, clock = shell.sim.io, shell.sim.clock
-    for cycles in range(60):
-        link.write(REGISTERS + 4, b"".join(map(word, [15, 0, 0x800, 0, 0])))
-        link.write(REGISTERS, word(1))  # a copy that strobes nothing
-        read = b"R" + bytes([0, 0, 0, 0, 200])  # and a long read
-        shell.send(read + binascii.crc_hqx(read, 0xFFFF).to_bytes(2, "little"))
+    for cycles in range(90):
+        link.write(REGISTERS + 4, b"".join(map(word, [15, 0x800, 0x800, 255, 0])))
+        link.write(REGISTERS, word(1))  # a copy of a place to itself, and a long access
+        request = (b"R" + word(0), b"R" + word(REGISTERS), b"W" + word(REGISTERS + 24))[cycles % 3]
+        request += bytes([8]) + bytes(36) * (request[:1] == b"W")
+        shell.send(request + binascii.crc_hqx(request, 0xFFFF).to_bytes(2, "little"))
         clock.tick(cycles)
         io.aresetn = 0
         clock.tick()
