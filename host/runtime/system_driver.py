@@ -7,6 +7,7 @@ the `Driver` of one. Beside that stand its queue and its share of a memory port.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -83,6 +84,9 @@ class _Window:
 class SystemDriver:
     """Speaks to one system.
 
+    Threads may share a driver where they only read times and counters of shares; a system has one
+    driver at a time.
+
     Args:
         port: its registers.
         system: what it is.
@@ -91,6 +95,7 @@ class SystemDriver:
     def __init__(self, port: RegisterPort, system: SystemConfig) -> None:
         self._port: Final = port
         self._system: Final = system
+        self._pair: Final = threading.Lock()
 
     def check_identity(self) -> None:
         """Refuse anything that is not this system.
@@ -168,7 +173,7 @@ class SystemDriver:
         """What was counted of a core since the reset (`SHARE_COUNTER_NAMES`)."""
         base = SHARE_BASE + SHARE_STEP * core + SHARE_COUNTERS
         return {
-            name: self._port.read(base + 8 * index) | self._port.read(base + 8 * index + 4) << 32
+            name: self._shared64(base + 8 * index, base + 8 * index + 4)
             for index, (name, _) in enumerate(SHARE_COUNTER_NAMES)
         }
 
@@ -188,8 +193,7 @@ class SystemDriver:
 
     def time(self) -> int:
         """Cycles since the reset."""
-        low = self._port.read(_SHARED["TIME_LO"])
-        return low | self._port.read(_SHARED["TIME_HI"]) << 32
+        return self._shared64(_SHARED["TIME_LO"], _SHARED["TIME_HI"])
 
     def interrupt_on_completion(self, core: int) -> None:
         """Let a core interrupt while it has a completion."""
@@ -262,6 +266,11 @@ class SystemDriver:
             error=error,
             in_scrub=bool(status & Completion.SCRUB),
         )
+
+    def _shared64(self, low: int, high: int) -> int:
+        """Both words of a pair of the shared page, which keeps one upper word at a time."""
+        with self._pair:
+            return self._port.read(low) | self._port.read(high) << 32
 
     def _read(self, core: int, name: str) -> int:
         return self._port.read(window(core) + _QUEUE[name])

@@ -108,21 +108,26 @@ module tw_queue #(
   assign scrub_o      = state_q == Scrub || state_q == Scrubbing;
   assign start_o      = (state_q == Scrub || state_q == Start) && ended;
   assign soft_reset_o = state_q == Recover;
-  assign settings_o   = scrub_o ? '{
-      insn_base: ScrubInsnBase,
-      insn_count: ScrubInsnCount,
-      mem_base: '0,
-      mem_size: ScrubMemSize,
-      watchdog: ScrubWatchdog,
-      attributes: attributes_i
-  } : '{
-      insn_base: {current.insn_base, PageBits'(0)},
-      insn_count: current.insn_count,
-      mem_base: {current.mem_base, PageBits'(0)},
-      mem_size: {current.mem_size, PageBits'(0)},
-      watchdog: current.watchdog,
-      attributes: attributes_i
-  };
+  always_comb begin
+    settings_o = '{
+        insn_base: {current.insn_base, PageBits'(0)},
+        insn_count: current.insn_count,
+        mem_base: {current.mem_base, PageBits'(0)},
+        mem_size: {current.mem_size, PageBits'(0)},
+        watchdog: current.watchdog,
+        attributes: attributes_i
+    };
+    if (scrub_o) begin
+      settings_o = '{
+          insn_base: ScrubInsnBase,
+          insn_count: ScrubInsnCount,
+          mem_base: '0,
+          mem_size: ScrubMemSize,
+          watchdog: ScrubWatchdog,
+          attributes: attributes_i
+      };
+    end
+  end
 
   always_ff @(posedge clk_i) begin
     if (rst_i) state_q <= Idle;

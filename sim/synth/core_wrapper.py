@@ -2,7 +2,7 @@
 """The accelerator of one configuration as a Verilog module that Vivado can package.
 
 The IP packager takes Verilog or VHDL tops alone (UG1118, "Top-Level HDL Requirements"). Its
-interfaces are told by attributes on the ports, which `rtl/tilewright_top.sv` does not carry.
+interfaces are told by attributes on the ports, which `rtl/system/tilewright_top.sv` does not carry.
 """
 
 from __future__ import annotations

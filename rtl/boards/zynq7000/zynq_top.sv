@@ -7,7 +7,7 @@
 module zynq_top ();
   logic [3:0] fclk, fclk_resetn;
   logic aclk, aresetn, irq;
-  logic [1:0] reset_q;
+  (* ASYNC_REG = "TRUE" *) logic [1:0] reset_q;
 
   BUFG u_clock (
       .I(fclk[0]),
