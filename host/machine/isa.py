@@ -6,94 +6,8 @@ the tables here. Instructions are 256 bits, micro-ops 64 bits, both little-endia
 fixed layout that is wide enough for the largest legal `HwConfig`: a configuration changes bounds
 checks, never field positions.
 
-Semantics (tile indices; ``[]`` is a scratchpad access; integers are two's complement):
-
-LOAD ``memory`` : for z, y, x over the padded region (row-major, x fastest)::
-
-    sram[sram_base + i++] = inside ? dram_tile(dram_offset + T*(z*z_stride + y*y_stride + x))
-                                   : pad_value in every byte
-
-  where T is the tile size in bytes of ``memory``. The padded region is
-  ``z_size`` planes of ``pad_top + y_size + pad_bottom`` rows of
-  ``pad_left + x_size + pad_right`` tiles. ``x_size`` or ``y_size`` may be 0 (padding only).
-  A PARAM tile spans several memory rows, so padding is illegal there; so is an empty region.
-  ``dram_offset`` is relative to the MEM_BASE register; it is a multiple of min(T, AXI beat).
-
-LOAD with ``diagonal`` : the same walk into WGT (elsewhere it is illegal), with T = D =
-  min(block_in, block_out): DRAM holds only a diagonal of each tile. With k = ``phase`` + the
-  data rows before this one (planes go on counting), taken modulo the larger block over D::
-
-    wgt[tile][o][i] = diagonal[o mod D] if o mod D == i mod D and o div D + i div D == k else 0
-
-  A tile's D x D blocks lie in one row or one column: k names the one that has the diagonal. Square
-  tiles have one block, and k is always 0. Padding tiles are filled whole with ``pad_value`` and
-  padding rows do not count.
-
-LOAD with ``int4`` : the same walk into WGT (elsewhere, with ``diagonal`` and where no int4 weights
-  are elaborated it is illegal), with T = half the bytes of the tile: DRAM holds 4-bit numbers in
-  two's complement. Byte b of the tile in DRAM has two weights, its lower half the first one::
-
-    wgt[tile].flat[2 * b] = sign-extended byte b[3:0]
-    wgt[tile].flat[2 * b + 1] = sign-extended byte b[7:4]
-
-  Where groups have scales (``int4_weights`` 2), the beats of the bus that hold a tile's numbers are
-  its groups. A beat of scales lies before the groups that it is for: the tile's, or as many as the
-  beat has numbers of 4 bits. Those are without a sign, in the order of the groups::
-
-    wgt[tile] of a group = (its scale + 1) * its numbers
-
-  T is `HwConfig.int4_tile_bytes` then.
-
-  Padding tiles are filled with ``pad_value`` as int8.
-
-LOAD into TABLE : a tile is one beat of the bus. Tile r is row r of the table: the first
-  `TABLE_ROW_ENTRIES` bytes e of the beat are the entries of ``TABLE_ROW_ENTRIES * r + e``, the rest
-  of it is not read. Illegal where no table is elaborated.
-
-STORE : the same walk without padding, from OUT to DRAM, T = batch x block_out bytes.
-
-GEMM : for o in iter_outer, i in iter_inner, u in uop[uop_begin .. uop_begin + uop_count - 1]::
-
-    a = acc_base + u.acc + o*acc_outer + i*acc_inner    (inp, wgt alike)
-    ACC[a] = (overwrite and u.first ? 0 : ACC[a]) + INP[inp] . WGT[wgt]^T      (wraps at 32 bits)
-
-VECTOR min max add shr mul mov sub square exp2 : for o, i::
-
-    b = operand == RES ? RES[opd_base + o*opd_outer + i*opd_inner] : imm       (sign-extended)
-    ACC[dst] = op(ACC[src], b)      ADD, SUB and MUL saturate to int32, MOV is b,
-                                    SHR is arithmetic by b (clamped to 0 .. 31)
-
-  ``hold`` : b is ACC[opd_base + o*opd_outer] instead, read once before each inner loop. MUL takes
-  its lowest 18 bits, as a signed number. SQUARE is MUL with ACC[src] itself as such a b, EXP2 is
-  `host.network.row_arithmetic.exp2` of ACC[src].
-
-  ``reduce`` : the results of op are not written, but reduced over the inner loop and over the
-  channels of each row of the tile; the last tile counts its first ``lanes`` channels (0: all)::
-
-    ACC[dst_base + o*dst_outer][row][every channel] = reduction over i and channel of op(...)
-
-  MAX is the maximum. SUM adds modulo 2^48 and saturates to int32. LOG_SUM adds alike, and is
-  `host.network.row_arithmetic.log2` of the sum. An instruction that reads a tile which it reduced
-  to before is unspecified.
-
-  SUB, SQUARE, EXP2, ``hold``, ``reduce`` and ``lanes`` are illegal where no row unit is
-  elaborated, and the last three with requant; so are ``hold`` with RES, ``lanes`` without
-  ``reduce``.
-
-VECTOR requant : for o, i, with p = PARAM[param_base + (param_step ? o : 0)], channel c::
-
-    q = clip(rint_half_even(((ACC[src] + p.bias[c]) * p.m1[c] + r * p.m2[c] * 2^8)
-                            / 2^p.shift[c]) + p.zero_point[c], imm[7:0], imm[15:8])
-    r = operand == RES ? RES[opd] : 0
-    OUT[dst] = lookup ? TABLE[q mod 256] : q
-    (a minimum above the maximum is illegal; a shift above 47 is unspecified)
-
-  ``lookup`` is illegal with any other operation, and where no table is elaborated.
-
-FINISH : retires when every unit is idle and every write is acknowledged.
-
-Before an instruction starts it pops one token from each unit in ``pop``; when its last effect
-is visible it pushes one token to each unit in ``push``.
+What instructions compute is written in `host.machine.instruction_text`, from which
+docs/reference/instructions.md is generated.
 """
 
 from __future__ import annotations
@@ -257,7 +171,7 @@ VECTOR_FIELDS: Final = (
     _f("iter_inner", 16, "inner iterations, at least 1"),
     _f("dst_base", 18, "first destination tile: OUT (requant) or ACC"),
     _f("src_base", 16, "first source tile in ACC"),
-    _f("opd_base", 18, "first operand tile in RES"),
+    _f("opd_base", 18, "first operand tile in RES, or in ACC with hold"),
     _f("dst_outer", 18, "destination step of the outer loop"),
     _f("src_outer", 16, "source step of the outer loop"),
     _f("opd_outer", 18, "operand step of the outer loop"),

@@ -200,7 +200,8 @@ ERROR_TEXT: Final = {
     ErrorCode.ACC_BANK: "ACC access outside the declared banks",
     ErrorCode.NO_FINISH: "program ended without FINISH",
     ErrorCode.AXI_LAST: "AXI read burst of another length than asked for (RLAST)",
-    ErrorCode.SETTINGS: "MEM_BASE + MEM_SIZE beyond 2^40, or the program not inside MEM_SIZE",
+    ErrorCode.SETTINGS: "MEM_BASE + MEM_SIZE beyond the addresses of the memory port (2^40, or "
+    "fewer on a board), or the program not inside MEM_SIZE",
 }
 
 

@@ -102,7 +102,7 @@ class SystemConfig:
             ("port_reads", 1, MAX_IN_FLIGHT),
             ("port_writes", 1, MAX_IN_FLIGHT),
         ):
-            _check_integer(name, getattr(self, name), low, high)
+            check_integer(name, getattr(self, name), low, high)
         if type(self.queue_depth) is not int or self.queue_depth not in QUEUE_DEPTHS:
             raise ConfigError(
                 f"must be one of {', '.join(map(str, QUEUE_DEPTHS))}",
@@ -117,11 +117,11 @@ class SystemConfig:
 
     def _check_core(self, number: int, core: SystemCore) -> None:
         place = f"cores[{number}]"
-        _check_integer(f"{place}.port", core.port, 0, self.memory_ports - 1)
-        _check_integer(f"{place}.weight", core.weight, 1, MAX_WEIGHT)
+        check_integer(f"{place}.port", core.port, 0, self.memory_ports - 1)
+        check_integer(f"{place}.weight", core.weight, 1, MAX_WEIGHT)
         for name in ("read_budget", "write_budget"):
             value = getattr(core, name)
-            _check_integer(f"{place}.{name}", value, 0, MAX_WINDOW)
+            check_integer(f"{place}.{name}", value, 0, MAX_WINDOW)
             if value > self.window:
                 raise ConfigError(
                     f"a port moves at most one beat a cycle, so that a budget above the window of "
@@ -201,7 +201,12 @@ class SystemConfig:
         return cls(**{**data, "cores": tuple(_core(n, core) for n, core in enumerate(cores))})
 
 
-def _check_integer(name: str, value: object, low: int, high: int) -> None:
+def check_integer(name: str, value: object, low: int, high: int) -> None:
+    """Refuse anything but an integer of a range.
+
+    Raises:
+        ConfigError: of the field with that name.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(
             f"must be an integer from {low} to {high}",

@@ -54,10 +54,13 @@ SYSTEM_REGISTERS: Final = (
        kept=0xFF),
     _r("IRQ_PENDING", 0x018, "ro", "bit i: core i interrupts, by its window or its queue"),
     _r("TIME_LO", 0x01C, "ro", "cycles since the reset; a read keeps bits 63:32 in TIME_HI"),
-    _r("TIME_HI", 0x020, "ro", "bits 63:32 as they were at the last read of a LO register here"),
-    _r("WINDOW", 0x024, "rw", "cycles in which a budget counts, from 1", kept=0xFFFF),
+    _r("TIME_HI", 0x020, "ro",
+       "bits 63:32 as they were at the last read of a LO register of this page, counters included"),
+    _r("WINDOW", 0x024, "rw",
+       "cycles in which a budget counts, 1 to 65535; a write of 0 has no effect", kept=0xFFFF),
     _r("PORT_LIMITS", 0x028, "rw",
-       "bursts in flight of each memory port, 1 to 32: bits 7:0 reads, 15:8 writes", kept=0xFFFF),
+       "bursts in flight of each memory port, 1 to 32 (0 counts as 1, more as 32): bits 7:0 reads, "
+       "15:8 writes", kept=0xFFFF),
 )  # fmt: skip
 """The shared page, without the core table and the shares."""
 
@@ -68,7 +71,14 @@ CORE_ENTRY: Final = (
 """An entry of the core table, `CORE_TABLE_STEP` bytes each from `CORE_TABLE` on."""
 
 SHARE_REGISTERS: Final = (
-    _r("WEIGHT", 0x0, "rw", "bursts in a row while others want the port; 0 counts as 1", kept=0xF),
+    _r(
+        "WEIGHT",
+        0x0,
+        "rw",
+        "bursts in a row while others want the port; 0 counts as 1. It counts in full where "
+        "PORT_LIMITS is below the bursts that the core can have in flight",
+        kept=0xF,
+    ),
     _r("READ_BUDGET", 0x4, "rw", "beats a window that it may read; 0: no limit", kept=0xFFFF),
     _r("WRITE_BUDGET", 0x8, "rw", "beats a window that it may write; 0: no limit", kept=0xFFFF),
 )
@@ -98,7 +108,8 @@ QUEUE_REGISTERS: Final = (
        "appends a descriptor; bit 0: zero all scratchpads before it. One too many is dropped"),
     _r("QUEUE_STATUS", 0x428, "ro",
        "bits 7:0 descriptors (the one that runs included), 15:8 completions, bit 16: one runs, "
-       "bit 17: one was dropped since the reset"),
+       "bit 17: one was dropped since the reset, bit 18: an error of the window's own run stands "
+       "and none begins before a soft reset (CTRL of the window)"),
     _r("QUEUE_IRQ_ENABLE", 0x42C, "rw", "bit 0: interrupt while there is a completion", kept=1),
     _r("COMPLETION_POP", 0x430, "wo", "removes the oldest completion, which the next ones show"),
     _r("COMPLETION_TAG", 0x434, "ro", "DESC_TAG of its descriptor"),
@@ -130,3 +141,4 @@ class QueueStatus(IntFlag):
 
     RUNNING = 1 << 16
     DROPPED = 1 << 17
+    HELD = 1 << 18

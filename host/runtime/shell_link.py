@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words of a board's shell over a stream of bytes: the host's side of `rtl/boards/tw_host_link.sv`.
 
-A frame moves at most 256 words. Its answer ends in a CRC of both, so that a byte that is lost or
-wrong is noticed, not computed with.
+A frame moves at most 256 words. It ends in a CRC, without which the shell does nothing, and its
+answer in a CRC of both: a byte that is lost or wrong is noticed, not computed with.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ REGISTERS: Final = 0x4000_0000
 """Where the accelerator's registers begin."""
 
 _SHELL: Final = 0x8000_0000
-_MAGIC: Final = 0x54575348  # "TWSH"
+_MAGIC: Final = 0x54575332  # "TWS2"
 _FRAME_WORDS: Final = 256
 _HEADER: Final = struct.Struct("<cIB")
+_CHECK: Final = struct.Struct("<H")
 _TAIL: Final = struct.Struct("<BH")
 _DONE: Final = 0
 
@@ -88,7 +89,7 @@ class ShellLink:
         for offset in range(0, size, 4 * _FRAME_WORDS):
             length = min(4 * _FRAME_WORDS, size - offset)
             request = _HEADER.pack(b"R", address + offset, length // 4 - 1)
-            self._link.send(request)
+            self._link.send(_checked(request))
             parts.append(self._answer(request, length, address + offset))
         return b"".join(parts)
 
@@ -104,7 +105,7 @@ class ShellLink:
             head = _HEADER.pack(b"W", address + offset, len(words) // 4 - 1)
             frames[address + offset] = head + words
         # The shell answers a frame while the next one comes.
-        self._link.send(b"".join(frames.values()))
+        self._link.send(b"".join(map(_checked, frames.values())))
         for place, frame in frames.items():
             self._answer(frame, 0, place)
 
@@ -124,7 +125,7 @@ class ShellLink:
                 "that nothing else reads it",
             )
         status, crc = _TAIL.unpack_from(answer, size)
-        if crc != binascii.crc_hqx(answer[:-2], binascii.crc_hqx(request, 0xFFFF)):
+        if crc != binascii.crc_hqx(answer[:-2], _crc(request)):
             self._resynchronise()
             raise DeviceError(
                 "the CRC of an answer must be right",
@@ -138,6 +139,14 @@ class ShellLink:
 
     def _resynchronise(self) -> None:
         """Complete whatever frame the shell may be in, and forget its answers."""
-        self._link.send(bytes(_HEADER.size + 4 * _FRAME_WORDS))
+        self._link.send(bytes(_HEADER.size + 4 * _FRAME_WORDS + _CHECK.size))
         while self._link.receive(_FRAME_WORDS):
             pass
+
+
+def _crc(request: bytes) -> int:
+    return binascii.crc_hqx(request, 0xFFFF)
+
+
+def _checked(request: bytes) -> bytes:
+    return request + _CHECK.pack(_crc(request))

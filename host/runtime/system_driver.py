@@ -7,6 +7,7 @@ the `Driver` of one. Beside that stand its queue and its share of a memory port.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,14 @@ from typing import Final
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.status import decode_status
-from tilewright.host.machine.system_config import SYSTEM_VERSION, SystemConfig
+from tilewright.host.machine.system_config import (
+    MAX_IN_FLIGHT,
+    MAX_WEIGHT,
+    MAX_WINDOW,
+    SYSTEM_VERSION,
+    SystemConfig,
+    check_integer,
+)
 from tilewright.host.machine.system_registers import (
     CORE_ENTRY,
     CORE_TABLE,
@@ -28,6 +36,7 @@ from tilewright.host.machine.system_registers import (
     SYSTEM_ID,
     SYSTEM_REGISTERS,
     Completion,
+    QueueStatus,
     window,
 )
 from tilewright.host.runtime.driver import Driver, RegisterPort, check_places
@@ -75,6 +84,9 @@ class _Window:
 class SystemDriver:
     """Speaks to one system.
 
+    Threads may share a driver where they only read times and counters of shares; a system has one
+    driver at a time.
+
     Args:
         port: its registers.
         system: what it is.
@@ -83,6 +95,7 @@ class SystemDriver:
     def __init__(self, port: RegisterPort, system: SystemConfig) -> None:
         self._port: Final = port
         self._system: Final = system
+        self._pair: Final = threading.Lock()
 
     def check_identity(self) -> None:
         """Refuse anything that is not this system.
@@ -118,15 +131,36 @@ class SystemDriver:
     # -- shares of memory ports -------------------------------------------------------------
 
     def set_window(self, cycles: int) -> None:
-        """Set the cycles in which budgets count."""
+        """Set the cycles in which budgets count, 1 to 65535.
+
+        Raises:
+            ConfigError: another number.
+        """
+        check_integer("window", cycles, 1, MAX_WINDOW)
         self._port.write(_SHARED["WINDOW"], cycles)
 
     def set_limits(self, *, reads: int, writes: int) -> None:
-        """Set the bursts in flight of each memory port."""
+        """Set the bursts in flight of each memory port, 1 to 32.
+
+        Weights count in full in a direction whose limit is below the bursts that each core of the
+        port can have in flight (`read_outstanding`, `write_outstanding`).
+
+        Raises:
+            ConfigError: another number.
+        """
+        check_integer("reads", reads, 1, MAX_IN_FLIGHT)
+        check_integer("writes", writes, 1, MAX_IN_FLIGHT)
         self._port.write(_SHARED["PORT_LIMITS"], reads | writes << 8)
 
     def set_share(self, core: int, *, weight: int, read_budget: int, write_budget: int) -> None:
-        """Set a core's weight and its budgets in beats a window; 0: no limit."""
+        """Set a core's weight, 1 to 15, and its budgets in beats a window; 0: no limit.
+
+        Raises:
+            ConfigError: a number that its register cannot hold.
+        """
+        check_integer("weight", weight, 1, MAX_WEIGHT)
+        check_integer("read_budget", read_budget, 0, MAX_WINDOW)
+        check_integer("write_budget", write_budget, 0, MAX_WINDOW)
         base = SHARE_BASE + SHARE_STEP * core
         for name, value in (
             ("WEIGHT", weight),
@@ -139,7 +173,7 @@ class SystemDriver:
         """What was counted of a core since the reset (`SHARE_COUNTER_NAMES`)."""
         base = SHARE_BASE + SHARE_STEP * core + SHARE_COUNTERS
         return {
-            name: self._port.read(base + 8 * index) | self._port.read(base + 8 * index + 4) << 32
+            name: self._shared64(base + 8 * index, base + 8 * index + 4)
             for index, (name, _) in enumerate(SHARE_COUNTER_NAMES)
         }
 
@@ -159,8 +193,7 @@ class SystemDriver:
 
     def time(self) -> int:
         """Cycles since the reset."""
-        low = self._port.read(_SHARED["TIME_LO"])
-        return low | self._port.read(_SHARED["TIME_HI"]) << 32
+        return self._shared64(_SHARED["TIME_LO"], _SHARED["TIME_HI"])
 
     def interrupt_on_completion(self, core: int) -> None:
         """Let a core interrupt while it has a completion."""
@@ -202,6 +235,13 @@ class SystemDriver:
         """Descriptors in a core's queue, the one that runs included."""
         return self._read(core, "QUEUE_STATUS") & 0xFF
 
+    def held(self, core: int) -> bool:
+        """Whether an error of the window's own run keeps the core's queue from its next descriptor.
+
+        Read the error (`core(number).finish()`), then reset: `core(number).request_reset()`.
+        """
+        return bool(self._read(core, "QUEUE_STATUS") & QueueStatus.HELD)
+
     def completions(self, core: int) -> Iterator[Ended]:
         """Take the completions that a core has."""
         for _ in range(self._read(core, "QUEUE_STATUS") >> 8 & 0xFF):
@@ -226,6 +266,11 @@ class SystemDriver:
             error=error,
             in_scrub=bool(status & Completion.SCRUB),
         )
+
+    def _shared64(self, low: int, high: int) -> int:
+        """Both words of a pair of the shared page, which keeps one upper word at a time."""
+        with self._pair:
+            return self._port.read(low) | self._port.read(high) << 32
 
     def _read(self, core: int, name: str) -> int:
         return self._port.read(window(core) + _QUEUE[name])

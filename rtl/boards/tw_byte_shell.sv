@@ -22,7 +22,7 @@ module tw_byte_shell #(
     input  logic       tx_ready,
     output logic       irq
 );
-  localparam logic [31:0] Magic = "TWSH";
+  localparam logic [31:0] Magic = "TWS2";
   localparam int unsigned AddressBits = $clog2(MemoryBytes);
 
   logic rst;

@@ -22,7 +22,7 @@ module tw_uart_rx #(
     Broken  // no stop bit: until the line rests
   } state_e;
 
-  logic [1:0] sync_q;
+  (* ASYNC_REG = "TRUE" *) logic [1:0] sync_q;
   logic line;
   state_e state_q;
   logic [TimerBits-1:0] timer_q;

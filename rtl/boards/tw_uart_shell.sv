@@ -15,7 +15,7 @@ module tw_uart_shell #(
 );
   logic rx_valid, rx_full, queue_valid, queue_ready, tx_valid, tx_ready;
   logic [7:0] rx_data, queue_data, tx_data;
-  logic [4:0] unused_count;
+  logic [6:0] unused_count;
 
   tw_uart_rx #(
       .ClocksPerBit(ClocksPerBit)
@@ -26,10 +26,11 @@ module tw_uart_shell #(
       .valid_o(rx_valid),
       .data_o (rx_data)
   );
-  // The host goes on sending while a write is answered.
+  // The host goes on sending while the words of a write are written, five cycles each at most, and
+  // while it is answered.
   tw_fifo #(
       .Width(8),
-      .Depth(16)
+      .Depth(64)
   ) u_queue (
       .clk_i  (aclk),
       .rst_i  (!aresetn),

@@ -30,7 +30,8 @@ module tw_core #(
     parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
     parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
     parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
-    parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
+    parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
+    parameter int unsigned AddressBits      = 40       // of the memory port, 32 to 40
 ) (
     input  logic                                   clk_i,
     input  logic                                   rst_i,
@@ -135,7 +136,9 @@ module tw_core #(
   logic mac_issue, vector_issue, read_burst, write_burst, write_beat;
   logic [$clog2(BeatBytes):0] write_bytes;
 
-  tw_settings u_settings (
+  tw_settings #(
+      .AddressBits(AddressBits)
+  ) u_settings (
       .clk_i,
       .accept_i    (accept),
       .settings_i,

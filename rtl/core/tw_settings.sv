@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run works with: the registers as they are when its start is accepted, and whether they
 // make sense. A write during a run is for the next one.
-module tw_settings (
+module tw_settings #(
+    parameter int unsigned AddressBits = 40  // of the memory port, 32 to 40
+) (
     input  logic        clk_i,
     input  logic        accept_i,      // a start is accepted
     input  tw_pkg::settings_t settings_i,  // registers
@@ -35,7 +37,7 @@ module tw_settings (
       watchdog_o   <= settings_i.watchdog;
       attributes_o <= settings_i.attributes;
     end
-    refuse_q <= mem_end > {1'b1, 28'd0} || insn_end > {1'b0, mem_size_q, 7'd0};
+    refuse_q <= mem_end > 29'(1) << (AddressBits - PageBits) || insn_end > {1'b0, mem_size_q, 7'd0};
   end
 
   assign insn_base_o = {insn_base_q, PageBits'(0)};

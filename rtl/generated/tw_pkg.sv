@@ -799,7 +799,7 @@ package tw_pkg;
     logic [17:0] opd_outer;  // operand step of the outer loop
     logic [15:0] src_outer;  // source step of the outer loop
     logic [17:0] dst_outer;  // destination step of the outer loop
-    logic [17:0] opd_base;  // first operand tile in RES
+    logic [17:0] opd_base;  // first operand tile in RES, or in ACC with hold
     logic [15:0] src_base;  // first source tile in ACC
     logic [17:0] dst_base;  // first destination tile: OUT (requant) or ACC
     logic [15:0] iter_inner;  // inner iterations, at least 1

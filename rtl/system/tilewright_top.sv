@@ -24,7 +24,8 @@ module tilewright_top #(
     parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
     parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
-    parameter int unsigned DataPath         = 1        // 0: control and UOP alone, for simulation
+    parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
+    parameter int unsigned AddressBits      = 40       // of the board's memory port, 32 to 40
 ) (
     input  logic                     aclk,
     input  logic                     aresetn,
@@ -153,7 +154,8 @@ module tilewright_top #(
       .ActivationTable (ActivationTable),
       .RowUnit         (RowUnit),
       .Int4Weights     (Int4Weights),
-      .DataPath        (DataPath)
+      .DataPath        (DataPath),
+      .AddressBits     (AddressBits)
   ) u_core (
       .clk_i          (aclk),
       .rst_i          (rst),

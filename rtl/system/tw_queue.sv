@@ -6,7 +6,8 @@
 // the queue: the core is reset and the next one begins. None begins while the completions are full.
 //
 // While a descriptor runs, the core is the queue's: a start of the window has no effect. A soft
-// reset of the window ends the descriptor.
+// reset of the window ends the descriptor. An error of the window's own run is the host's to read:
+// no descriptor begins before the host's soft reset.
 module tw_queue #(
     parameter int unsigned Depth          = 8,      // descriptors, and completions
     parameter logic [39:0] ScrubInsnBase  = 40'd0,  // of the program that zeroes the scratchpads
@@ -75,27 +76,29 @@ module tw_queue #(
   state_e state_q, state_d;
   descriptor_t next_q, current;
   completion_t result_q, oldest;
-  logic push, pop, begins, ended, valid, full, done_valid, done_full, done_pop;
+  logic push, pop, begins, held, ended, valid, full, done_valid, done_full, done_pop;
   logic [CountBits-1:0] count, done_count;
-  logic dropped_q, irq_enable_q, irq_q, report_q;
+  logic dropped_q, irq_enable_q, irq_q;
+  logic started_q;  // a run of the descriptor was asked for
 
   // ---------------------------------------------------------------------------------------
   // Sequence
-  assign begins = enable_i && valid && !done_full && !status_i.busy && !status_i.resetting;
   assign ended  = !status_i.busy && !status_i.resetting;
+  assign held   = state_q == Idle && status_i.failed;  // by the window's error
+  assign begins = enable_i && valid && !done_full && ended && !held;
 
   always_comb begin
     state_d = state_q;
     unique case (state_q)
-      Idle: if (begins) state_d = status_i.failed ? Recover : current.scrub ? Scrub : Start;
+      Idle: if (begins) state_d = current.scrub ? Scrub : Start;
       Scrub: state_d = ended ? Scrubbing : Idle;
       Scrubbing: if (ended) state_d = status_i.done ? Start : status_i.failed ? Recover : Report;
       // A start of the window may have come first: the descriptor has not begun. Behind its scrub a
       // soft reset may have: it ends the descriptor.
-      Start: state_d = ended || report_q ? Run : Idle;
+      Start: state_d = ended || started_q ? Run : Idle;
       Run: if (ended) state_d = status_i.failed ? Recover : Report;
       Recover: state_d = Settle;
-      Settle: if (ended && !status_i.failed) state_d = report_q ? Report : Idle;
+      Settle: if (ended) state_d = Report;
       Report: state_d = Idle;
       default: state_d = Idle;
     endcase
@@ -105,29 +108,33 @@ module tw_queue #(
   assign scrub_o      = state_q == Scrub || state_q == Scrubbing;
   assign start_o      = (state_q == Scrub || state_q == Start) && ended;
   assign soft_reset_o = state_q == Recover;
-  assign settings_o   = scrub_o ? '{
-      insn_base: ScrubInsnBase,
-      insn_count: ScrubInsnCount,
-      mem_base: '0,
-      mem_size: ScrubMemSize,
-      watchdog: ScrubWatchdog,
-      attributes: attributes_i
-  } : '{
-      insn_base: {current.insn_base, PageBits'(0)},
-      insn_count: current.insn_count,
-      mem_base: {current.mem_base, PageBits'(0)},
-      mem_size: {current.mem_size, PageBits'(0)},
-      watchdog: current.watchdog,
-      attributes: attributes_i
-  };
+  always_comb begin
+    settings_o = '{
+        insn_base: {current.insn_base, PageBits'(0)},
+        insn_count: current.insn_count,
+        mem_base: {current.mem_base, PageBits'(0)},
+        mem_size: {current.mem_size, PageBits'(0)},
+        watchdog: current.watchdog,
+        attributes: attributes_i
+    };
+    if (scrub_o) begin
+      settings_o = '{
+          insn_base: ScrubInsnBase,
+          insn_count: ScrubInsnCount,
+          mem_base: '0,
+          mem_size: ScrubMemSize,
+          watchdog: ScrubWatchdog,
+          attributes: attributes_i
+      };
+    end
+  end
 
   always_ff @(posedge clk_i) begin
     if (rst_i) state_q <= Idle;
     else state_q <= state_d;
-    // An error before the first descriptor was the window's and is not reported.
-    if (state_q == Idle) report_q <= 1'b0;
+    if (state_q == Idle) started_q <= 1'b0;
     if (start_o) begin
-      report_q            <= 1'b1;
+      started_q           <= 1'b1;
       result_q.tag        <= current.tag;
       result_q.scrub      <= scrub_o;
       result_q.begin_time <= now_i;
@@ -223,7 +230,7 @@ module tw_queue #(
       tw_system_pkg::RegDescWatchdog: read_data_o = next_q.watchdog;
       tw_system_pkg::RegDescTag: read_data_o = next_q.tag;
       tw_system_pkg::RegQueueStatus: read_data_o = {
-        14'd0, dropped_q, active_o, 8'(done_count), 8'(count)
+        13'd0, held, dropped_q, active_o, 8'(done_count), 8'(count)
       };
       tw_system_pkg::RegQueueIrqEnable: read_data_o = 32'(irq_enable_q);
       tw_system_pkg::RegCompletionTag: read_data_o = oldest.tag;

@@ -17,7 +17,8 @@ module tw_shared_page #(
     parameter logic [ 7:0] PortWrites       = 8'd16,
     parameter logic [Cores-1:0][ 3:0] Weights      = '1,
     parameter logic [Cores-1:0][15:0] ReadBudgets  = '0,
-    parameter logic [Cores-1:0][15:0] WriteBudgets = '0
+    parameter logic [Cores-1:0][15:0] WriteBudgets = '0,
+    parameter logic [47:0] CountsFrom       = '0  // time and counters; else only in tests
 ) (
     input  logic                   clk_i,
     input  logic                   rst_i,
@@ -95,7 +96,7 @@ module tw_shared_page #(
       step_q[tw_system_pkg::CntWriteWaited]    <= 9'(write_waited_i[c]);
       step_q[tw_system_pkg::CntWriteThrottled] <= 9'(write_throttled_i[c]);
       for (int unsigned n = 0; n < Counters; n++) begin
-        if (rst_i) count_q[n] <= '0;
+        if (rst_i) count_q[n] <= CountsFrom;
         else if (step_q[n] != '0) count_q[n] <= count_q[n] + CountBits'(step_q[n]);
       end
       if (rst_i) step_q <= '0;
@@ -115,7 +116,7 @@ module tw_shared_page #(
       unique case (write_addr_i)
         tw_system_pkg::RegStart: start_q <= write_data_i[Cores-1:0];
         tw_system_pkg::RegQueueEnable: enable_q <= write_data_i[Cores-1:0];
-        tw_system_pkg::RegWindow: window_q <= write_data_i[15:0];
+        tw_system_pkg::RegWindow: if (write_data_i[15:0] != '0) window_q <= write_data_i[15:0];
         tw_system_pkg::RegPortLimits: {write_limit_q, read_limit_q} <= write_data_i[15:0];
         default: ;
       endcase
@@ -149,7 +150,7 @@ module tw_shared_page #(
       weight_q       <= Weights;
       read_budget_q  <= ReadBudgets;
       write_budget_q <= WriteBudgets;
-      now_q          <= '0;
+      now_q          <= CountsFrom;
       irq_q          <= 1'b0;
     end
   end

@@ -2,7 +2,7 @@
 """The accelerator of one configuration as a Verilog module that Vivado can package.
 
 The IP packager takes Verilog or VHDL tops alone (UG1118, "Top-Level HDL Requirements"). Its
-interfaces are told by attributes on the ports, which `rtl/tilewright_top.sv` does not carry.
+interfaces are told by attributes on the ports, which `rtl/system/tilewright_top.sv` does not carry.
 """
 
 from __future__ import annotations
@@ -127,11 +127,13 @@ def wrapper(hw: HwConfig, source: str) -> str:
             f"// Generated: the accelerator of configuration {title}.",
             "// The attributes tell Vivado's IP packager the interfaces.",
             "`default_nettype none",
-            f"module {MODULE} (",
+            f"module {MODULE} #(",
+            "    parameter AddressBits = 40  // of the board's memory port",
+            ") (",
             *lines,
             ");",
             f"  {TOP} #(",
-            _bindings(parameters),
+            _bindings({**parameters, "AddressBits": "AddressBits"}),
             "  ) core (",
             _bindings({port.name: port.pin for port in ports}),
             "  );",

@@ -72,6 +72,7 @@ _SNAPSHOT: Final = next(each.offset for each in REGISTERS if each.name == "SNAPS
 _SHARED: Final = {register.offset: register.name for register in SYSTEM_REGISTERS}
 _QUEUE: Final = {register.offset: register.name for register in QUEUE_REGISTERS}
 _SHARE: Final = {register.offset: register.name for register in SHARE_REGISTERS}
+_KEPT: Final = {r.name: r.kept for r in (*SYSTEM_REGISTERS, *SHARE_REGISTERS)}
 _ENTRY: Final = {register.offset: register.name for register in CORE_ENTRY}
 
 
@@ -253,12 +254,13 @@ class TwinRegisters:
             core, place = self._entry(offset, SHARE_BASE, SHARE_STEP)
             if place not in _SHARE:
                 raise _unknown(offset)
-            self._shares[core][_SHARE[place]] = value
+            self._shares[core][_SHARE[place]] = value & _KEPT[_SHARE[place]]
             self._library.tw_system_set_share(handle, core, *self._shares[core].values())
         elif name == "QUEUE_ENABLE":
             self._library.tw_system_enable(handle, value)
         elif name == "WINDOW":
-            self._library.tw_system_set_window(handle, value)
+            if value & _KEPT["WINDOW"]:
+                self._library.tw_system_set_window(handle, value & _KEPT["WINDOW"])
         elif name == "PORT_LIMITS":
             self._library.tw_system_set_limits(handle, value & 0xFF, value >> 8 & 0xFF)
         else:

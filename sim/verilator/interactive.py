@@ -323,7 +323,7 @@ def load(
     *,
     clock: str = "",
     sources: Sequence[Path] | None = None,
-    **parameters: int,
+    **parameters: int | str,
 ) -> Interactive:
     """Simulate a module of the RTL by itself.
 
@@ -331,7 +331,7 @@ def load(
         module: name of the module, ``tw_fifo`` or ``tilewright_top`` for example.
         clock: name of its clock pin; by default one of clk_i, aclk, clk, clock.
         sources: files to elaborate instead of the RTL's manifest.
-        parameters: values of its parameters.
+        parameters: values of its parameters; what is wider than 32 bits as a literal of Verilog.
 
     Raises:
         BuildError: Verilator or the compiler refuses.
@@ -374,7 +374,7 @@ def _ports(text: str) -> dict[str, Port]:
     return {entry["name"]: Port(**entry) for entry in json.loads(text)}
 
 
-def _build(module: str, files: Sequence[Path], parameters: dict[str, int]) -> Path:
+def _build(module: str, files: Sequence[Path], parameters: dict[str, int | str]) -> Path:
     harness = HARNESS_DIR / "interactive.h"
     flags = [*compiler_flags(waves=True), "-O1", "-w"]
     key = "unit-" + digest(

@@ -67,7 +67,8 @@ def test_a_layer_over_the_serial_line_is_bit_exact(board):
 
 def test_the_line_is_as_other_serial_ports_have_it(board):
     """Bits are driven and sampled in Python: ID register, and a few words of the memory."""
-    link = ShellLink(BitByBit(board))
+    board.sim.io.by_hand = 1
+    link = ShellLink(BitByBit(board.sim))
     assert (link.memory_bytes, link.clock_hz) == (BOARD.memory_bytes, BOARD.clock_mhz * 1e6)
     assert link.read(REGISTERS, 4)[::-1] == b"TWR1"
     words = generator("serial words").bytes(24)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of tw_queue with the tw_control of its core: every descriptor that is taken gets one
 // completion, in order and with its tag, which says what became of its last run; a run has the
-// descriptor's settings, behind its scrub if it asks for one; the host's start has no effect
-// meanwhile, and behind the host's soft reset nothing of the descriptor begins any more.
+// descriptor's settings and the window's attributes, behind its scrub if it asks for one, whose
+// settings are constant; the host's start has no effect meanwhile, and behind the host's soft reset
+// nothing of the descriptor begins any more. The queue resets its own runs alone: an error of the
+// window's stands until the host's soft reset.
 module formal_queue (
     input logic        clk_i,
     input logic        rst_i,
@@ -16,6 +18,7 @@ module formal_queue (
     input logic        error_i,
     input logic [ 7:0] error_code_i,
     input logic        bus_idle_i,
+    input logic [10:0] attributes_i,
     input logic [ 2:0] watched_i      // descriptor that is followed, modulo 8: any, but constant
 );
   localparam int unsigned Depth = 2;
@@ -57,7 +60,7 @@ module formal_queue (
       .start_o     (queue_start),
       .soft_reset_o(queue_reset),
       .settings_o  (settings),
-      .attributes_i('0),
+      .attributes_i,
       .status_i    (status)
   );
   // As in tw_core_slot.
@@ -84,7 +87,7 @@ module formal_queue (
   // Descriptors taken and reported, and what the watched one was written with.
   logic taken, wanted, report, scrub_k_q;
   logic [2:0] taken_q, reported_q, waiting;
-  logic [31:0] tag_q, count_q, tag_k_q, count_k_q;
+  logic [31:0] tag_q, count_q, watchdog_q, tag_k_q, count_k_q, watchdog_k_q;
   assign wanted  = write_i && write_addr_i == tw_system_pkg::RegQueuePush;
   assign taken   = wanted && waiting < 3'(Depth);
   assign waiting = taken_q - reported_q;
@@ -96,6 +99,7 @@ module formal_queue (
   logic scrubbed_q;          // a scrub was accepted and ended well
   logic of_program_q;        // the last run that was accepted is the program's, or the scrub's
   logic finished_q, erred_q; // and so it ended
+  logic window_erred_q;      // the host's own run, since its last reset
   logic asks, watched;
   assign asks    = active && queue_start;
   assign watched = waiting != '0 && reported_q == watched_q;  // the oldest is the watched one
@@ -106,20 +110,24 @@ module formal_queue (
     watched_q <= started_q ? watched_q : watched_i;
     if (write_i && write_addr_i == tw_system_pkg::RegDescTag) tag_q <= write_data_i;
     if (write_i && write_addr_i == tw_system_pkg::RegDescInsnCount) count_q <= write_data_i;
+    if (write_i && write_addr_i == tw_system_pkg::RegDescWatchdog) watchdog_q <= write_data_i;
     if (taken && taken_q == watched_q) begin
-      tag_k_q   <= tag_q;
-      count_k_q <= count_q;
-      scrub_k_q <= write_data_i[0];
+      tag_k_q      <= tag_q;
+      count_k_q    <= count_q;
+      watchdog_k_q <= watchdog_q;
+      scrub_k_q    <= write_data_i[0];
     end
     if (rst_i) begin
       taken_q    <= '0;
       reported_q <= '0;
       tag_q      <= '0;
       count_q    <= '0;
+      watchdog_q <= '0;
     end else begin
       taken_q    <= taken_q + 3'(taken);
       reported_q <= reported_q + 3'(report);
     end
+    window_erred_q <= !rst_i && !host_reset_i && (window_erred_q || (events[1] && !active));
     begun_q <= begun_q || asks;
     reset_q <= reset_q || (host_reset_i && (begun_q || asks));
     if (active && accept) begin
@@ -166,16 +174,26 @@ module formal_queue (
       if (asks) begin
         assert (!(begun_q && reset_q));
         assert (waiting != '0);
-        if (scrub) assert (settings.insn_count == 32'd7 && !begun_q);
+        assert (settings.attributes == attributes_i);
+        if (scrub) begin
+          assert (!begun_q);
+          assert (settings.insn_count == 32'd7 && settings.insn_base == 40'h1000);
+          assert (settings.watchdog == 32'h10000 && settings.mem_size == 39'h2000);
+        end
         if (watched) begin
           assert (!scrub || scrub_k_q);
           if (!scrub) begin
-            assert (settings.insn_count == count_k_q);
+            assert (settings.insn_count == count_k_q && settings.watchdog == watchdog_k_q);
             assert (!scrub_k_q || scrubbed_q);
           end
         end
       end
       if (active && accept) assert (queue_start);
+
+      // The window's error
+      if (queue_reset) assert (begun_q);
+      if (window_erred_q) assert (status.failed && !active);
+      cover (window_erred_q && enable_i && waiting != '0);
     end
   end
 endmodule

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seed faults in copies of the RTL and count those that the regression finds.
 
-Every mutant is built and goes through the stages of `stages.STAGES`, then through the cocotb
-bench of its unit, until one finds it. Results are written one by one, so that a run can be
-stopped and resumed.
+A mutant of one accelerator is built and goes through the stages of `stages.STAGES`, then through
+the bench of its unit, until one finds it; one of what stands around it, in a system or on a board,
+through the bench of its unit alone. Results are written one by one, so that a run can be stopped
+and resumed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ OUTPUT: Final = ROOT / "build" / "mutation"
 EXPLANATIONS: Final = HERE / "survivors.yaml"
 PERMANENT: Final = HERE / "permanent.yaml"
 WALL_LIMIT_S: Final = 900.0
+BENCH_LIMIT_S: Final = 300
+MANIFESTS: Final = ("tilewright.f", "system.f", "boards/ulx3s.f", "boards/zynq7000.f")
+"""Lists of the RTL in ``rtl/``; the first is that of one accelerator."""
 _GOAL: Final = 0.95
 # A dropped condition may leave a signal without a reader, and a changed constant may make a
 # comparison always true: neither is a reason to refuse a mutant, or lint would count as a test.
@@ -51,15 +55,19 @@ Record = dict[str, Any]
 
 
 def hardware(rtl: Path) -> dict[str, str]:
-    """Text of every file of one accelerator in a copy of ``rtl/`` that nobody generates, by name.
-
-    What stands around it, on a board without a processor or in a system, has tests of its own.
-    """
+    """Text of every file in a copy of ``rtl/`` that nobody generates, by name."""
     return {
         path.name: path.read_text(encoding="utf-8")
-        for path in sorted(read_manifest(rtl / "tilewright.f"))
+        for manifest in MANIFESTS
+        for path in sorted(read_manifest(rtl / manifest))
         if path.parent.name != "generated"
     }
+
+
+def _stages(mutation: Mutation | None, rtl: Path) -> Mapping[str, Any]:
+    """What a mutant goes through before its unit's bench: nothing outside of one accelerator."""
+    inside = {path.name for path in read_manifest(rtl / MANIFESTS[0])}
+    return STAGES if mutation is None or mutation.file in inside else {}
 
 
 def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: bool) -> Record:
@@ -78,7 +86,8 @@ def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: b
     os.environ["TILEWRIGHT_CACHE"] = str(rtl.parent / "cache")
     libraries: dict[str, Path] = {}
     try:
-        for stage, (name, checks) in STAGES.items():
+        stages = _stages(mutation, rtl)
+        for stage, (name, checks) in stages.items():
             hw = models.CONFIGS[name]
             if name not in libraries:
                 _phase(work, "build")
@@ -94,10 +103,12 @@ def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: b
                 except (AssertionError, DeviceError) as error:
                     text = f"{check.__name__}: {str(error) or _where(error)}"
                     return {"killed_by": stage, "detail": text[:300]}
-        if cocotb and mutation is not None:
-            _phase(work, "cocotb")
-            if problem := run_cocotb(mutation, work, seed):
-                return {"killed_by": "cocotb", "detail": problem[:300]}
+        if mutation is not None and (cocotb or not stages):
+            _phase(work, "bench")
+            if problem := run_bench(mutation, work, seed):
+                refused = not stages and "BuildError" in problem
+                killed_by = "stillborn" if refused else "bench"
+                return {"killed_by": killed_by, "detail": problem[:300]}
         return {"killed_by": "", "detail": ""}
     finally:
         for library in libraries.values() if mutation is not None else ():
@@ -116,38 +127,50 @@ def _phase(work: Path, text: str) -> None:
     (work / "phase").write_text(text, encoding="utf-8")
 
 
+_BENCHES: Final = {
+    **dict.fromkeys(("tilewright_top", "tw_core"), "test_top"),
+    **dict.fromkeys(("tw_lane", "tw_reduce", "tw_log2"), "test_vector"),
+    "tw_stepper": "test_load or test_store",
+    "tw_queue": "test_queue or test_core_slot",
+    "tw_scrub": "test_core_slot",
+    **dict.fromkeys(
+        ("tw_uart_rx", "tw_uart_tx", "tw_uart_shell", "tw_host_link", "tw_axil_access"),
+        "test_byte_shell",
+    ),
+    **dict.fromkeys(("tw_block_memory", "ulx3s_top"), "test_byte_shell"),
+}
+
+
 def bench_of(file: str) -> str:
-    """The tests of ``tests/rtl/test_rtl.py`` that run a module, as pytest's ``-k`` takes them."""
-    others = {"tilewright_top.sv": "test_top", "tw_core.sv": "test_top"}
-    others["tw_stepper.sv"] = "test_load or test_store"
-    others |= dict.fromkeys(("tw_lane.sv", "tw_reduce.sv", "tw_log2.sv"), "test_vector")
-    return others.get(file, f"test_{file.removesuffix('.sv').removeprefix('tw_')}")
+    """The tests of ``tests/rtl`` that run a module, as pytest's ``-k`` takes them."""
+    unit = file.removesuffix(".sv")
+    return _BENCHES.get(unit, f"test_{unit.removeprefix('tw_')}")
 
 
-def run_cocotb(mutation: Mutation, work: Path, seed: int) -> str:
+def run_bench(mutation: Mutation, work: Path, seed: int) -> str:
     """Run the bench of the mutated unit; its failure as text, empty if it passes.
 
     It takes every parameter set that a fast run may draw: a fault is not missed by the draw.
     """
     test = bench_of(mutation.file)
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
-    command += ["-p", "mutation.cocotb_plugin", "-k", test]
-    done = subprocess.run(
-        [*command, str(HERE.parent / "rtl" / "test_rtl.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "TILEWRIGHT_SEED": str(seed),
-            "TILEWRIGHT_MUTANT": str(work),
-            "TILEWRIGHT_SLOW_CASES": "100",
-        },
-    )
+    command += ["-p", "mutation.bench_plugin", "-k", test, str(HERE.parent / "rtl")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TILEWRIGHT_SEED": str(seed),
+        "TILEWRIGHT_MUTANT": str(work),
+        "TILEWRIGHT_SLOW_CASES": "100",
+    }
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment,
+            timeout=BENCH_LIMIT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"{test} does not end"
     if done.returncode not in (0, 1):
-        raise TilewrightError(f"the cocotb bench cannot run: {done.stdout[-500:]}{done.stderr}")
+        raise TilewrightError(f"the bench cannot run: {done.stdout[-500:]}{done.stderr}")
     lines = [line for line in done.stdout.splitlines() if line.startswith(("E ", "FAILED"))]
     return "" if done.returncode == 0 else (lines or ["fails"])[0]
 

@@ -12,7 +12,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from mutation.mutate import PERMANENT, bench_of, hardware, judge, load_permanent, run_cocotb
+from mutation.mutate import PERMANENT, bench_of, hardware, judge, load_permanent, run_bench
 from support.randomness import SEED
 
 from tilewright.host.common.errors import TilewrightError
@@ -30,9 +30,16 @@ def test_every_permanent_fault_has_its_place_in_the_rtl() -> None:
 
 
 def test_every_module_that_can_have_a_fault_has_a_bench() -> None:
-    benches = (ROOT / "tests" / "rtl" / "test_rtl.py").read_text(encoding="utf-8")
+    folder = ROOT / "tests" / "rtl"
+    benches = (folder / "test_rtl.py").read_text(encoding="utf-8")
     for file in SOURCES.keys() - {"tw_sizes.sv"}:
-        assert all(f"def {test}(" in benches for test in bench_of(file).split(" or ")), file
+        for test in bench_of(file).split(" or "):
+            assert f"def {test}(" in benches or (folder / f"{test}.py").is_file(), file
+
+
+def test_faults_are_put_into_every_file_of_the_rtl_that_nobody_generates() -> None:
+    files = {path.name for path in MANIFEST.parent.rglob("*.sv")}
+    assert set(SOURCES) == files - {path.name for path in MANIFEST.parent.glob("generated/*")}
 
 
 def test_a_fault_whose_place_is_gone_is_an_error_with_its_name(tmp_path: Path) -> None:
@@ -47,7 +54,7 @@ def test_the_bench_of_a_unit_runs_the_fault_and_not_the_rtl(tmp_path: Path) -> N
     shutil.copytree(MANIFEST.parent, tmp_path / "rtl")
     (path,) = (tmp_path / "rtl").rglob(fault.file)
     path.write_text(fault.apply(path.read_text(encoding="utf-8")), encoding="utf-8")
-    assert run_cocotb(fault, tmp_path, SEED)
+    assert run_bench(fault, tmp_path, SEED)
 
 
 @pytest.mark.slow

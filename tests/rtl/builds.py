@@ -13,13 +13,18 @@ from pathlib import Path
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.verify.cocotb_runner import SEED_VARIABLE, Bench, run_bench
 from tilewright.sim.verilator.build import CHECKS, LINT_WAIVERS, MANIFEST, read_manifest
+from tilewright.sim.verilator.interactive import Interactive, load
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent.parent / "build" / "cocotb"
-MANIFESTS = (MANIFEST, MANIFEST.with_name("system.f"))
-"""Of one core and of systems, ordered by dependency; the mutation check has others."""
+MANIFESTS = (
+    MANIFEST,
+    MANIFEST.with_name("system.f"),
+    MANIFEST.parent / "boards" / "ulx3s.f",
+    MANIFEST.parent / "boards" / "zynq7000.f",
+)
+"""Of one core, systems and boards, ordered by dependency; the mutation check has others."""
 TOP = "tilewright_top"
-_SYSTEM_PACKAGE = "tw_system_pkg"
 
 
 def fresh_seed() -> int:
@@ -56,15 +61,24 @@ def run_top(
     )
 
 
-def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False) -> None:
-    """Run a unit's tests; a wrapper flattens ports that a simulator's VPI does not offer."""
-    # Nothing after the unit enters its build.
+def sources_of(unit: str, *extra: str) -> list[Path]:
+    """The RTL up to a unit, and files of ``hdl`` before it: nothing after it enters its build."""
     manifest = [source for each in MANIFESTS for source in read_manifest(each)]
     last = [source.stem for source in manifest].index(unit)
-    text = manifest[last].read_text(encoding="utf-8")
-    # The package of systems alone: what nobody reads of it is a warning.
-    read = [s for s in manifest[: last + 1] if s.stem != _SYSTEM_PACKAGE or s.stem in text]
-    sources = [LINT_WAIVERS, *read]
+    return [*manifest[:last], *(HERE / "hdl" / name for name in extra), manifest[last]]
+
+
+def open_unit(
+    unit: str, *extra: str, clock: str = "", bench: str = "", **parameters: int | str
+) -> Interactive:
+    """A unit, or a bench of ``hdl`` around it, whose pins a test drives itself (`sources_of`)."""
+    sources = [*sources_of(unit, *extra), *([HERE / "hdl" / f"{bench}.sv"] if bench else [])]
+    return load(bench or unit, clock=clock, sources=sources, **parameters)
+
+
+def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False) -> None:
+    """Run a unit's tests; a wrapper flattens ports that a simulator's VPI does not offer."""
+    sources = [LINT_WAIVERS, *sources_of(unit)]
     top = unit
     if wrapper:
         top = f"bench_{unit.removeprefix('tw_')}"

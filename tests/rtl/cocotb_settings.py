@@ -7,13 +7,14 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench import generator, start_clock
+from bench import generator, parameters, start_clock
 from cocotb.triggers import RisingEdge
 
 from tilewright.host.machine.isa import pack_fields
 from tilewright.host.machine.wires import SETTINGS
 
 _PAGE = 4096
+_END = 1 << parameters().get("AddressBits", 40)
 _NAMES = ("insn_base", "insn_count", "mem_base", "mem_size", "watchdog", "attributes")
 
 
@@ -25,7 +26,7 @@ def draw(rng: np.random.Generator) -> dict[str, int]:
     return {
         "insn_base": insn,
         "insn_count": min(2**32 - 1, max(0, room + int(rng.choice([-1, 0, 0, 1, 2**31])))),
-        "mem_base": int(np.clip(2**40 - size - _PAGE * rng.integers(-1, 2), 0, 2**40 - _PAGE)),
+        "mem_base": int(np.clip(_END - size - _PAGE * rng.integers(-1, 2), 0, 2**40 - _PAGE)),
         "mem_size": size,
         "watchdog": int(rng.integers(2**32)),
         "attributes": int(rng.integers(2**11)),
@@ -40,7 +41,7 @@ def offer(dut: Any, values: dict[str, int]) -> None:
 def refused(values: dict[str, int]) -> bool:
     """Whether no run can have these settings."""
     end = values["insn_base"] + 32 * values["insn_count"]
-    return values["mem_base"] + values["mem_size"] > 2**40 or end > values["mem_size"]
+    return values["mem_base"] + values["mem_size"] > _END or end > values["mem_size"]
 
 
 @cocotb.test()

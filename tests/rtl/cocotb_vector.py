@@ -247,14 +247,14 @@ async def operations_compute_as_defined(dut: Any, knob: str) -> None:
         if around.done:
             break
     assert around.done, f"{around.retired} of {len(program)} instructions retired"
-    await edge
     assert not around.errors, around.errors
     assert memories.tiles == tiles
-    assert int(dut.idle_o.value)
-    assert not int(dut.acc_lock_o.value)
     for name, actual, expected in (("ACC", memories.acc, acc), ("OUT", memories.out, out)):
         wrong = np.flatnonzero((actual != expected).any(axis=(1, 2)))
         assert not wrong.size, f"{name}: tiles {wrong.tolist()} differ"
+    await edge
+    assert int(dut.idle_o.value)
+    assert not int(dut.acc_lock_o.value)
 
 
 @cocotb.test()
@@ -370,7 +370,7 @@ def row_instruction(rng: np.random.Generator, p: dict[str, int], **values: int) 
 
 
 async def run(dut: Any, memories: Memories, program: list[Instruction], salt: str) -> None:
-    """Run a program from what ACC holds now, and compare."""
+    """Run a program from what ACC holds now, and compare: all is written when the last retires."""
     rng = generator(salt)
     around = Surroundings(dut, 2, program, rng, Knob("none", rng))
     acc, out = memories.acc.copy(), memories.out.copy()
@@ -382,11 +382,11 @@ async def run(dut: Any, memories: Memories, program: list[Instruction], salt: st
         memories.step()
         if around.done:
             break
-    await RisingEdge(dut.clk_i)
     assert around.done, f"{around.retired} of {len(program)} instructions retired"
     assert not around.errors, around.errors
     wrong = np.flatnonzero((memories.acc != acc).any(axis=(1, 2)))
     assert not wrong.size, f"tiles {wrong.tolist()} differ"
+    await RisingEdge(dut.clk_i)
 
 
 @cocotb.test(skip=not parameters().get("RowUnit"))

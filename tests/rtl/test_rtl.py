@@ -365,12 +365,17 @@ def test_regs() -> None:
     run_unit("tw_regs", {"ConfigHash": 0x1234ABCD}, wrapper=True)
 
 
-def test_settings() -> None:
-    run_unit("tw_settings", {})
+@pytest.mark.parametrize("bits", [32, 40])
+def test_settings(bits: int) -> None:
+    run_unit("tw_settings", {"AddressBits": bits})
 
 
 def test_control() -> None:
     run_unit("tw_control", {}, wrapper=True)
+
+
+def test_queue() -> None:
+    run_unit("tw_queue", {}, wrapper=True)
 
 
 def test_arbiter() -> None:

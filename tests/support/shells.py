@@ -25,7 +25,7 @@ def sources(hw: HwConfig, folder: Path) -> list[Path]:
     return [*core, generated, *BOARD.rtl()]
 
 
-class _Streams:
+class Streams:
     """A `ByteLink` over ports of valid, ready and data."""
 
     sim: Interactive
@@ -54,12 +54,12 @@ class _Streams:
         self.sim.close()
 
 
-class ByteShell(_Streams):
+class ByteShell(Streams):
     """The shell without its serial line: a byte in almost every cycle."""
 
     source = ("rx_valid", "rx_ready", "rx_data")
     sink = ("tx_valid", "tx_ready", "tx_data")
-    quiet = 1000
+    quiet = 2000
 
     def __init__(self, hw: HwConfig, folder: Path) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class ByteShell(_Streams):
         self.sim.io.aresetn = 1
 
 
-class SerialBoard(_Streams):
+class SerialBoard(Streams):
     """A whole ULX3S with a host at its serial line."""
 
     source = ("source_valid", "source_ready", "source_data")
@@ -92,14 +92,15 @@ class SerialBoard(_Streams):
 
 
 class BitByBit:
-    """The line of a `SerialBoard` as Python drives and samples it, as a `ByteLink`.
+    """The serial line of a board as Python drives and samples it, as a `ByteLink`.
 
     Nothing of it comes from the RTL of the board's own transmitter and receiver.
     """
 
-    def __init__(self, board: SerialBoard) -> None:
-        self.sim = board.sim
-        self.sim.io.by_hand = 1
+    def __init__(self, sim: Interactive, into: str = "line_in", out: str = "line_out") -> None:
+        self.sim = sim
+        self._into, self._out = into, out
+        setattr(sim.io, into, 1)
         self._came = bytearray()
         self._bits: list[int] = []
         self._phase = 0
@@ -107,7 +108,7 @@ class BitByBit:
     def _clock(self) -> None:
         """One cycle; what the board sends is sampled in the middle of its bits."""
         self.sim.clock.tick()
-        level = self.sim.io.line_out
+        level = getattr(self.sim.io, self._out)
         if not self._phase and level:
             return
         self._phase += 1
@@ -121,7 +122,7 @@ class BitByBit:
     def send(self, data: bytes) -> None:
         for byte in data:
             for bit in (0, *(byte >> i & 1 for i in range(8)), 1):
-                self.sim.io.line_in = bit
+                setattr(self.sim.io, self._into, bit)
                 for _ in range(CLOCKS_PER_BIT):
                     self._clock()
 

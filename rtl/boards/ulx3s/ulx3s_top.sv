@@ -17,7 +17,7 @@ module ulx3s_top #(
 
   // The bitstream sets zeros: four cycles of reset, and again after the button.
   logic [2:0] reset_q;
-  logic [1:0] button_q;
+  (* ASYNC_REG = "TRUE" *) logic [1:0] button_q;
   logic link_seen, irq;
   logic [23:0] beat_q;
 

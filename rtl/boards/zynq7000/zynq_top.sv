@@ -7,7 +7,7 @@
 module zynq_top ();
   logic [3:0] fclk, fclk_resetn;
   logic aclk, aresetn, irq;
-  logic [1:0] reset_q;
+  (* ASYNC_REG = "TRUE" *) logic [1:0] reset_q;
 
   BUFG u_clock (
       .I(fclk[0]),
@@ -88,7 +88,12 @@ module zynq_top ();
   logic hp_awvalid, hp_awready, hp_wvalid, hp_wready, hp_wlast, hp_bvalid, hp_bready;
   logic hp_arvalid, hp_arready, hp_rvalid, hp_rready, hp_rlast;
 
-  tilewright u_accelerator (
+  // S_AXI_HP0 has addresses of 32 bits: a run beyond them is refused at its start. IDs and locks are
+  // constant and stay open.
+  /* verilator lint_off PINCONNECTEMPTY */
+  tilewright #(
+      .AddressBits(32)
+  ) u_accelerator (
       .aclk          (aclk),
       .aresetn       (aresetn),
       .irq           (irq),
@@ -149,6 +154,7 @@ module zynq_top ();
       .m_axi_rvalid  (hp_rvalid),
       .m_axi_rready  (hp_rready)
   );
+  /* verilator lint_on PINCONNECTEMPTY */
 
   // ---- processing system, by the names of the primitive (cells_xtra.v of Yosys lists them)
   (* keep *)
@@ -225,4 +231,10 @@ module zynq_top ();
       .SAXIHP0RDISSUECAP1EN(1'b0),
       .SAXIHP0WRISSUECAP1EN(1'b0)
   );
+
+  // One clock is used; pages and regions are the processors' to decode; bursts have 16 beats at most.
+  logic unused;
+  assign unused = ^{fclk[3:1], fclk_resetn[3:1], gp_awaddr[31:12], gp_araddr[31:12],
+                    hp_awaddr[39:32], hp_araddr[39:32], hp_awlen[7:4], hp_arlen[7:4],
+                    hp_awsize[2], hp_arsize[2]};
 endmodule

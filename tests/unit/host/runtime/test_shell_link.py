@@ -27,7 +27,7 @@ class Shell:
 
     def __init__(self) -> None:
         self.memory = bytearray(SIZE)
-        self.info = b"HSWT" + struct.pack("<II", SIZE, 25_000_000)
+        self.info = b"2SWT" + struct.pack("<II", SIZE, 25_000_000)
         self.frame = b""
         self.answers = b""
         self.closed = False
@@ -39,8 +39,13 @@ class Shell:
                 self.frame += bytes([byte])
             if len(self.frame) >= 6:
                 size = 4 * (self.frame[5] + 1)
-                if self.frame[:1] == b"R" or len(self.frame) == 6 + size:
-                    self._access(int.from_bytes(self.frame[1:5], "little"), size)
+                whole = 6 + size * (self.frame[:1] == b"W")
+                if len(self.frame) == whole + 2:
+                    self.frame, check = self.frame[:whole], self.frame[whole:]
+                    if check == crc16(self.frame).to_bytes(2, "little"):
+                        self._access(int.from_bytes(self.frame[1:5], "little"), size)
+                    else:
+                        self._answer(b"", 2)
                     self.frame = b""
 
     def _access(self, address: int, size: int) -> None:
@@ -54,6 +59,9 @@ class Shell:
             found = bytes(space[start : start + size])
         else:
             space[start : start + size] = self.frame[6:]
+        self._answer(found, status)
+
+    def _answer(self, found: bytes, status: int) -> None:
         found += bytes([status])
         self.answers += found + crc16(self.frame + found).to_bytes(2, "little")
 
@@ -85,7 +93,7 @@ def test_tells_what_the_shell_is():
 def test_refuses_what_is_no_shell():
     shell = Shell()
     shell.info = bytes(12)
-    with pytest.raises(DeviceError, match="0x54575348") as caught:
+    with pytest.raises(DeviceError, match="0x54575332") as caught:
         ShellLink(shell)
     assert "bitstream" in caught.value.remedy
 
@@ -114,6 +122,26 @@ def test_every_wrong_bit_of_an_answer_is_noticed(write):
         shell.receive = wrong
         with pytest.raises(DeviceError, match="CRC"):
             link.write(0, bytes(8)) if write else link.read(0, 8)
+
+
+@pytest.mark.parametrize("bit", range(8 * 16))
+def test_a_wrong_bit_of_a_request_is_an_error_and_writes_nothing(bit):
+    shell = Shell()
+    link = ShellLink(shell)
+    send = shell.send
+
+    def wrong(data):
+        shell.send = send
+        data = bytearray(data)
+        data[bit // 8] ^= 1 << bit % 8
+        send(bytes(data))
+
+    shell.send = wrong
+    with pytest.raises(DeviceError):
+        link.write(64, b"12345678")
+    assert shell.memory == bytes(SIZE)
+    link.write(0, b"next")
+    assert link.read(0, 4) == b"next"
 
 
 def test_the_next_access_after_a_lost_byte_is_right():

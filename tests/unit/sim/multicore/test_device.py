@@ -18,7 +18,13 @@ from tilewright.host.machine.isa import Memory
 from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.machine.system_config import load_system
-from tilewright.host.machine.system_registers import PAGE, QUEUE_REGISTERS, QueueStatus, window
+from tilewright.host.machine.system_registers import (
+    PAGE,
+    QUEUE_REGISTERS,
+    SYSTEM_REGISTERS,
+    QueueStatus,
+    window,
+)
 from tilewright.host.runtime.system_device import Submission, SystemDevice
 from tilewright.host.runtime.system_driver import SystemDriver
 from tilewright.sim.multicore.device import VerilatorSystem
@@ -34,6 +40,7 @@ TINY = load_hwconfig("tiny-4x4")
 PAIR = load_system("dual-tiny")
 BOARD = load_board("pynq-z2").memory
 QUEUE = {register.name: register.offset for register in QUEUE_REGISTERS}
+WINDOW = next(r.offset for r in SYSTEM_REGISTERS if r.name == "WINDOW")
 
 
 @pytest.fixture(scope="module")
@@ -170,19 +177,56 @@ def test_one_write_starts_what_several_windows_hold(system):
 # -- shares of the port ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [reader, writer], ids=["reads", "writes"])
-@pytest.mark.parametrize("weight", [1, 3])
-def test_bursts_are_shared_by_weight(system, make, weight):
-    """Two equal programs want every beat; the heavier one ends first.
+def turn(weight: int, limit: int, outstanding: int) -> int:
+    """Bursts of a turn, as docs/explanation/multicore-hardware.md has it."""
+    if limit >= 2 * outstanding:  # nobody waits at the arbiter
+        return 1
+    return weight if limit < outstanding else min(weight, outstanding)
 
-    With shares w and 1 of the bus it takes (w + 1) / w of what it takes alone, and both together
-    take twice that. The port's limit makes cores wait at the arbiter and not in the memory.
+
+@pytest.mark.parametrize("make", [reader, writer], ids=["reads", "writes"])
+@pytest.mark.parametrize("regime", ["below", "equal", "all"])
+@pytest.mark.parametrize("weights", [(1, 1), (3, 1), (15, 1), (2, 15)], ids=str)
+def test_bursts_are_shared_by_weight_as_far_as_the_limit_lets_them(system, make, regime, weights):
+    """Two equal programs want every beat; the one with the longer turns ends first.
+
+    With shares a and b of the bus it takes (a + b) / a of what it takes alone, and both together
+    take twice that.
     """
-    system.set_limits(reads=2, writes=1)
-    system.set_share(0, weight=weight)
+    outstanding = TINY.read_outstanding if make is reader else TINY.write_outstanding
+    limit = {"below": outstanding - 1, "equal": outstanding, "all": 2 * outstanding}[regime]
+    system.set_limits(reads=limit, writes=limit)
+    for core, weight in enumerate(weights):
+        system.set_share(core, weight=weight)
     found = system.run([submission(core, make(TINY, 60)) for core in (0, 1)])
     first, second = (result.cycles for result in found.results)
-    assert first / second == pytest.approx((weight + 1) / weight / 2, rel=0.06)
+    mine, other = (turn(weight, limit, outstanding) for weight in weights)
+    share = max(mine, other) / (mine + other)
+    assert min(first, second) / max(first, second) == pytest.approx(1 / share / 2, rel=0.06)
+    assert (first <= second) == (mine >= other) or mine == other
+
+
+def test_a_share_that_no_register_holds_is_refused(system):
+    for wrong in ({"weight": 0}, {"weight": 16}, {"read_budget": 65536}, {"write_budget": -1}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            system.set_share(0, **wrong)
+    for cycles in (0, 65536):
+        with pytest.raises(ConfigError, match="window"):
+            system.set_window(cycles)
+    for limits in ({"reads": 0, "writes": 1}, {"reads": 1, "writes": 33}):
+        with pytest.raises(ConfigError, match="must be"):
+            system.set_limits(**limits)
+
+
+def test_a_window_of_zero_cycles_leaves_the_budgets_as_they_are(system):
+    program = reader(TINY, 40)
+    system.set_window(256)
+    system.set_share(0, read_budget=40)
+    budgeted = system.run([submission(0, program)]).results[0].cycles
+    system.simulation.write(WINDOW, 0)
+    assert system.simulation.read(WINDOW) == 256
+    again = system.run([submission(0, program)]).results[0].cycles
+    assert again == pytest.approx(budgeted, rel=0.02)  # the windows begin in other cycles
 
 
 @pytest.mark.parametrize("direction", ["read", "write"])
@@ -346,6 +390,31 @@ def test_a_soft_reset_of_the_window_ends_the_descriptor_that_runs(system):
     simulation.detach()
     assert "soft reset" in str(first.error)
     assert second.error.code is ErrorCode.WATCHDOG
+
+
+def test_an_error_of_the_window_is_read_before_the_queue_begins(system):
+    driver, simulation = SystemDriver(system.simulation, PAIR), system.simulation
+    other = driver.core(0)
+    bad, good = reader(TINY, 1, offset=1 << 30), reader(TINY, 1)
+    simulation.attach(bad.image(), MEMORY_BASE)
+    other.start(bad, MEMORY_BASE, watchdog_cycles=0)
+    simulation.run(1000)
+    simulation.attach(good.image(), MEMORY_BASE)
+    for core in range(2):
+        driver.push(core, good, MEMORY_BASE, tag=core, watchdog_cycles=0)
+    driver.enable_queues(0b11)
+    assert any(driver.waiting(1) == 0 for _ in range(1000)), "the other goes on"
+    assert [driver.held(core) for core in range(2)] == [True, False]
+    assert [len(list(driver.completions(core))) for core in range(2)] == [0, 1]
+    with pytest.raises(DeviceStatusError) as error:
+        other.finish()
+    assert (error.value.code, error.value.instruction) == (ErrorCode.DRAM_RANGE, 0)
+    other.request_reset()
+    assert any(driver.waiting(0) == 0 for _ in range(1000))
+    (ended,) = driver.completions(0)
+    assert (ended.tag, ended.error) == (0, None)
+    assert not driver.held(0)
+    simulation.detach()
 
 
 def test_a_soft_reset_ends_a_descriptor_that_has_begun_whenever_it_comes(system):

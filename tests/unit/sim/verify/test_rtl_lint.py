@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from support.randomness import fresh_rng
 
@@ -16,6 +18,34 @@ from tilewright.sim.verilator.build import read_manifest
 from tilewright.sim.verilator.elaboration import sources
 
 TINY = load_hwconfig("tiny-4x4")
+RTL = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "rtl").rglob("*.sv"))}
+
+
+def test_no_assignment_pattern_without_a_type_stands_in_a_conditional():
+    """Its type is that of the other operand, and Vivado's front end may refuse it."""
+    for path, text in RTL.items():
+        assert not re.search(r"\?\s*'\{|\?[^;?]*:\s*'\{", text), path
+
+
+def test_synchronisers_are_marked():
+    """A register that shifts itself up by a bit, and says so to the tools that place it."""
+    found = [
+        (path.name, name)
+        for path, text in RTL.items()
+        for name in re.findall(r"(\w+) +<= \{\1\[0\], ", text)
+    ]
+    assert {name for _, name in found} >= {"sync_q", "button_q", "reset_q"}
+    for path, text in RTL.items():
+        for name in (each for file, each in found if file == path.name):
+            assert re.search(rf'\(\* ASYNC_REG = "TRUE" \*\) logic \[1:0\] {name};', text), path
+
+
+def test_files_that_comments_of_the_rtl_name_exist():
+    place = re.compile(r"\b(?:rtl|host|sim|tests|docs|constraints)/[\w/.-]+\.\w+")
+    named = [(path, name) for path, text in RTL.items() for name in place.findall(text)]
+    assert len(named) > 5
+    for path, name in named:
+        assert (ROOT / name.rstrip(".")).exists(), f"{path.name}: {name}"
 
 
 def test_the_smallest_named_configuration_is_clean():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pytest plugin of the mutation check: the cocotb benches build the sources of a mutant."""
+"""pytest plugin of the mutation check: the benches of units build the sources of a mutant."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def pytest_configure(config: Any) -> None:
     work = Path(os.environ["TILEWRIGHT_MUTANT"])
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "rtl"))
     builds = __import__("builds")
-    builds.MANIFESTS = tuple(work / "rtl" / path.name for path in builds.MANIFESTS)
+    rtl = builds.MANIFESTS[0].parent
+    builds.MANIFESTS = tuple(work / "rtl" / path.relative_to(rtl) for path in builds.MANIFESTS)
     builds.CACHE = work / "cocotb"
     builds.run_bench = functools.partial(builds.run_bench, wall_seconds=WALL_SECONDS)
