@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 Row = dict[str, Any]
 LEAST_FAMILIES = 5
-"""With fewer families a bootstrap over them has hardly any width, and no verdict is given."""
+"""With fewer families no verdict is given."""
 NEAR = 1.01
 """A latency that is as good as reached, as a multiple."""
 
@@ -34,12 +35,13 @@ def family(network: str) -> str:
     return network.rstrip("0123456789")
 
 
-def over_families(values: Row, *, rounds: int = 2000) -> Row:
-    """Geometric mean of ratios over families of networks, with a bootstrap over the families.
+def over_families(values: Row) -> Row:
+    """Geometric mean of ratios over families of networks, with an interval over the families.
+
+    Student's t on the logarithms: a percentile bootstrap over six covers 86 % where it says 95 %.
 
     Args:
         values: network to its median ratio.
-        rounds: of the bootstrap.
 
     Returns:
         ``mean``, ``low``, ``high`` (95 %), ``families``, and ``verdict``: ``ahead`` or ``behind``
@@ -49,8 +51,9 @@ def over_families(values: Row, *, rounds: int = 2000) -> Row:
     for network, ratio in values.items():
         families.setdefault(family(network), []).append(float(np.log(ratio)))
     logs = np.array([np.mean(own) for own in families.values()])
-    drawn = np.random.default_rng(0).integers(len(logs), size=(rounds, len(logs)))
-    low, high = np.exp(np.quantile(logs[drawn].mean(axis=1), [0.025, 0.975]))
+    spread = float(stats.sem(logs)) if len(logs) > 1 else 0.0
+    half = float(stats.t.ppf(0.975, max(len(logs) - 1, 1))) * spread
+    low, high = np.exp([logs.mean() - half, logs.mean() + half])
     verdict = "ahead" if low > 1 else "behind" if high < 1 else "tie"
     return {
         "mean": round(float(np.exp(logs.mean())), 3),

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import BuildError
+from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.sim.tools.toolchain import find_compiler
@@ -25,7 +26,7 @@ Bytes = npt.NDArray[np.uint8]
 def plain_runs(
     library: Path, hw: HwConfig, program: Program, image: Bytes, *, runs: int, folder: Path
 ) -> list[tuple[int, float]]:
-    """(cycles, CPU seconds) of some runs of a program under a testbench in C++ alone.
+    """(cycles, CPU seconds) of some runs under a testbench in C++ alone, on memory ``ideal``.
 
     Args:
         library: a model that `build_model` made for ``hw``.
@@ -52,6 +53,7 @@ def plain_runs(
         if built.returncode:
             raise BuildError(built.stderr, field=source.name)
     image.tofile(data)
+    ideal = load_memory("ideal")
     done = subprocess.run(
         [
             str(binary),
@@ -61,6 +63,8 @@ def plain_runs(
             str(program.instruction_count),
             str(data),
             str(runs),
+            str(ideal.read_latency),
+            str(ideal.write_latency),
         ],
         capture_output=True,
         text=True,

@@ -34,8 +34,8 @@ Function* Bind(void* library, const char* name) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 7) {
-    std::fprintf(stderr, "six arguments are needed\n");
+  if (count != 9) {
+    std::fprintf(stderr, "eight arguments are needed\n");
     return 2;
   }
   void* library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
@@ -56,9 +56,11 @@ int main(int count, char** arguments) {
   const int runs = std::atoi(arguments[6]);
 
   tw_simulation* simulation = nullptr;
-  const tilewright::MemoryTiming ideal;
+  tilewright::MemoryTiming ideal;
+  ideal.read_latency = std::strtoul(arguments[7], nullptr, 0);
+  ideal.write_latency = std::strtoul(arguments[8], nullptr, 0);
   const uint32_t burst_beats = std::strtoul(arguments[2], nullptr, 0);
-  int32_t status = create(burst_beats, &ideal, nullptr, &simulation);
+  int32_t status = create(burst_beats, &ideal, nullptr, 0, &simulation);
   for (int i = 0; status == 0 && i < runs; ++i) {
     std::vector<uint8_t> memory(image.begin(), image.end());
     const std::clock_t begin = std::clock();

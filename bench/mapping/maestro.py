@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.mapping.ranks import rank_correlation
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel
 from tilewright.tuner.mapping.mapping import Level, Mapping
@@ -183,22 +184,12 @@ def compare(rows: Iterable[Row]) -> Iterator[tuple[str, Compared | None]]:
         )
 
 
-def spearman(rows: list[Compared]) -> float:
-    """Rank correlation of cycles; not a number for fewer than three rows."""
-    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
-
-    if len(rows) < 3:
-        return float("nan")
-    ours, theirs = rankdata([r.ours for r in rows]), rankdata([r.theirs for r in rows])
-    return float(np.corrcoef(ours, theirs)[0, 1])
-
-
 def figures(rows: list[Compared]) -> dict[str, Any]:
     """Rows, rank correlation, median ratio of cycles, and median error, per cent."""
     ratio = np.array([r.ours / r.theirs for r in rows])
     return {
         "rows": len(rows),
-        "spearman": round(spearman(rows), 4),
+        "spearman": rank_correlation([r.ours for r in rows], [r.theirs for r in rows]),
         "median_ratio": round(float(np.median(ratio)), 4),
         "median_error_pct": round(float(np.median(np.abs(ratio - 1))) * 100, 2),
         "worst_ratio": round(float(np.exp(np.abs(np.log(ratio)).max())), 2),

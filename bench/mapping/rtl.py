@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.bench.mapping.ranks import rank_correlation
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.network_table import NetworkTable
@@ -109,19 +110,16 @@ def outer_steps(nest: LoopNest, batch: Batch) -> Numbers:
     return steps
 
 
-def figures(predicted: Numbers, measured: Numbers) -> dict[str, float]:
+def figures(predicted: Numbers, measured: Numbers) -> dict[str, float | None]:
     """Rank correlation; ratios of prediction to measurement; what its choice costs.
 
     ``regret_pct`` is how much slower than the optimum the schedule is that the prediction puts
     first; of several with the same prediction, the median.
     """
-    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
-
     ratio = predicted / measured
-    ranks = np.corrcoef(rankdata(predicted), rankdata(measured))[0, 1]
     chosen = np.median(measured[predicted == predicted.min()])
     return {
-        "spearman": round(float(ranks), 4),
+        "spearman": rank_correlation(predicted, measured),
         "least_ratio": round(float(ratio.min()), 3),
         "median_ratio": round(float(np.median(ratio)), 3),
         "largest_ratio": round(float(ratio.max()), 3),

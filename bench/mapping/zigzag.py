@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.bench.mapping.ranks import rank_correlation
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel, Costs
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch
@@ -212,8 +213,6 @@ def by_nest(rows: Sequence[dict[str, str]]) -> dict[LoopNest, list[dict[str, str
 
 def document(path: Path) -> dict[str, Any]:
     """Per quantity: share of mappings that are equal, and explained; ratios; rank correlation."""
-    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
-
     pairs: dict[str, list[Numbers]] = {}
     for nest, rows in by_nest(read_rows(path)).items():
         batch = batch_of_rows(rows)
@@ -228,14 +227,13 @@ def document(path: Path) -> dict[str, Any]:
     for name, parts in pairs.items():
         here, there, bridge = np.hstack(parts)
         ratio = here / there
-        rank = np.corrcoef(rankdata(here), rankdata(there))[0, 1]
         groups[name] = {
             "equal_pct": round(float((here == there).mean()) * 100, 1),
             "explained_pct": round(float(np.isclose(bridge, there, rtol=1e-12).mean()) * 100, 1),
             "least_ratio": round(float(ratio.min()), 4),
             "median_ratio": round(float(np.median(ratio)), 4),
             "largest_ratio": round(float(ratio.max()), 4),
-            "spearman": round(float(rank), 5),
+            "spearman": rank_correlation(here, there, digits=5),
         }
     mappings = sum(part.shape[1] for part in pairs["energy"])
     return {"mappings": mappings, "quantities": groups}

@@ -14,6 +14,7 @@ from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.bitstream import (
     MARK,
+    REACHED,
     BitstreamManifest,
     bitstream_manifest,
 )
@@ -141,6 +142,28 @@ class CpuModel:
         return 2 * nbytes / self.bytes_per_second
 
 
+_CLOCK_ESTIMATES: Final = {"xc7z020": "53 to 71 MHz"}
+"""By part, what static timing gives `edge-8x8` at speed grade 1: cell delays of Project X-Ray on
+the netlist of Yosys, wires by fan-out with factors of 0.67 and 1. Nothing was routed."""
+
+
+def clock_text(part: str, clock_mhz: float, sources: Mapping[str, str]) -> str:
+    """A clock with what supports it: a bitstream that reached it, or nothing.
+
+    Args:
+        part: FPGA part.
+        clock_mhz: the clock.
+        sources: of a board.
+    """
+    source = str(sources.get("clock_mhz", ""))
+    if source.startswith(REACHED):
+        return f"{clock_mhz:g} MHz, {REACHED} a bitstream"
+    known = [text for name, text in _CLOCK_ESTIMATES.items() if part.startswith(name)]
+    return f"an assumed {clock_mhz:g} MHz" + "".join(
+        f" (estimate for the part: {t})" for t in known
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Board:
     """A device: programmable-logic budget, clock and memory timing.
@@ -150,7 +173,7 @@ class Board:
         part: FPGA part.
         lut, ff, bram36, dsp: resources of the part (BRAM in 36 Kb blocks; an UltraRAM is not
             counted).
-        clock_mhz: clock that the accelerator is planned for, or that a bitstream reached.
+        clock_mhz: clock that is assumed for the accelerator, or that a bitstream reached.
         axi_data_bits: widest AXI port into DRAM.
         axi_burst_beats: longest burst of that port.
         coherent: whether that port is coherent with the CPU caches.
@@ -225,6 +248,11 @@ class Board:
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, for the store."""
         return asdict(self)
+
+    @property
+    def clock_text(self) -> str:
+        """The clock, and what supports it: every millisecond is told with it."""
+        return clock_text(self.part, self.clock_mhz, self.sources)
 
     def at_clock(self, clock_mhz: float, source: str) -> Board:
         """This board with another clock of the accelerator.
@@ -315,7 +343,7 @@ def board_with_bitstream(board: Board, bitstream: Path | None) -> Board:
     """A board at the clock of a bitstream, where its manifest lies beside it.
 
     Args:
-        board: at its planned clock.
+        board: at its assumed clock.
         bitstream: file such as ``tilewright.bit``; None: the board as it is.
 
     Raises:

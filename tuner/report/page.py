@@ -128,7 +128,7 @@ def _key_figures(result: StudyResult) -> list[tuple[str, str, str]]:
             (
                 "time",
                 f"{result.milliseconds(best):.2f} ms",
-                f"at {result.clock_mhz:g} MHz, {result.clock_origin}",
+                f"at {result.clock_text}",
             )
         )
     search = result.search

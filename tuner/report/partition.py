@@ -247,7 +247,7 @@ def partition_page(
             "Conditions",
             bullets(
                 [
-                    f"cycles are the twin's, at {board.clock_mhz:g} MHz",
+                    f"cycles are the twin's, milliseconds at {board.clock_text}",
                     f"crossings and CPU follow from the board file: {board.cpu.rates()}",
                 ]
             ),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from rich import box
 from rich.console import Console
@@ -128,7 +129,7 @@ def condition_lines(result: StudyResult) -> list[str]:
     settings = result.settings
     memory, board = settings["memory"], settings["board"]
     shared = memory["shared_bytes_per_cycle"]
-    clock_source = board["sources"].get("clock_mhz") or board["sources"].get("clock") or "planned"
+    clock_source = board["sources"].get("clock_mhz") or board["sources"].get("clock") or "assumed"
     search = result.search
     sharing = f"{shared:g} B/cycle shared" if shared else "channels separate"
     lines = [
@@ -167,6 +168,10 @@ def fidelity_text(result: StudyResult) -> str:
     )
 
 
+LOOSE: Final = "nothing beats it, but it may be loose: tilewright certify decides"
+"""What every share of a bound is told with."""
+
+
 def outcome_line(result: StudyResult) -> str:
     """The one sentence that a reader wants."""
     best, default = result.best_network, result.default_network
@@ -174,12 +179,12 @@ def outcome_line(result: StudyResult) -> str:
         return "no complete network was measured"
     text = f"{result.settings['model']}: {best:,} cycles"
     if result.shared:
-        text += f" = {result.milliseconds(best):.2f} ms at {result.clock_mhz:g} MHz"
+        text += f" = {result.milliseconds(best):.2f} ms at {result.clock_text}"
     if default is not None:
         text += f", {default / best:.2f}x the untuned {default:,}"
     bound = result.bound_network
     if bound is not None:
-        text += f"; {100 * bound / best:.1f} % of the bound of {bound:,}"
+        text += f"; {100 * bound / best:.1f} % of the bound of {bound:,} ({LOOSE})"
     if result.shared and result.chosen is not None:
         text += f"; on {result.chosen.hw['name']}"
     return text

@@ -147,7 +147,7 @@ def pareto_table(result: StudyResult, archive: Sequence[Point]) -> str:
     columns = [
         Column(title="point", number=True, explained="number of the point in the chart"),
         _figure("network cycles", "best"),
-        _figure(f"ms at {result.clock_mhz:g} MHz"),
+        Column(title="ms", number=True, explained=f"at {result.clock_text}"),
         _figure("energy (relative)", "energy"),
         _figure("area"),
         Column(title="configuration"),

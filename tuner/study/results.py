@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tilewright.host.machine.bitstream import REACHED
+from tilewright.host.machine.board import clock_text
 from tilewright.tuner.measure.measurement import BoardRuns, Status
 from tilewright.tuner.store.records import dump
 from tilewright.tuner.store.store import Store, StoredConfig, StoredStudy, StoredTrial
@@ -109,10 +109,10 @@ class StudyResult:
         return float(self.settings["board"]["clock_mhz"])
 
     @property
-    def clock_origin(self) -> str:
-        """Whether that clock is planned, or reached by a bitstream."""
-        source = str(self.settings["board"]["sources"].get("clock_mhz", ""))
-        return "reached" if source.startswith(REACHED) else "planned"
+    def clock_text(self) -> str:
+        """That clock with what supports it."""
+        board = self.settings["board"]
+        return clock_text(str(board["part"]), self.clock_mhz, board["sources"])
 
     @property
     def counts(self) -> dict[str, int]:

@@ -59,7 +59,7 @@ def print_layers(
     print_table(table, console)
     console.say(
         f"{timing.cycles:,} cycles on the twin, memory {memory.name}: "
-        f"{timing.cycles / (board.clock_mhz * 1e3):.2f} ms at {board.clock_mhz:g} MHz; "
+        f"{timing.cycles / (board.clock_mhz * 1e3):.2f} ms at {board.clock_text}; "
         f"{100 * timing.utilisation:.1f} % of the sum of bounds"
     )
     print_latency(compiled, board, timing.cycles)

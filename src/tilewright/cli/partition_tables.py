@@ -68,7 +68,8 @@ def print_latency(compiled: CompiledNetwork, board: Board, cycles: int) -> None:
     )
     console = open_console()
     console.say(
-        f"end to end: {1e3 * spent.total:.2f} ms on {board.name}: {parts}; bottleneck: "
+        f"end to end: {1e3 * spent.total:.2f} ms on {board.name} at {board.clock_text}: {parts}; "
+        f"bottleneck: "
         f"{spent.bottleneck.replace('cpu', 'CPU')}"
     )
     if spent.crossings + spent.cpu:

@@ -110,7 +110,7 @@ def test_outcome_line_states_time_and_ratios(result: StudyResult) -> None:
     assert best is not None
     assert default is not None
     line = outcome_line(result)
-    assert f"{best:,} cycles = {best / 100 / 1e3:.2f} ms at 100 MHz" in line
+    assert f"{best:,} cycles = {best / 100 / 1e3:.2f} ms at an assumed 100 MHz" in line
     assert f"{default / best:.2f}x the untuned {default:,}" in line
 
 
@@ -373,11 +373,11 @@ def test_a_configuration_that_cannot_be_written_is_named(tmp_path: Path) -> None
     assert f"{tmp_path / 'r.yaml'}" in (answer.output + answer.stderr).replace("\n", "")
 
 
-def test_a_clock_is_called_planned_until_a_bitstream_reached_it(result: StudyResult) -> None:
-    assert result.clock_origin == "planned"
+def test_a_clock_is_called_assumed_until_a_bitstream_reached_it(result: StudyResult) -> None:
+    assert "an assumed 100 MHz" in result.clock_text
     board = result.settings["board"]
     reached = board["sources"] | {"clock_mhz": "reached by tilewright.yaml (Vivado 2024.1)"}
     settings = result.settings | {"board": board | {"sources": reached}}
     other = replace(result, study=replace(result.study, settings=settings))
-    assert other.clock_origin == "reached"
+    assert other.clock_text == "100 MHz, reached by a bitstream"
     assert any("reached by tilewright.yaml" in line for line in condition_lines(other))
