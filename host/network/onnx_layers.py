@@ -40,7 +40,7 @@ _FOLDED: Final = frozenset({"DequantizeLinear", "Dropout", "Identity", "Quantize
 _CPU_REASONS: Final = {
     **dict.fromkeys(
         ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool"),
-        "pooling is not offloaded",
+        "pooling is not tuned",
     ),
     **dict.fromkeys(
         ("Concat", "Flatten", "Gather", "Pad", "Reshape", "Slice", "Split", "Squeeze",

@@ -24,6 +24,6 @@ def alexnet() -> NetworkTable:
             )
         ),
         cpu_operators=(
-            "max pool 3x3 stride 2 after conv1, conv2 and conv5: pooling is not offloaded",
+            "max pool 3x3 stride 2 after conv1, conv2 and conv5: pooling is not tuned",
         ),
     )

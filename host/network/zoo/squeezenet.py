@@ -47,9 +47,9 @@ def _squeezenet(name: str, stem: Workload, pool_before: Collection[int]) -> Netw
         name=name,
         workloads=collect(layers),
         cpu_operators=(
-            f"max pool 3x3 stride 2 before {fires}: pooling is not offloaded",
+            f"max pool 3x3 stride 2 before {fires}: pooling is not tuned",
             "concatenation of the two expand paths in each fire module: moves data only",
-            "global average pool after conv10: pooling is not offloaded",
+            "global average pool after conv10: pooling is not tuned",
         ),
     )
 

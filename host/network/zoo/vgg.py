@@ -27,7 +27,7 @@ def _vgg(name: str, convs_in_stage: Sequence[int]) -> NetworkTable:
     return NetworkTable(
         name=name,
         workloads=collect(layers),
-        cpu_operators=("max pool 2x2 stride 2 after each stage: pooling is not offloaded",),
+        cpu_operators=("max pool 2x2 stride 2 after each stage: pooling is not tuned",),
     )
 
 

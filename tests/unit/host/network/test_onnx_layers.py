@@ -154,8 +154,8 @@ def test_resnet18_equals_the_built_in_table_in_either_order_of_the_shortcut(load
     table = load(resnet18_model(projection_first))
     assert works(table) == works(load_network("resnet18"))
     assert table.cpu_operators == (
-        "1 x MaxPool: pooling is not offloaded",
-        "1 x GlobalAveragePool: pooling is not offloaded",
+        "1 x MaxPool: pooling is not tuned",
+        "1 x GlobalAveragePool: pooling is not tuned",
         "1 x Flatten: moves data only",
     )
 

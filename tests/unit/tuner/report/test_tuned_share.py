@@ -24,7 +24,7 @@ def test_a_small_share_is_a_warning_with_figures() -> None:
 
 
 def test_a_large_share_is_none() -> None:
-    text, warning = lines(10, "1 x MaxPool: pooling is not offloaded")
+    text, warning = lines(10, "1 x MaxPool: pooling is not tuned")
     assert "MaxPool" in text
     assert not warning
 
