@@ -21,6 +21,7 @@ from typing import Any
 
 from tilewright.bench.roofline import Case, measure
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.machine.board import Board, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import dense
@@ -141,7 +142,7 @@ def main(words: Sequence[str] | None = None) -> int:
     for name, value in document["summary"].items():
         write(f"{name} = {value}\n")
     if options.json is not None:
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_whole(options.json, json.dumps({"generator": MARK, **document}, indent=1) + "\n")
     return 0
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.clone_parts import clone_part
+from tilewright.host.common.whole_file import MARK, write_whole
 
 COUNT: Final = b"cycles on the twin"
 NETWORKS: Final = ("resnet18", "mobilenet-v2")
@@ -141,7 +142,7 @@ def main(words: Sequence[str] | None = None) -> int:
         )
         write(f"| {row['network']} | {' | '.join(cells)} |\n")
     if options.json is not None:
-        options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_whole(options.json, json.dumps({"generator": MARK, **document}, indent=1) + "\n")
     return 0
 
 

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Final
 
 from tilewright.bench.arena.page_tables import Study, study_tables
+from tilewright.host.common.whole_file import MARK
 
 _ORIGIN: Final = (
     "The answer of this study is on [its own page](tuners-study.md), with "
@@ -29,6 +30,7 @@ def _blocks(study: Study) -> Iterator[str]:
     conditions = study["conditions"]
     parts = conditions["parts"]
     missing = sum(part["runs_missing"] for part in parts)
+    yield f"<!-- {MARK} -->"
     yield "# Study of tuners: all tables"
     yield _ORIGIN
     yield _bullets(

@@ -171,6 +171,16 @@ class RunStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             text = path.read_text(encoding="utf-8")
+            for line in text.splitlines():
+                try:
+                    data = json.loads(line)
+                    self._runs[data["key"]] = _run_of(data["run"])
+                except (LookupError, TypeError) as error:
+                    raise StoreError(
+                        "must be a file of runs", field=str(path), remedy="name another folder"
+                    ) from error
+                except ValueError:  # the line that a kill cut off
+                    continue
             if text and not text.endswith("\n"):  # the next run must not join a cut line
                 with path.open("a", encoding="utf-8") as file:
                     file.write("\n")
@@ -178,12 +188,6 @@ class RunStore:
             raise StoreError(
                 f"the file of runs must be writable ({error.strerror})", field=str(path)
             ) from error
-        for line in text.splitlines():
-            try:
-                data = json.loads(line)
-            except ValueError:  # the line that a kill cut off
-                continue
-            self._runs[data["key"]] = _run_of(data["run"])
 
     def get(self, key: str) -> Run | None:
         """The run of a key."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import yaml
 
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.tuner.multicore.bounds import lower_bound
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.methods.magma import RECORD, MagmaMapper, MagmaSettings
@@ -81,7 +81,7 @@ def main() -> None:
         },
     }
     text = yaml.safe_dump(document, sort_keys=False)
-    write_whole(RECORD, f"# Written by bench/multicore/tune_magma.py.\n{text}")
+    write_whole(RECORD, f"# {MARK} (bench/multicore/tune_magma.py)\n{text}")
     print(text)
 
 

@@ -7,8 +7,15 @@
 
 cd [file dirname [file normalize [info script]]]
 source settings.tcl
-# A build that fails leaves no bitstream of an earlier one behind.
-file delete -force work reports .gen .srcs tilewright.bit tilewright.hwh tilewright.yaml
+# A build that fails leaves no bitstream of an earlier one behind. What no build made stays.
+set made {work reports .gen .srcs tilewright.bit tilewright.hwh tilewright.yaml}
+set found [glob -nocomplain -- {*}$made]
+if {$found ne "" && ![file exists work/.tilewright]} {
+    error "tilewright error: not of an earlier build here: $found. Remedy: move it away"
+}
+file delete -force {*}$made
+file mkdir work
+close [open work/.tilewright w]
 foreach step {package_core block_design implement write_manifest} {
     puts "tilewright: $step"
     source $step.tcl

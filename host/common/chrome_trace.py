@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.host.common.errors import DeviceError
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import MARK, write_whole
 
 Event = dict[str, Any]
 
@@ -29,7 +29,12 @@ def write_events(path: Path, events: Iterable[Event], other: Mapping[str, Any]) 
     Raises:
         DeviceError: the file cannot be written.
     """
-    document = {"traceEvents": list(events), "displayTimeUnit": "ns", "otherData": dict(other)}
+    document = {
+        "generator": MARK,
+        "traceEvents": list(events),
+        "displayTimeUnit": "ns",
+        "otherData": dict(other),
+    }
     try:
         write_whole(path, json.dumps(document) + "\n")
     except OSError as error:

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
+
+from tilewright.host.common.errors import ConfigError
 
 _LISTED: Final = 24
 """Names of a list that are shown by default."""
@@ -14,6 +17,26 @@ _SIMILARITY: Final = 0.6
 
 _STEM: Final = 48
 """Characters of a file's name, some 200 bytes at most; file systems take 255."""
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9 _.,:+=()@*-]{0,99}")
+"""A name without a meaning to a shell, Tcl, HTML, a spreadsheet, a file system or a terminal."""
+
+
+def check_name(value: object, field: str) -> None:
+    """Refuse a name from a file that could be more than a name where it is written.
+
+    Raises:
+        ConfigError: it is no text, or has other characters.
+    """
+    if not isinstance(value, str) or not _PLAIN.fullmatch(value):
+        raise ConfigError(
+            "must be a name of at most 100 letters, digits, spaces and _ . , : + = ( ) @ * -, with "
+            "a letter, a digit or _ first",
+            field=field,
+            value=value,
+            remedy="choose another name, in quotes",
+        )
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

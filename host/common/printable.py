@@ -34,5 +34,10 @@ def printable(text: str, *, limit: int | None = None) -> str:
     return shown[: limit - len(_CUT)] + _CUT
 
 
+def printable_lines(text: str) -> str:
+    """`printable` for a text of several lines, which stay lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all."""
+"""Files and folders that commands write: whole or not at all, and never over what others made.
+
+A file may be replaced when it is empty or holds the mark of an earlier run (`MARK`). A folder that
+a command fills may be filled again when an earlier run listed its files there (`LISTING`).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,138 @@ import contextlib
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
+
+from tilewright.host.common.errors import TilewrightError
+
+MARK: Final = "Written by Tilewright"
+"""Text near the beginning or the end of what may be replaced."""
+
+LISTING: Final = ".tilewright"
+"""File of a folder with the names of what was written there."""
+
+_MARKS: Final = (MARK.encode(), b'{\n "schema": 1,\n "command": "')
+"""The second one is the beginning of `host.common.result_document`."""
+
+_SEARCHED: Final = 4096
+"""Bytes at each end of a file that are searched for a mark."""
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+class ForeignFileError(TilewrightError):
+    """A file or folder that no command of Tilewright made stands where one is to be written."""
+
+
+def replaceable(path: Path) -> bool:
+    """Whether a path is free, a device or a pipe, an empty file, or one with a mark.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        head = file.read(_SEARCHED)
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _SEARCHED))
+        tail = file.read()
+    if head.startswith(_GZIP):
+        with contextlib.suppress(zlib.error):
+            head = zlib.decompressobj(wbits=31).decompress(head, _SEARCHED)
+    return not tail or any(mark in end for mark in _MARKS for end in (head, tail))
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a file that is not `replaceable`.
+
+    Raises:
+        ForeignFileError: it is not.
+        OSError: it cannot be read.
+    """
+    if not replaceable(path):
+        raise ForeignFileError(
+            "must be a new file, or one that an earlier run wrote",
+            field=str(path),
+            remedy="move it away, or name another file",
+        )
+
+
+def own_folder(folder: Path) -> list[str]:
+    """Take a folder for a command to fill: a new one, an empty one, or one of an earlier run.
+
+    Returns:
+        The files that earlier runs wrote there, relative to it.
+
+    Raises:
+        ForeignFileError: it holds files, and no list of an earlier run.
+        OSError: it cannot be read or written.
+    """
+    listing = folder / LISTING
+    try:
+        head, *names = listing.read_text(encoding="utf-8").splitlines() or [""]
+    except (FileNotFoundError, UnicodeDecodeError):
+        head, names = "", []
+    if MARK not in head and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ForeignFileError(
+            "must be a new or empty folder, or one that an earlier run filled",
+            field=str(folder),
+            remedy="name a folder of its own",
+        )
+    _list(folder, names)
+    return names
+
+
+def renew_folder(folder: Path, names: Iterable[str]) -> None:
+    """Ready a folder for files that a command will write there; those of an earlier run go.
+
+    Args:
+        folder: see `own_folder`.
+        names: of the files to come, relative to it; their folders are made.
+
+    Raises:
+        ForeignFileError: see `own_folder`; or a file that no run wrote stands in the place of one.
+            Then nothing has been removed.
+        OSError: it cannot be read or written.
+    """
+    earlier, wanted = own_folder(folder), sorted(names)
+    root = folder.resolve()
+    for name in wanted:
+        place = folder / name
+        inside = place.parent.resolve().is_relative_to(root)
+        if not inside or (name not in earlier and os.path.lexists(place)):
+            raise ForeignFileError(
+                "must be free for what is written there",
+                field=str(place if inside else place.parent),
+                remedy="move it away, or name a folder of its own",
+            )
+    _list(folder, [*earlier, *wanted])
+    for name in earlier:
+        place = folder / name
+        if not place.parent.resolve().is_relative_to(root) or (
+            place.is_dir() and not place.is_symlink()
+        ):
+            continue
+        place.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if place.parent != folder:
+                place.parent.rmdir()
+    for name in wanted:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    _list(folder, wanted)
+
+
+def _list(folder: Path, names: Iterable[str]) -> None:
+    write_whole(folder / LISTING, "\n".join([f"{MARK}: what it may replace here", *names, ""]))
 
 
 def prepare_place(path: Path) -> None:
     """Make the folder of a file that will be written when long work has ended.
 
     Raises:
+        ForeignFileError: a file that no command made is there (see `replaceable`).
         OSError: the file cannot be written there.
     """
     folder = path.absolute().parent
@@ -26,6 +154,7 @@ def prepare_place(path: Path) -> None:
         needed.append(path.resolve().parent)  # where `write_whole` makes the new file
     if not all(os.access(each, os.W_OK) for each in needed):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    refuse_foreign(path)
 
 
 def write_whole(path: Path, data: str | bytes) -> None:
@@ -35,9 +164,11 @@ def write_whole(path: Path, data: str | bytes) -> None:
     path that is no regular file (``/dev/stdout``) is written to as it is.
 
     Raises:
+        ForeignFileError: a file that no command made is there (see `replaceable`).
         OSError: it cannot be written.
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
+    refuse_foreign(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
         with _named(path):
@@ -69,3 +200,12 @@ def _named(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Copy a file; an error names the one that it is about (`shutil` names the source).
+
+    Raises:
+        ForeignFileError, OSError: see `write_whole`.
+    """
+    write_whole(target, source.read_bytes())

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
+from tilewright.host.common.plain_values import PlainValueError
 
 if TYPE_CHECKING:
     import yaml
 
 MAX_BYTES: Final = 1 << 20
 """No description of hardware is longer."""
+
+MAX_INTEGER: Final = 1 << 64
+"""No figure of hardware is larger; floating point holds what is smaller."""
 
 SUFFIXES: Final = (".yaml", ".yml")
 
@@ -61,6 +65,33 @@ def _plain_loader() -> type[yaml.SafeLoader]:
     return PlainLoader
 
 
+def _check_plain(value: object) -> None:
+    """Refuse what JSON could not hold, huge integers, and text that steers a terminal.
+
+    Raises:
+        PlainValueError: see there.
+    """
+    match value:
+        case dict():
+            for key, inner in value.items():
+                _check_plain(key)
+                _check_plain(inner)
+        case list():
+            for inner in value:
+                _check_plain(inner)
+        case str():
+            bad = next((c for c in value if not c.isprintable() and c not in "\n\t"), "")
+            if bad:
+                raise PlainValueError(f"the character U+{ord(bad):04X} cannot be used")
+        case bool() | float() | None:
+            pass
+        case int():
+            if abs(value) >= MAX_INTEGER:
+                raise PlainValueError("integers must be below 2^64")
+        case _:
+            raise PlainValueError(f"a value of type {type(value).__name__} cannot be used")
+
+
 def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
     """Read a YAML file whose document must be a mapping.
 
@@ -83,12 +114,23 @@ def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
         raise ConfigError(f"{what} must be at most {MAX_BYTES:,} bytes long", field=str(path))
     try:
         found = yaml.load(text, Loader=_plain_loader())
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        _check_plain(found)
+    except (
+        yaml.YAMLError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:  # of odd tags, such as !!int ""
         where = getattr(error, "problem_mark", None)
         place = f"{path}:{where.line + 1}" if where is not None else str(path)
         problem = getattr(error, "problem", None) or "cannot be parsed"
+        if isinstance(error, PlainValueError):
+            problem = str(error)
         raise ConfigError(
-            f"{what} must be valid YAML ({problem})", field=place, remedy="fix the syntax there"
+            f"{what} must be valid YAML ({problem})", field=place, remedy="mend it there"
         ) from error
     if not isinstance(found, dict):
         raise ConfigError(

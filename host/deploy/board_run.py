@@ -275,10 +275,10 @@ def main(folder: Path, words: Sequence[str] | None = None) -> int:
                     )
                     write_whole(options.json, to_json(document))
     except TilewrightError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201  (output)
+        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)  # noqa: T201  (output)
         return 2
     except OSError as error:
-        print(f"error: --json: {error}", file=sys.stderr)  # noqa: T201  (output)
+        print(f"error: --json: {printable(str(error))}", file=sys.stderr)  # noqa: T201  (output)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -17,6 +17,7 @@ from typing import Any
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.whole_file import MARK as WRITTEN
 from tilewright.host.common.zip_archives import add_member, check_sizes, read_member
 from tilewright.host.deploy.bundle import (
     FORMAT,
@@ -46,6 +47,7 @@ def pack_bundle(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(content, "w") as archive:
         for path, data in [(MANIFEST, manifest), *sorted(files.items())]:
             add_member(archive, path, data)
+        archive.comment = WRITTEN.encode()
     return content.getvalue()
 
 

@@ -30,6 +30,7 @@ _INSTALL: Final = """\
 set -eu
 cd {folder}
 trap 'rm -rf {part} {fresh}' EXIT
+[ ! -e {name} ] || [ -L {name} ] || {{ echo '{name} is no bundle: move it away' >&2; exit 1; }}
 echo '{digest}  {part}' | sha256sum -c --status || {{ echo 'the copy is damaged' >&2; exit 1; }}
 rm -rf {fresh}
 mkdir {fresh}

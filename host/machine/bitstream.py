@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.names import check_name
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.machine.hwconfig import HwConfig
 
@@ -131,6 +132,11 @@ def bitstream_manifest(data: Mapping[str, Any], path: Path) -> BitstreamManifest
             "a bitstream must meet timing", field=f"{path}: setup_slack_ns", value=slack
         )
     used = _mapping(data, "utilisation", path)
+    files = {str(k): str(v) for k, v in _mapping(data, "files", path).items()}
+    for name in ("part", "strategy", "vivado"):
+        check_name(str(data[name]), f"{path}: {name}")
+    for name in files:
+        check_name(name, f"{path}: files")
     return BitstreamManifest(
         path=path,
         board=str(data["board"]),
@@ -142,7 +148,7 @@ def bitstream_manifest(data: Mapping[str, Any], path: Path) -> BitstreamManifest
         utilisation={name: _number(used, name, path) for name in ("lut", "ff", "bram36", "dsp")},
         strategy=str(data["strategy"]),
         vivado=str(data["vivado"]),
-        files={str(k): str(v) for k, v in _mapping(data, "files", path).items()},
+        files=files,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.file_records import build_record
+from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.bitstream import (
@@ -61,6 +62,7 @@ class MemoryModel:
 
     def __post_init__(self) -> None:
         """Validate."""
+        check_name(self.name, "name")
         for name, low, high in (
             ("read_latency", 1, 10_000),
             ("write_latency", 1, 10_000),
@@ -118,6 +120,7 @@ class CpuModel:
 
     def __post_init__(self) -> None:
         """Validate."""
+        check_name(self.name, "cpu.name")
         for name in ("macs_per_second", "bytes_per_second", "contiguous_bytes"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
@@ -209,6 +212,8 @@ class Board:
 
     def __post_init__(self) -> None:
         """Validate."""
+        check_name(self.name, "name")
+        check_name(self.part, "part")
         for name in ("lut", "ff", "bram36", "dsp", "axi_data_bits", "axi_burst_beats"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import check_name, choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
@@ -275,13 +275,7 @@ class HwConfig:
                     value=value,
                     remedy=f"use a whole number from {parameter.low} to {parameter.high}",
                 )
-        if not isinstance(self.name, str) or not self.name:
-            raise ConfigError(
-                "must be a non-empty text",
-                field="name",
-                value=self.name,
-                remedy="put the name in quotes",
-            )
+        check_name(self.name, "name")
         values = self.parameters()
         for rule in RULES:
             if not eval(_COMPILED[rule.name], {"__builtins__": {}}, values):

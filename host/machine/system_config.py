@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, errors_in
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import check_name, choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -85,10 +85,7 @@ class SystemConfig:
 
     def __post_init__(self) -> None:
         """Check every rule in order."""
-        if not isinstance(self.name, str) or not self.name:
-            raise ConfigError(
-                "must be a non-empty text", field="name", value=self.name, remedy="name the system"
-            )
+        check_name(self.name, "name")
         if not 1 <= len(self.cores) <= MAX_CORES:
             raise ConfigError(
                 f"a system has 1 to {MAX_CORES} cores",

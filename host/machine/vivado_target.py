@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import check_name, choices
 
 SECTION: Final = "vivado"
 """Key of a board's file."""
@@ -65,8 +65,9 @@ class VivadoTarget:
                     field=f"vivado.{name}",
                     value=value,
                 )
-        if not isinstance(self.board_part, str) or not self.board_part:
-            raise ConfigError("must be a text", field="vivado.board_part", value=self.board_part)
+        pattern = self.board_part  # of any vendor where it begins with *:
+        named = pattern.removeprefix("*:") if isinstance(pattern, str) else pattern
+        check_name(named, "vivado.board_part")
         properties = self.processor_properties
         plain = isinstance(properties, Mapping) and all(
             isinstance(name, str) and isinstance(value, str | int | float)
@@ -78,6 +79,9 @@ class VivadoTarget:
                 field="vivado.processor_properties",
                 value=properties,
             )
+        for name, value in properties.items():
+            check_name(name, "vivado.processor_properties")
+            check_name(str(value), f"vivado.processor_properties.{name}")
 
 
 def vivado_target(section: Any, origin: Path) -> VivadoTarget:

@@ -19,7 +19,7 @@ from typing import Final
 
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.common.places import CONSTRAINTS_DIR
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import copy_whole, write_whole
 from tilewright.host.machine.bitstream import (
     FORMAT,
     MARK,
@@ -38,7 +38,9 @@ MANIFEST_NAME: Final = "tilewright.yaml"
 STRATEGY: Final = "Explore"
 """Directive of every step of the implementation (UG904, "Directives")."""
 
-_PLAIN: Final = re.compile(r"[\w./:+-]+")
+_PLAIN: Final = re.compile(r"[\w./:+-]+", re.ASCII)
+_BRACED: Final = re.compile(r"[\n -\[\]-~]*")
+"""Printable ASCII without the backslash: braces keep it, and `source` reads it as it is."""
 _ERROR: Final = "tilewright error: "
 """How an error of the scripts begins; Vivado goes on with a trace of many lines."""
 _LAST_LINES: Final = 12
@@ -106,11 +108,15 @@ def write_project(
                 value=getattr(hw, name),
                 remedy=f"use a configuration with {name}: {limit}",
             )
-    names = [name for name in write_sources(hw, (), folder) if name != FILE]
-    for script in sorted(SCRIPTS.iterdir()):
-        if script.stem.startswith("processor_") and script.stem[10:] != target.processor:
-            continue
-        shutil.copyfile(script, folder / script.name)
+    scripts = [
+        script
+        for script in sorted(SCRIPTS.iterdir())
+        if not script.stem.startswith("processor_") or script.stem[10:] == target.processor
+    ]
+    written = [SETTINGS, *(script.name for script in scripts)]
+    names = [name for name in write_sources(hw, (), folder, written) if name != FILE]
+    for script in scripts:
+        copy_whole(script, folder / script.name)
     values = settings(hw, board, target, names, board_name or board.name)
     write_whole(folder / SETTINGS, settings_text(hw, board, values))
     return folder / ENTRY
@@ -185,9 +191,18 @@ def tcl_word(text: str) -> str:
     """A text as one word of Tcl, whatever is in it."""
     if _PLAIN.fullmatch(text):
         return text
-    if "\\" not in text and _balanced(text):
+    if _BRACED.fullmatch(text) and _balanced(text):
         return f"{{{text}}}"
-    return re.sub(r'([\\\[\]{}$";# \t])', r"\\\1", text).replace("\n", "\\n")
+    return "".join(map(_escaped, text))
+
+
+def _escaped(letter: str) -> str:
+    """A letter of a word outside of braces."""
+    if _PLAIN.fullmatch(letter):
+        return letter
+    if letter.isascii() and letter.isprintable():
+        return f"\\{letter}"
+    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
 
 
 def _balanced(text: str) -> bool:

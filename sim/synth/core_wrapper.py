@@ -8,14 +8,13 @@ interfaces are told by attributes on the ports, which `rtl/system/tilewright_top
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import BuildError
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import renew_folder, write_whole
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.tools.build_cache import source_text
 from tilewright.sim.tools.yosys import copy_sources, rtl_parameters
@@ -144,19 +143,23 @@ def wrapper(hw: HwConfig, source: str) -> str:
     )
 
 
-def write_sources(hw: HwConfig, around: Sequence[Path], folder: Path) -> list[str]:
-    """Write the RTL of a configuration for tools of others; an earlier one is replaced.
+def write_sources(
+    hw: HwConfig, around: Sequence[Path], folder: Path, others: Sequence[str] = ()
+) -> list[str]:
+    """Write the RTL of a configuration for tools of others.
 
     Args:
         hw: configuration.
         around: RTL files that stand around the wrapper.
         folder: gets ``tilewright.v``, the wrapper, and ``rtl``, the rest.
+        others: names of what else will be written to the folder.
 
     Returns:
         The files relative to the folder, in the order of dependency.
 
     Raises:
         BuildError: a file of the RTL cannot be read.
+        ForeignFileError: the folder holds files of others (`host.common.whole_file`).
     """
     core = read_manifest()
     top = next((path for path in core if path.name == f"{TOP}.sv"), None)
@@ -165,13 +168,11 @@ def write_sources(hw: HwConfig, around: Sequence[Path], folder: Path) -> list[st
     names = [path.name for path in (*core, *around)]
     if len(set(names)) < len(names):  # one module a file, named after it
         raise BuildError("files of the RTL must differ in their names", field="rtl")
-    rtl = folder / "rtl"
-    if rtl.is_dir():
-        shutil.rmtree(rtl)
-    rtl.mkdir(parents=True)
-    copy_sources([*core, *around], rtl)
-    write_whole(folder / FILE, wrapper(hw, source_text(top)))
+    text = wrapper(hw, source_text(top))
     listed = [f"rtl/{name}" for name in names]
+    renew_folder(folder, [*listed, FILE, *others])
+    copy_sources([*core, *around], folder / "rtl")
+    write_whole(folder / FILE, text)
     return [*listed[: len(core)], FILE, *listed[len(core) :]]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -19,10 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import BuildError
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import copy_whole, write_whole
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth.core_wrapper import FILE, write_sources
-from tilewright.sim.synth.open_board import OpenBoard, write_script
+from tilewright.sim.synth.open_board import SCRIPT, OpenBoard, write_script
 from tilewright.sim.synth.place_route import nextpnr_version, run_nextpnr, single_clock
 from tilewright.sim.tools.build_cache import builder, cache_dir, digest, source_text, tool_failure
 from tilewright.sim.tools.yosys import run_yosys, yosys_version
@@ -57,7 +56,7 @@ class Ecp5Bitstream:
 
 
 def write_ecp5_project(hw: HwConfig, board: OpenBoard, folder: Path) -> Path:
-    """Write the folder that the tools build from; what an earlier one left there is replaced.
+    """Write the folder that the tools build from; what an earlier run made there is replaced.
 
     Args:
         hw: configuration.
@@ -70,9 +69,9 @@ def write_ecp5_project(hw: HwConfig, board: OpenBoard, folder: Path) -> Path:
     Raises:
         BuildError: a file of the RTL cannot be read.
     """
-    names = write_sources(hw, board.rtl(), folder)
-    (folder / BITSTREAM).unlink(missing_ok=True)
-    shutil.copyfile(board.lpf, folder / board.lpf.name)
+    made = [board.lpf.name, SCRIPT, _NETLIST, _REPORT, _ROUTED, BITSTREAM, MANIFEST_NAME]
+    names = write_sources(hw, board.rtl(), folder, made)
+    copy_whole(board.lpf, folder / board.lpf.name)
     yosys = "; ".join(_yosys(hw, board, names))
     return write_script(
         folder,
@@ -116,7 +115,7 @@ def build_ecp5(
     with builder(f"ecp5-{key}") as work:
         if not (kept / _ROUTED).exists():
             names = write_sources(hw, board.rtl(), work)
-            shutil.copyfile(board.lpf, work / board.lpf.name)
+            copy_whole(board.lpf, work / board.lpf.name)
             say("Yosys: synth_ecp5")
             run_yosys(_yosys(hw, board, names), work)
             say(f"nextpnr: {board.device}, speed grade {board.speed}")
@@ -125,7 +124,7 @@ def build_ecp5(
             for name in (_REPORT, _ROUTED):  # the last one says that all are there
                 (work / name).replace(kept / name)
     for name in (_REPORT, _ROUTED):
-        shutil.copyfile(kept / name, folder / name)
+        copy_whole(kept / name, folder / name)
     report = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
     limit = round(single_clock(report)[1], 2)
     if limit < board.clock_mhz:

@@ -16,7 +16,7 @@ from tilewright.host.common.places import RTL_DIR
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth.core_wrapper import write_sources
 from tilewright.sim.synth.dsp_packing import packing_commands
-from tilewright.sim.synth.open_board import write_script
+from tilewright.sim.synth.open_board import SCRIPT, write_script
 from tilewright.sim.verilator.rtl_variant import read_manifest
 
 NAME: Final = "openxc7-z7020"
@@ -62,7 +62,7 @@ def write_openxc7_project(hw: HwConfig, folder: Path) -> Path:
         BuildError: a file of the RTL cannot be read.
     """
     _check_port(hw)
-    names = write_sources(hw, shell_rtl(), folder)
+    names = write_sources(hw, shell_rtl(), folder, [SCRIPT])
     passes = "; ".join(openxc7_passes(names))
     return write_script(
         folder,

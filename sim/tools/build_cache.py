@@ -284,13 +284,19 @@ def trim(limit: int | None = None) -> int:
 
 
 def _entries() -> Iterator[tuple[float, int, Path]]:
-    """(time of the last use, bytes, path) of every finished build and shared object."""
+    """(time of the last use, bytes, path) of every finished build and shared object.
+
+    What has no record of ours is a user's, who keeps more than a cache in that folder.
+    """
     for folder in (cache_dir() / "models").glob("*"):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if '"sha256"' not in (folder / _RECORD).read_text(encoding="utf-8"):
+                continue
             size = sum(path.stat().st_size for path in folder.iterdir())
-            yield (folder / "build.json").stat().st_mtime, size, folder
+            yield (folder / _RECORD).stat().st_mtime, size, folder
     for path in (cache_dir() / "objects").glob("*.o"):
         with contextlib.suppress(OSError):
+            _digest_of(path).stat()
             status = path.stat()
             yield status.st_mtime, status.st_size, path
 

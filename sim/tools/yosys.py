@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import BuildError, ToolError
+from tilewright.host.common.whole_file import copy_whole
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.sim.tools.build_cache import tool_failure
 
@@ -82,7 +82,7 @@ def read_command(hw: HwConfig | None, top: str, sources: Sequence[Path], *option
 def copy_sources(sources: Sequence[Path], work: Path) -> None:
     """Put the sources into a working folder: Yosys takes no path with a space."""
     for source in sources:
-        shutil.copyfile(source, work / source.name)
+        copy_whole(source, work / source.name)
 
 
 def run_yosys(commands: Sequence[str], work: Path) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
+from tilewright.host.common.whole_file import MARK, refuse_foreign
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.geometry import geometry_of
@@ -44,6 +45,8 @@ _SLICE_CYCLES: Final = 2_000_000
 """Cycles between returns to Python, where Ctrl-C and other ends of a run are noticed."""
 
 _RESET_POLLS: Final = 1000
+_FST_SKIP: Final = b"\xff"
+"""Type of a block without meaning (GTKWave, ``FST_BL_SKIP`` of fstapi.h); its length follows."""
 
 
 class VerilatorDevice:
@@ -94,6 +97,7 @@ class VerilatorDevice:
         self._given_up = threading.Event()
         self._library = library or build_model(hw, waves=waves is not None, fidelity=fidelity)
         self._simulation: Simulation | None = self._create()
+        self._waves: Path | None = None
         try:
             Driver(self._open_simulation()).check_identity(hw)
             if waves is not None:
@@ -189,6 +193,8 @@ class VerilatorDevice:
         if self._simulation is not None:
             self._simulation.close()
             self._simulation = None
+            if self._waves is not None:
+                _mark_waves(self._waves)
 
     def give_up(self) -> None:
         """End the run that is under way in another thread, if any, at its next slice."""
@@ -230,6 +236,7 @@ class VerilatorDevice:
     def _open_waves(self, path: Path) -> None:
         require_writable(path)
         self._open_simulation().open_waves(path)
+        self._waves = path
 
     def _wait(self, simulation: Simulation, limit: int) -> None:
         used = 0
@@ -279,13 +286,23 @@ class VerilatorDevice:
         self._simulation = self._create()
 
 
+def _mark_waves(path: Path) -> None:
+    """Add a block that readers of FST skip, with the mark of what a later run may replace."""
+    if path.is_file():
+        block = MARK.encode()
+        with path.open("ab") as file:
+            file.write(_FST_SKIP + (8 + len(block)).to_bytes(8, "big") + block)
+
+
 def require_writable(path: Path) -> None:
     """Make the folder of a wave file, and try to write the file.
 
     Raises:
+        ForeignFileError: a file that no command made is there.
         DeviceError: it cannot be written.
     """
     try:
+        refuse_foreign(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
         with path.open("ab"):

@@ -34,6 +34,7 @@ from mutation.stages import STAGES
 from tilewright.host.common.errors import BuildError, DeviceError, TilewrightError
 from tilewright.host.common.names import choices
 from tilewright.host.common.places import ROOT
+from tilewright.host.common.whole_file import own_folder
 from tilewright.sim.executor.job import Outcome, OutcomeStatus
 from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.verilator.build import MANIFEST, read_manifest
@@ -199,10 +200,11 @@ class Run:
                     record = json.loads(line)
                     self.records[record["ident"]] = record
         else:
-            output.mkdir(parents=True, exist_ok=True)
-            for old in output.iterdir():
-                if old.name != "cache":  # objects and the models of the RTL itself
-                    shutil.rmtree(old) if old.is_dir() else old.unlink()
+            own_folder(output)
+            for old in (*output.glob("work-*"), self._rtl):  # the folder `cache` stays
+                shutil.rmtree(old, ignore_errors=True)
+            for name in ("results.jsonl", "run.json", "report.json"):
+                (output / name).unlink(missing_ok=True)
             shutil.copytree(MANIFEST.parent, self._rtl)
             self.seed, self.modules = seed or secrets.randbelow(2**31), list(modules)
             text = json.dumps({"seed": self.seed, "modules": self.modules})

@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from tilewright.host.common.errors import EnvironmentFaultError, TilewrightError
+from tilewright.host.common.whole_file import MARK
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
@@ -206,7 +207,7 @@ def probe_schedules(
 def board_yaml(board: Board) -> str:
     """A board as the file that `load_board` reads."""
     data: dict[str, Any] = board.to_mapping()
-    return "# Written by tilewright board calibrate; the sources tell what was measured.\n" + str(
+    return f"# {MARK} (board calibrate); the sources tell what was measured.\n" + str(
         yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
     )
 

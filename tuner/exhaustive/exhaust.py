@@ -289,7 +289,8 @@ def open_landscape(
         if not record.exists() or not data.exists():
             with data.open("ab") as file:
                 os.posix_fallocate(file.fileno(), 0, bytes_)  # a full disk kills who maps the file
-            write_whole(record, text)
+            if not record.exists():
+                write_whole(record, text)
         size = data.stat().st_size
         if size != bytes_:
             raise StoreError(

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from tilewright import __version__
 from tilewright.host.common.errors import StoreError
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.tuner.exhaustive.exhaust import Landscape
 from tilewright.tuner.search.space import Knob, SpaceError
 
@@ -118,6 +118,7 @@ def header_of(landscape: Landscape, *, identities: Mapping[str, str], bound: int
     return {
         "format": FORMAT,
         "version": VERSION,
+        "generator": MARK,
         "tilewright": __version__,
         "workload": space.workload.to_mapping(),
         "hw": {"name": space.hw.name, **space.hw.parameters()},

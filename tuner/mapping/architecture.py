@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.file_records import build_record
+from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.board import load_memory
@@ -91,8 +92,7 @@ class Architecture:
 
     def __post_init__(self) -> None:
         """Validate."""
-        if not isinstance(self.name, str) or not self.name or not self.name.isprintable():
-            raise ConfigError("must be a text in one line", field="name", value=self.name)
+        check_name(self.name, "name")
         if not isinstance(self.sources, Mapping):
             raise ConfigError(
                 "must name fields, each with its source", field="sources", value=self.sources

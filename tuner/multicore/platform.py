@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, errors_in
 from tilewright.host.common.file_records import build_record
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import check_name, choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -196,7 +196,6 @@ def _cores(place: str, values: Any) -> Iterator[Core]:
         if type(flexible) is not bool:
             raise ConfigError("must be true or false", field="flexible", value=flexible)
         name = values.get("name", hardware.name)
-        if not isinstance(name, str) or not name:
-            raise ConfigError("must be text", field="name", value=name, remedy="quote the name")
+        check_name(name, "name")
     core = Core(name=name, hardware=hardware, flexible=flexible)
     return iter((core,) * count)

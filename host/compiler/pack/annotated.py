@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tilewright.host.common.errors import ProgramError
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed
 from tilewright.host.compiler.pack.latency import behind_seconds, cpu_seconds
 from tilewright.host.machine.board import Board
@@ -45,6 +45,8 @@ def annotated(model: onnx.ModelProto, network: CompiledNetwork, board: Board) ->
         for name, value in told.items():
             entry = node.metadata_props.add()
             entry.key, entry.value = f"tilewright.{name}", value
+    mark = copy.metadata_props.add()
+    mark.key, mark.value = "tilewright", MARK
     return copy
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ProgramError, TilewrightError
 from tilewright.host.common.foreign_errors import reason_of
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.common.zip_archives import (
     MAX_MEMBER_BYTES,
     add_member,
@@ -120,6 +120,7 @@ def save(network: CompiledNetwork, path: Path) -> None:
             add_member(archive, f"{index}/insn", program.program.instructions, level=1)
             for name in ("weights", "uop"):
                 add_member(archive, f"{index}/{name}", program.program.constants[name], level=1)
+        archive.comment = MARK.encode()
     try:
         write_whole(path, content.getvalue())
     except OSError as error:

@@ -20,7 +20,7 @@ from numpy.lib.format import write_array
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.common.tvm_loading import load_tvm
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.run.host_process import HostLimits, HostProcess
 from tilewright.host.compiler.run.network_runner import CpuPart, NetworkRun, NetworkRunner
@@ -108,6 +108,7 @@ def save_outputs(outputs: Mapping[str, Array], path: Path) -> None:
         for name, array in outputs.items():
             with archive.open(f"{_key(name)}.npy", "w", force_zip64=True) as member:
                 write_array(member, np.asarray(array), allow_pickle=False)
+        archive.comment = MARK.encode()
     try:
         write_whole(path, content.getvalue())
     except OSError as error:

@@ -20,7 +20,7 @@ from tilewright.cli.words import check_empty, check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices
-from tilewright.host.common.printable import printable
+from tilewright.host.common.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from tilewright.cli.console import PrintableConsole
@@ -168,6 +168,11 @@ def print_system_error(error: OSError) -> None:
     print_error(f"{text}; {remedy}" if remedy else text)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines in which names may hold anything; commands speak so, or through a console."""
+    typer.echo(printable_lines(text), err=err)
+
+
 def print_error(text: str) -> None:
     """One line on standard error, where names of files may hold anything."""
     line = printable(" ".join(text.split()))
@@ -197,7 +202,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from tilewright import __version__
 
-        typer.echo(f"tilewright {__version__}")
+        say(f"tilewright {__version__}")
         raise typer.Exit
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tilewright.cli.application import UsageError
+from tilewright.cli.application import UsageError, say
 from tilewright.cli.given import refuse_given
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
@@ -195,12 +195,14 @@ def require_writable(path: Path, field: str) -> None:
     """Make the folder of a file that a command will write, before anything long is run for it.
 
     Raises:
-        UsageError: the file cannot be written there.
+        UsageError: the file cannot be written there, or is not one of ours.
     """
-    from tilewright.host.common.whole_file import prepare_place
+    from tilewright.host.common.whole_file import ForeignFileError, prepare_place
 
     try:
         prepare_place(path)
+    except ForeignFileError as error:
+        raise UsageError(error.rule, field=field, value=str(path), remedy=error.remedy) from error
     except OSError as error:
         raise UsageError(
             f"cannot be written ({error.strerror or error})",
@@ -316,7 +318,7 @@ def replacing(path: Path | None) -> Iterator[None]:
 
 def tell_replaced(path: Path) -> None:
     """Say on standard error that a file of a user's has been replaced."""
-    typer.echo(f"{printable(str(path))}: replaced the file that was there", err=True)
+    say(f"{printable(str(path))}: replaced the file that was there", err=True)
 
 
 def split_layers(layers: str) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli.application import BOARDS, UsageError, app
-from tilewright.cli.arguments import BoardOption, HwArgument, read_board, require_writable
+from tilewright.cli.application import BOARDS, UsageError, app, say
+from tilewright.cli.arguments import BoardOption, HwArgument, read_board
 from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.progress import progress
 
@@ -68,20 +68,20 @@ def bitstream(
     vivado = None if dry_run else find_vivado()
     folder = out or Path("build/bitstream") / f"{config.name}-{plan.name}"
     named = board if plan.name == board else str(Path(board).resolve())
-    require_writable(folder / "build.tcl", "--out")
+    _take(folder)
     entry = write_project(config, plan, target, folder, board_name=named)
-    typer.echo(f"{fits(config, plan).text} (estimated)")
+    say(f"{fits(config, plan).text} (estimated)")
     conditions = {"hw": config.name, "board": plan.name, "clock_mhz": plan.clock_mhz}
     if vivado is None:
-        typer.echo(f"wrote {folder}; where Vivado is: vivado -mode batch -source {entry.name}")
+        say(f"wrote {folder}; where Vivado is: vivado -mode batch -source {entry.name}")
         _write_files(folder, conditions, json)
         return
     with progress(f"{config.name} on {plan.name}: Vivado", quiet=json is not None) as steps:
         built = build_bitstream(vivado, entry, steps.say)
     used = ", ".join(f"{name} {value:g}" for name, value in built.utilisation.items())
-    typer.echo(f"{folder / 'tilewright.bit'}: {built.clock_mhz:g} MHz, slack "
+    say(f"{folder / 'tilewright.bit'}: {built.clock_mhz:g} MHz, slack "
                f"{built.setup_slack_ns:g} ns (limit {built.limit_mhz:g} MHz); {used}")  # fmt: skip
-    typer.echo(f"give --board {built.path} to take its clock")
+    say(f"give --board {built.path} to take its clock")
     if json is not None:
         json.write(
             [{"resource": name, "used": value} for name, value in built.utilisation.items()],
@@ -113,18 +113,18 @@ def _build_openly(
     _refuse_clock(clock, f"{name} has the clock of its oscillator, {board.clock_mhz:g} MHz")
     folder = out or Path("build/bitstream") / f"{config.name}-{name}"
     conditions = {"hw": config.name, "board": name, "clock_mhz": board.clock_mhz}
-    require_writable(folder / "build.sh", "--out")
+    _take(folder)
     if dry_run:
         script = write_ecp5_project(config, board, folder)
         if problems := board.shortfalls(config):
-            typer.echo(f"{config.name} does not fit {name}: {', '.join(problems)}")
-        typer.echo(f"wrote {folder}; where Yosys, nextpnr-ecp5 and ecppack are: {script}")
+            say(f"{config.name} does not fit {name}: {', '.join(problems)}")
+        say(f"wrote {folder}; where Yosys, nextpnr-ecp5 and ecppack are: {script}")
         _write_files(folder, conditions, json)
         return
     with progress(f"{config.name} on {name}", quiet=json is not None) as steps:
         built = build_ecp5(config, board, folder, steps.say)
-    typer.echo(describe(built))
-    typer.echo(f"load it in {folder}: {board.program}")
+    say(describe(built))
+    say(f"load it in {folder}: {board.program}")
     if json is not None:
         json.write(
             [
@@ -159,10 +159,33 @@ def _write_recipe(
         )
     config = load_hwconfig(hw)
     folder = out or Path("build/bitstream") / f"{config.name}-{openxc7.NAME}"
-    require_writable(folder / "build.sh", "--out")
+    _take(folder)
     script = openxc7.write_openxc7_project(config, folder)
-    typer.echo(f"wrote {folder}; where openXC7 is: {script} (nobody has tried it)")
+    say(f"wrote {folder}; where openXC7 is: {script} (nobody has tried it)")
     _write_files(folder, {"hw": config.name, "board": openxc7.NAME}, json)
+
+
+def _take(folder: Path) -> None:
+    """Refuse a folder that holds files of others, before anything is written.
+
+    Raises:
+        UsageError: it does, or cannot be written.
+    """
+    from tilewright.host.common.whole_file import ForeignFileError, own_folder
+
+    try:
+        own_folder(folder)
+    except ForeignFileError as error:
+        raise UsageError(
+            error.rule, field="--out", value=str(folder), remedy=error.remedy
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"cannot be written ({error.strerror or error})",
+            field="--out",
+            value=str(folder),
+            remedy="name a place that may be written",
+        ) from error
 
 
 def _refuse_clock(clock: float | None, why: str) -> None:

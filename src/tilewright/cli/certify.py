@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import MEASURE, app
+from tilewright.cli.application import MEASURE, app, say
 from tilewright.cli.arguments import (
     MODEL_FIELDS,
     BoardOption,
@@ -85,14 +85,14 @@ def certify(
             note=steps.say,
         ).run()
     for name, schedule in certificate.schedules.items():
-        print(f"{printable(name)}: {schedule.to_mapping()}")  # noqa: T201  (output)
+        say(f"{printable(name)}: {schedule.to_mapping()}")
     for line in class_lines(certificate):
-        print(printable(line))  # noqa: T201  (output)
+        say(printable(line))
     conditions = (
         f"of space {space.value} and configurations around {base} on {target.name}, memory "
         f"{timing.name}, {certificate.seconds:.0f} s"
     )
-    print(printable(conditions))  # noqa: T201  (output)
+    say(printable(conditions))
     if json is not None:
         json.write(
             [

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from tilewright.host.common.printable import printable
+from tilewright.host.common.printable import printable_lines
 
 
 class PrintableConsole(Console):
@@ -22,15 +22,13 @@ class PrintableConsole(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         """A text with visible escapes, before tables measure it."""
-        return super().render_str(_lines(text), **options)
+        return super().render_str(printable_lines(text), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         """The segments of something, with visible escapes in what is no plain text yet."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=_lines(segment.text))
-
-
-def _lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
+            yield (
+                segment if segment.control else segment._replace(text=printable_lines(segment.text))
+            )

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import BOARDS, app
+from tilewright.cli.application import BOARDS, app, say
 from tilewright.cli.arguments import read_board, replacing, require_places, require_readable
 from tilewright.cli.json_output import JsonOption, json_path
 from tilewright.cli.network_data import MeanOption, StdOption, read_numbers
@@ -83,11 +83,11 @@ def deploy(
     with replacing(path):
         write_whole(path, archive)
     digest = hashlib.sha256(archive).hexdigest()
-    typer.echo(f"{path}: {len(archive):,} bytes, SHA-256 {digest}")
+    say(f"{path}: {len(archive):,} bytes, SHA-256 {digest}")
     place = ""
     if host:
         place = send(archive, name, host, to, manifest)
-        typer.echo(f"{host}:{place}: installed; there, as root (sudo -i): python3 {place}/run")
+        say(f"{host}:{place}: installed; there, as root (sudo -i): python3 {place}/run")
     if json is not None:
         json.write(
             [{"bundle": str(path), "bytes": len(archive), "sha256": digest, "installed": place}],

@@ -257,14 +257,14 @@ def _files(
 def _write(stem: Path, found: Found) -> None:
     import yaml
 
-    from tilewright.host.common.whole_file import write_whole
+    from tilewright.host.common.whole_file import MARK, write_whole
     from tilewright.tuner.mapping.exchange import timeloop_yaml, zigzag_yaml
 
     nest, mapping = found.nest, found.mapping
     own = yaml.safe_dump(mapping.as_dict(), sort_keys=False, default_flow_style=None)
     texts = (own, timeloop_yaml(nest, mapping), zigzag_yaml(nest, mapping))
     for ending, text in zip(_FILES, texts, strict=True):
-        write_whole(stem.with_name(stem.name + ending), text)
+        write_whole(stem.with_name(stem.name + ending), f"# {MARK} (map)\n{text}")
 
 
 def _print(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, open_console
+from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, open_console, say
 from tilewright.cli.arguments import read_board, read_memory, replacing, require_readable
 from tilewright.cli.group_files import check_places
 from tilewright.cli.json_output import JsonTarget
@@ -131,10 +130,10 @@ def run_networks(
         json.write(rows, conditions, summary=summary)
     _write_files(report, trace, rows, summary, conditions, _slices(tenants, found))
     if found.wrong_bytes:
-        print(  # noqa: T201  (output)
+        say(
             f"WRONG RESULT: {found.wrong_bytes} bytes differ from the reference; this is a defect "
             "of Tilewright: please report it with this command",
-            file=sys.stderr,
+            err=True,
         )
         raise typer.Exit(EXIT_CHECK_FAILED)
     if found.stopped:

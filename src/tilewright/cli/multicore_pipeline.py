@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, open_console
+from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, open_console, say
 from tilewright.cli.arguments import read_board, read_memory, require_readable
 from tilewright.cli.json_output import JsonTarget
 from tilewright.cli.multicore_networks import SUFFIX, shared, whole_numbers
@@ -130,11 +129,11 @@ def run_pipeline(
     if json is not None:
         json.write(rows, conditions, summary=summary)
     if summary["wrong_bytes"] or summary["wrong_elements"]:
-        print(  # noqa: T201  (output)
+        say(
             f"WRONG RESULT: {summary['wrong_bytes']} bytes of the programs' memories and "
             f"{summary['wrong_elements']} elements of the outputs differ from the reference; this "
             "is a defect of Tilewright: please report it with this command",
-            file=sys.stderr,
+            err=True,
         )
         raise typer.Exit(EXIT_CHECK_FAILED)
     if summary["stopped"]:

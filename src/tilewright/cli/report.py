@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console
+from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console, say
 from tilewright.cli.arguments import (
     DEFAULT_RUNS,
     RunsOption,
@@ -104,7 +103,7 @@ def open_to_read(location: Path | str) -> StoreType:
     from tilewright.tuner.store.store import Store
 
     def waiting(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201  (progress)
+        say(text, err=True)
 
     return Store(location, must_exist=True, read_only=True, waiting=waiting)
 
@@ -167,11 +166,11 @@ def _write_config(hw: Mapping[str, Any], path: Path) -> None:
     Raises:
         UsageError: the file cannot be written.
     """
-    from tilewright.host.common.whole_file import write_whole
+    from tilewright.host.common.whole_file import MARK, write_whole
     from tilewright.host.machine.hwconfig import HwConfig
 
     try:
-        write_whole(path, HwConfig(**hw).to_yaml())
+        write_whole(path, f"# {MARK} (report)\n{HwConfig(**hw).to_yaml()}")
     except OSError as error:
         raise UsageError(
             f"the configuration cannot be written ({error.strerror})",

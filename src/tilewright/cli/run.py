@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, UsageError, app, open_console
+from tilewright.cli.application import (
+    EXIT_CHECK_FAILED,
+    NETWORKS,
+    UsageError,
+    app,
+    open_console,
+    say,
+)
 from tilewright.cli.arguments import (
     MemoryOption,
     read_board,
@@ -310,10 +316,10 @@ def _tell_check(wrong: dict[str, int] | None) -> None:
     if wrong is None:
         return
     if any(wrong.values()):
-        print(  # noqa: T201  (output)
+        say(
             f"WRONG RESULT: elements that differ from the reference: {wrong}; this is a defect "
             "of Tilewright: please report it with this command",
-            file=sys.stderr,
+            err=True,
         )
         raise typer.Exit(EXIT_CHECK_FAILED)
     open_console().say("outputs: bit-exact to the reference")

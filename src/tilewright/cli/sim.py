@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing, nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, UsageError, app, open_console
+from tilewright.cli.application import (
+    EXIT_CHECK_FAILED,
+    MEASURE,
+    UsageError,
+    app,
+    open_console,
+    say,
+)
 from tilewright.cli.arguments import (
     HwOption,
     MemoryBoardOption,
@@ -174,14 +180,14 @@ def sim(
         blame = "this is a defect of Tilewright: please report it with this command"
         if rtl is not None:
             blame = f"mend the RTL of {printable(str(rtl))}; a copy must be of this version"
-        print(  # noqa: T201  (output)
+        say(
             f"WRONG RESULT: {wrong} of {expected.size} elements of {workload.name} differ from the "
             f"golden model; {blame}",
-            file=sys.stderr,
+            err=True,
         )
         raise typer.Exit(EXIT_CHECK_FAILED)
     if device is not DeviceKind.TIMING:
-        print(f"output: bit-exact, {expected.size:,} int8 elements")  # noqa: T201  (output)
+        say(f"output: bit-exact, {expected.size:,} int8 elements")
 
 
 def _tell_recording(
@@ -195,7 +201,7 @@ def _tell_recording(
     """Write the trace, and say where waves and trace are."""
     if waves is not None:
         name = printable(str(waves))
-        print(f"waves: {name} (view with: surfer {name}  or  gtkwave {name})")  # noqa: T201  (output)
+        say(f"waves: {name} (view with: surfer {name}  or  gtkwave {name})")
     if trace is not None:
         from tilewright.sim.twin.agreement import require_agreement
         from tilewright.sim.twin.device import Twin
@@ -204,7 +210,7 @@ def _tell_recording(
         require_agreement(config, timing)
         with replacing(trace):
             count = write_trace(trace, Twin(config, timing), program, counters)
-        typer.echo(
+        say(
             f"trace: {printable(str(trace))}, {counted(count, 'instruction')} "
             "(view with ui.perfetto.dev)"
         )

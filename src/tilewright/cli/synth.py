@@ -10,13 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import (
-    BOARDS,
-    EXIT_CHECK_FAILED,
-    MAINTAIN,
-    Group,
-    app,
-)
+from tilewright.cli.application import BOARDS, EXIT_CHECK_FAILED, MAINTAIN, Group, app, say
 from tilewright.cli.arguments import (
     BoardOption,
     HwArgument,
@@ -66,7 +60,7 @@ def synth(
         else:
             report = synthesis.synthesise(design, family=family or synthesis.family_of(target))
             text, fits = synthesis.describe(report, design, target)
-    typer.echo(text)
+    say(text)
     if json is not None:
         json.write(
             [asdict(each) for each in synthesis.resources(report, target)],
@@ -149,7 +143,7 @@ def pnr(
                 )
             )
             steps.advance()
-    typer.echo(routing.describe(placements))
+    say(routing.describe(placements))
     if json is not None:
         json.write(
             [asdict(found) for found in placements],
@@ -197,7 +191,7 @@ def record_rows(
     more = () if draw is None else results.draw(draw)
     family = one_of(family, ("xc7", "ecp5"), "--family")
     with progress("Yosys"):
-        results.record([*(hw or []), *more], family=family, stale_only=stale, note=typer.echo)
+        results.record([*(hw or []), *more], family=family, stale_only=stale, note=say)
 
 
 @record_app.command("systems")
@@ -214,7 +208,7 @@ def record_whole_systems(
     from tilewright.sim.synth.system_record import record_systems
 
     with progress("Yosys"):
-        record_systems(systems or [], note=typer.echo)
+        record_systems(systems or [], note=say)
 
 
 @record_app.command("fit")
@@ -223,7 +217,7 @@ def fit_area() -> None:
     from tilewright.sim.synth.fit import fit, fittable
     from tilewright.sim.synth.record import load_results
 
-    typer.echo(fit(fittable(load_results().rows)))
+    say(str(fit(fittable(load_results().rows))))
 
 
 @record_app.command("heldout")
@@ -236,7 +230,7 @@ def held_out_error(json: JsonOption = None) -> None:
     from tilewright.sim.synth.tables import held_out_table
 
     found = held_out(load_results().rows)
-    typer.echo(held_out_table(found))
+    say(held_out_table(found))
     if json is not None:
         json.write([asdict(each) for each in found], {})
 
@@ -247,4 +241,4 @@ def write_pages() -> None:
     from tilewright.sim.synth.results import write_tables
 
     for page in write_tables():
-        typer.echo(f"wrote {page}")
+        say(f"wrote {page}")

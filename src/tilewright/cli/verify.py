@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, VERIFY, Group, app, print_error
+from tilewright.cli.application import EXIT_CHECK_FAILED, VERIFY, Group, app, print_error, say
 from tilewright.cli.arguments import (
     FreshSeedOption,
     HwArgument,
@@ -51,7 +51,7 @@ def lint_rtl(
     from tilewright.sim.verify.rtl_lint import designs, lint, lint_slang
 
     seed = fresh_seed(seed)
-    typer.echo(f"rtl lint, seed {seed}")
+    say(f"rtl lint, seed {seed}")
     rows = []
     total = len(named_configs()) + random + len(named_systems())
     with progress("lint", total=total, quiet=json is not None) as steps:
@@ -59,7 +59,7 @@ def lint_rtl(
             steps.say(hw.name)
             complaints = lint(hw) + lint_slang(hw)
             rows.append({"hw": hw.name, "clean": not complaints, "complaints": complaints})
-            typer.echo(f"rtl {hw.name}: {'FAILED' if complaints else 'clean'}")
+            say(f"rtl {hw.name}: {'FAILED' if complaints else 'clean'}")
             if complaints:
                 sys.stderr.write(f"{hw.parameters()}\n{complaints}")
             steps.advance()
@@ -87,9 +87,7 @@ def prove_units(
             steps.say(proof.name)
             verdict = prove(proof)
             mark = "ok  " if verdict.holds else "FAIL"
-            typer.echo(
-                f"{mark} {proof.name:8} {verdict.seconds:6.1f} s  {verdict.text}; {proof.claims}"
-            )
+            say(f"{mark} {proof.name:8} {verdict.seconds:6.1f} s  {verdict.text}; {proof.claims}")
             rows.append(
                 {
                     "proof": proof.name,
@@ -126,7 +124,7 @@ def measure_coverage(
 
     seed = fresh_seed(seed)
     programs = programs or (6 if quick else 32)
-    typer.echo(f"seed {seed}, {counted(programs, 'random program')} per configuration")
+    say(f"seed {seed}, {counted(programs, 'random program')} per configuration")
     try:
         with progress("build", quiet=json is not None) as steps:
             report = coverage.measure(seed=seed, quick=quick, programs=programs, note=steps.say)
@@ -142,7 +140,7 @@ def measure_coverage(
     problems = report.problems()
     for problem in problems:
         print_error(f"{problem} (seed {seed})")
-    typer.echo(f"{report.seconds:.0f} s, {'failed' if problems else 'passed'}")
+    say(f"{report.seconds:.0f} s, {'failed' if problems else 'passed'}")
     if problems:
         raise typer.Exit(EXIT_CHECK_FAILED)
 
@@ -191,7 +189,7 @@ def seed_faults(
             cocotb=cocotb,
         )
     except KeyboardInterrupt:
-        typer.echo("every finished mutant is kept: --resume goes on", err=True)
+        say("every finished mutant is kept: --resume goes on", err=True)
         raise
     if json is not None:
         json.write(
@@ -238,8 +236,8 @@ def check_netlist(
     with progress("random programs", total=programs, quiet=quiet) as steps:
         found = list(netlist.differences(config, library, rng, programs, done=steps.advance))
     for difference in found:
-        typer.echo(f"program {difference.program}: {difference.text}")
-    typer.echo(
+        say(f"program {difference.program}: {difference.text}")
+    say(
         f"{hw}, {family}, {stage}: {len(found)} of {counted(programs, 'program')} wrong, "
         f"seed {seed}"
     )

@@ -15,6 +15,7 @@ from support.command_line import call, rows
 
 from tilewright.bench.result import BenchResult
 from tilewright.host.common import clone_parts
+from tilewright.host.common.whole_file import MARK
 
 RESULT = BenchResult(rows=[{"a": 1}], conditions={"hw": "x"}, summary={"b": 2})
 
@@ -115,7 +116,8 @@ def test_a_benchmark_of_a_clone_says_so_outside_of_one(monkeypatch, tmp_path):
 def test_the_rows_of_a_stopped_run_are_handed_on(monkeypatch, tmp_path):
     module = importlib.import_module("tilewright.bench.roofline")
     path = tmp_path / "r.json"
-    path.write_text(json.dumps({"records": [{"a": 0}], "conditions": {}}))
+    kept = {"schema": 1, "command": "x", "records": [{"a": 0}], "conditions": {}}
+    path.write_text(json.dumps(kept, indent=1))
     seen = {}
 
     def run(work, *, known, keep, **options):
@@ -127,7 +129,7 @@ def test_the_rows_of_a_stopped_run_are_handed_on(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "run", run)
     assert call("bench", "roofline", "--quick", "--json", str(path)).exit_code == 0
     assert seen["known"]["records"] == [{"a": 0}]
-    path.write_text("no JSON")
+    path.write_text(f"no JSON, {MARK}")
     assert "must be a JSON file" in call("bench", "roofline", "--json", str(path)).stderr
 
 

@@ -18,6 +18,9 @@ from tilewright.cli.json_output import JsonTarget
 from tilewright.cli.run import run_command
 from tilewright.cli.sim import sim
 from tilewright.cli.tune import tune
+from tilewright.host.common.whole_file import MARK
+
+MINE = f"an earlier page, {MARK}"
 
 
 @pytest.mark.parametrize("command", [certify, exhaust, export_table, run_command, sim, tune])
@@ -49,11 +52,11 @@ def test_a_table_says_its_memory_and_that_it_replaces_a_file(tmp_path):
 )
 def test_a_file_is_said_to_be_replaced_once_it_is_and_never_before(tmp_path, words, replaced):
     file = tmp_path / "mine.html"
-    file.write_text("mine", encoding="utf-8")
+    file.write_text(MINE, encoding="utf-8")
     names = {"FILE": str(file), "FOLDER": str(tmp_path)}
     done = CliRunner().invoke(app, [names.get(word, word) for word in words])
     assert (done.exit_code == 0) == replaced, done.output
-    assert (file.read_text(encoding="utf-8") == "mine") != replaced
+    assert (file.read_text(encoding="utf-8") == MINE) != replaced
     assert (f"{file}: replaced the file that was there" in done.stderr) == replaced
 
 
@@ -61,7 +64,7 @@ def test_the_json_file_of_a_run_that_goes_on_is_not_said_to_be_replaced(tmp_path
     path = tmp_path / "rows.json"
     for replaces, reads in ((True, False), (True, True), (False, False)):
         target = JsonTarget(str(path), replaces=replaces)
-        path.write_text('{"rows": []}', encoding="utf-8")
+        path.write_text(f'{{"generator": "{MARK}", "rows": []}}', encoding="utf-8")
         if reads:
             target.read()
         target.write([], {})

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 from tilewright.cli.commands import app
+from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.store.store import Store
 
 SIM = ("sim", "C10", "--hw", "tiny-4x4", "--device", "twin")
@@ -113,10 +114,10 @@ def test_a_folder_is_no_model(home: Path, name: str) -> None:
 )
 def test_no_file_is_written_twice(home: Path, words: tuple[str, ...], told: str) -> None:
     """Both were reported as written, and one was lost."""
-    (home / "m.tw").write_bytes(b"mine")
+    (home / "m.tw").write_text(f"mine, {MARK}")
     line = error_of(*words)
     assert told in line
-    assert (home / "m.tw").read_bytes() == b"mine"
+    assert (home / "m.tw").read_text() == f"mine, {MARK}"
 
 
 def test_several_files_may_go_to_a_device(home: Path) -> None:

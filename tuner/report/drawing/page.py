@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.report.drawing.marks import element
 from tilewright.tuner.report.drawing.palette import css_variables
 
@@ -176,6 +177,7 @@ def document(title: str, *parts: str) -> str:
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
+            f'<meta name="generator" content="{MARK}">',
             f"<title>{html.escape(title)}</title>",
             f"<style>{style}</style></head><body><main>",
             *filter(None, parts),

@@ -18,6 +18,7 @@ from tilewright.cli.application import (
     UsageError,
     app,
     open_console,
+    say,
 )
 from tilewright.cli.arguments import claim, one_of
 from tilewright.cli.json_output import JsonTarget
@@ -111,12 +112,12 @@ def resumable(json: JsonTarget | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if json is None or json.path is None:
-            typer.echo("nothing is kept; with --json FILE the same command could go on", err=True)
+            say("nothing is kept; with --json FILE the same command could go on", err=True)
         elif json.path.is_file():
             kept = printable(str(json.path))
-            typer.echo(f"{kept} holds what is finished; the same command goes on with it", err=True)
+            say(f"{kept} holds what is finished; the same command goes on with it", err=True)
         else:
-            typer.echo("stopped before anything was finished: nothing is kept", err=True)
+            say("stopped before anything was finished: nothing is kept", err=True)
         raise
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from tilewright.cli.application import say
 from tilewright.cli.arguments import QuickOption, replacing
 from tilewright.cli.bench.application import (
     SEARCH,
@@ -116,7 +117,7 @@ def multicore(
         study = bench.Study(options, known_rows(json))
         study.run(keeper(json))
     result = study.result()
-    typer.echo(markdown(result.summary))
+    say(markdown(result.summary))
     if html is not None:
         shown = {"rows": result.rows, "summary": result.summary, "conditions": result.conditions}
         with replacing(html):
@@ -184,9 +185,9 @@ def multicore_rtl(
         "size": "--size",
     }
     with fields_named(named):
-        result = truth.run(options, lambda row: typer.echo(truth.line(row)), keeper(json))
+        result = truth.run(options, lambda row: say(truth.line(row)), keeper(json))
     for name, value in result.summary.items():
-        typer.echo(f"{name}: {value}")
+        say(f"{name}: {value}")
     finish(result, json)
 
 
@@ -254,9 +255,9 @@ def multicore_networks(
     )
     named = {"system": "--system", "hw": "--one", "network": "--stream, --small"}
     with fields_named({**named, "board": "--board"}):
-        result = bench.run(options, lambda row: typer.echo(bench.line(row)), keeper(json))
+        result = bench.run(options, lambda row: say(bench.line(row)), keeper(json))
     for name, value in result.summary.items():
-        typer.echo(f"{name}: {value}")
+        say(f"{name}: {value}")
     finish(result, json)
 
 
@@ -292,9 +293,9 @@ def multicore_pipeline(
             bench.QUICK if quick else bench.PAIRS,
             device=device.value,
             search=(0 if quick else 16) if search is None else search,
-            tell=lambda row: typer.echo(bench.line(row)),
+            tell=lambda row: say(bench.line(row)),
             keep=keeper(json),
         )
     for name, value in result.summary.items():
-        typer.echo(f"{name}: {value}")
+        say(f"{name}: {value}")
     finish(result, json)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import UsageError
+from tilewright.cli.application import UsageError, say
 from tilewright.cli.arguments import (
     BoardOption,
     HwOption,
@@ -207,7 +207,7 @@ def tuners(
     try:
         result, study = bench.study(options)
     except KeyboardInterrupt:
-        typer.echo("the runs made are kept, the same command goes on", err=True)
+        say("the runs made are kept, the same command goes on", err=True)
         raise
     if html is not None:
         from tilewright.bench.arena.plots import write_plots
@@ -358,7 +358,7 @@ def allocate_tables(
             value=str(study),
             remedy="run 'tilewright bench allocate --json FILE' first",
         )
-    typer.echo(tables(document))
+    say(tables(document))
 
 
 @bench_app.command("mapping-models", rich_help_panel=SEARCH)
@@ -467,7 +467,7 @@ def mapping(
     with resumable(json):
         study.run(keeper(json))
     result = study.result()
-    typer.echo(markdown(result.summary))
+    say(markdown(result.summary))
     if html is not None:
         shown = {"rows": result.rows, "summary": result.summary, "conditions": result.conditions}
         with replacing(html):

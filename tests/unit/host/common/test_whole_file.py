@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -11,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from tilewright.host.common import whole_file
-from tilewright.host.common.whole_file import write_whole
+from tilewright.host.common.result_document import result_document, to_json
+from tilewright.host.common.whole_file import MARK, ForeignFileError, copy_whole, write_whole
 
 
 def test_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "a" / "r.html"
-    write_whole(path, "one")
+    write_whole(path, f"{MARK} one")
     mask = os.umask(0)
     os.umask(mask)
     assert path.stat().st_mode & 0o777 == 0o666 & ~mask
@@ -26,8 +28,41 @@ def test_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("content", [b"mine", b"\x1f\x8bno gzip", b"x" * 5000 + b"y" * 5000])
+def test_what_has_no_mark_is_not_replaced(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "mine"
+    path.write_bytes(content)
+    with pytest.raises(ForeignFileError, match="move it away"):
+        write_whole(path, "two")
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        to_json(result_document("run", [], {})).encode(),
+        b"x" * 9000 + MARK.encode(),
+        gzip.compress(MARK.encode()),
+    ],
+)
+def test_what_is_empty_or_has_a_mark_is_replaced(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ours"
+    path.write_bytes(content)
+    write_whole(path, "two")
+    assert path.read_text() == "two"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is full")
+def test_a_full_disk_names_the_copy_and_not_its_source(tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("text")
+    with pytest.raises(OSError, match="No space left") as error:
+        copy_whole(tmp_path / "source", Path("/dev/full"))
+    assert error.value.filename == "/dev/full"
+
+
 def test_a_link_goes_on_pointing_to_its_file(tmp_path: Path) -> None:
-    (tmp_path / "real").write_text("one")
+    (tmp_path / "real").write_text(MARK)
     (tmp_path / "link").symlink_to("real")
     write_whole(tmp_path / "link", "two")
     assert (tmp_path / "link").is_symlink()
@@ -54,12 +89,12 @@ FULL = (
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     """The limit of a file's size stands for the disk: the write fails in the middle."""
     path = tmp_path / "r.html"
-    path.write_text("whole")
+    path.write_text(MARK)
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip().isdecimal(), done.stderr
-    assert path.read_text() == "whole"
+    assert path.read_text() == MARK
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -300,7 +300,7 @@ def test_another_network_in_the_bundle_is_refused(archive, tmp_path):
 
 
 def test_bytes_that_are_no_archive_are_refused(archive, tmp_path):
-    for size in (0, 1, 100, len(archive) // 2, len(archive) - 1):
+    for size in (0, 1, 100, len(archive) // 2, archive.rindex(b"PK\5\6") + 21):
         (tmp_path / "b.zip").write_bytes(archive[:size])
         with pytest.raises(ProgramError, match="must be a bundle"):
             unpack_bundle(tmp_path / "b.zip", tmp_path)

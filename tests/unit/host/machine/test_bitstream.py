@@ -106,7 +106,7 @@ SECTION = """
         ("processor: zynq7000", "processor: versal", "family of processing systems"),
         ("0x40000000", "0x40000001", "multiple of 4096"),
         ("0x20000000", "large", "multiple of 4096"),
-        ("a:b:part0:*", "7", "must be a text"),
+        ("a:b:part0:*", "7", "must be a name of"),
         ("{}", "[1]", "must be a mapping"),
         ("memory_bytes", "memory_byte", "unknown key"),
         ("  processor_properties: {}\n", "", "add processor_properties"),

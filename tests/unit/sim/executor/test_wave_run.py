@@ -18,6 +18,9 @@ from tilewright.sim.executor.job import Outcome, OutcomeStatus
 HW, MEMORY = load_hwconfig("tiny-4x4"), load_memory("ideal")
 
 
+EARLIER = b"waves, Written by Tilewright"
+
+
 def pool_that(ends: Any) -> type:
     """A pool whose only job writes a part of the waves, and then `ends`."""
 
@@ -58,10 +61,10 @@ def complete() -> Outcome:
 def test_an_interrupted_run_leaves_the_waves_that_were_there(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(wave_run, "WorkerPool", pool_that(interrupted))
     waves = tmp_path / "w.fst"
-    waves.write_bytes(b"earlier")
+    waves.write_bytes(EARLIER)
     with pytest.raises(KeyboardInterrupt):
         run(waves)
-    assert waves.read_bytes() == b"earlier"
+    assert waves.read_bytes() == EARLIER
     assert [path.name for path in tmp_path.iterdir()] == ["w.fst"]
 
 

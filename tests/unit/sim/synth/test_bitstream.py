@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import string
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,7 +108,7 @@ def test_the_port_and_the_clock_are_those_of_the_board(projects, tmp_path, name)
     [
         load_hwconfig("pynq-16x16"),
         load_hwconfig("zu-32x32"),
-        HwConfig(name='odd {na}me" $x [y]; \\', axi_data_bits=32, axi_burst_beats=4),
+        HwConfig(name="odd (name) @x=+*:,", axi_data_bits=32, axi_burst_beats=4),
         HwConfig(name="narrow", block_in=8, block_out=32, axi_data_bits=32, mac_lut_columns=3),
     ],
     ids=lambda hw: hw.name[:6],
@@ -153,9 +156,21 @@ def test_negative_slack_leaves_no_bitstream_and_names_the_worst_path(tmp_path, k
         assert "--clock 86" in text  # 1000 / 11.5
 
 
+@pytest.mark.parametrize("name", ["work", "reports", ".gen", ".srcs", "tilewright.bit"])
+def test_a_build_removes_nothing_that_no_build_made(projects, tmp_path, name):
+    folder = shutil.copytree(projects["pynq-z2"], tmp_path / "p")
+    (folder / name).mkdir()
+    (folder / name / "mine").write_text("mine")
+    with pytest.raises(ScriptError, match=f"not of an earlier build here: {re.escape(name)}"):
+        run(folder)
+    assert (folder / name / "mine").read_text() == "mine"
+
+
 def test_what_an_earlier_project_left_is_replaced(tmp_path):
     project(tmp_path)
     (tmp_path / "rtl" / "old.sv").write_text("module old; endmodule")
+    listing = tmp_path / ".tilewright"  # of a version whose RTL had a file more
+    listing.write_text(f"{listing.read_text()}rtl/old.sv\n")
     project(tmp_path, "zcu104")
     assert not (tmp_path / "rtl" / "old.sv").exists()
     names = {path.name for path in (tmp_path / "rtl").iterdir()}
@@ -299,7 +314,8 @@ def outcome(folder: Path, conditions: dict[str, object]) -> object:
 # that nobody reads, names that only people read, and rows of reports of another family.
 _FREE = re.compile(
     r'error "|puts "|puts \$file "#|file delete|reports/|routed\.dcp|display_name|/UserIP'
-    r"|create_project -force|create_bd_design|NAME =~|rename -force|CLB|exclude_bd|segments/\*"
+    r"|set made|set found|\\$found|create_project -force|create_bd_design|NAME =~|rename -force|CLB"
+    r"|exclude_bd|segments/\*"
 )
 
 
@@ -371,6 +387,56 @@ def test_a_tcl_word_is_one_word_whatever_is_in_it(tmp_path, text):
     script = f"set settings(a) {bitstream.tcl_word(text)}\nputs $settings(a)"
     run_script(script, tmp_path, [], lambda _, words: said.append(words[-1]) or "")
     assert said == [text]
+
+
+LETTERS = string.printable + "\0\x1a\x1b\x7f\x85äéß€\u2028\u202e\ufeff"
+
+
+@pytest.mark.skipif(shutil.which("tclsh") is None, reason="no tclsh on PATH")
+@pytest.mark.parametrize("source", [True, False], ids=["settings", "list"])
+def test_any_text_is_one_word_to_tclsh(tmp_path, source):
+    """Tcl reads `\\r\\n` in a file as one letter, and nothing behind the letter 0x1a."""
+    rng = fresh_rng()
+    texts = ["".join(rng.choice(list(LETTERS), int(rng.integers(1, 12)))) for _ in range(300)]
+    texts += ["\r", "a\\\n", "\\", "{\\}", "x\x1by", "\x1a", "[exit 3]\r[exit 4]", "a\\ [exit 3]"]
+    words = [bitstream.tcl_word(text) for text in texts]
+    if source:
+        lines = [f"set settings({n}) {word}" for n, word in enumerate(words)]
+        shown = [f"$settings({n})" for n in range(len(words))]
+    else:
+        lines = [f"set all {bitstream.tcl_word(' '.join(words))}"]
+        shown = [f"[lindex $all {n}]" for n in range(len(words))]
+    (tmp_path / "settings.tcl").write_bytes("\n".join([*lines, ""]).encode())
+    puts = [f"puts [binary encode hex [encoding convertto utf-8 {one}]]" for one in shown]
+    script = "\n".join([f"source {{{tmp_path}/settings.tcl}}", *puts, ""])
+    done = subprocess.run(
+        ["tclsh"], input=script, capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    # Tcl holds NUL as two bytes within, and writes it as one or as those.
+    got = [bytes.fromhex(line).replace(b"\xc0\x80", b"\0") for line in done.stdout.splitlines()]
+    assert got == [text.encode() for text in texts]
+
+
+EVIL = ['a" [exec touch x]', "a\\ [x]", "$x", "x\r[y]", "../../x", "a/b", "..", "", "=1+1", "-x",
+        "<b>", "a\x1b[2J", "x" * 101, "a;b", "{", None, 7]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_names_that_could_be_more_are_refused(name):
+    board, target = load_board("pynq-z2"), load_vivado_target("pynq-z2")
+    for make in (
+        lambda: TINY.with_(name=name),
+        lambda: replace(board, name=name),
+        lambda: replace(board, part=name),
+        lambda: replace(board.memory, name=name),
+        lambda: replace(board.cpu, name=name),
+        lambda: replace(target, board_part=name),
+        lambda: replace(target, processor_properties={name: 1}),
+        lambda: replace(target, processor_properties={"PCW_X": f"{name}$"}),
+    ):
+        with pytest.raises(ConfigError):
+            make()
 
 
 # -- without Vivado -------------------------------------------------------------------------

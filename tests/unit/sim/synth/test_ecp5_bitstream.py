@@ -63,8 +63,6 @@ def test_the_board_the_rtl_and_the_host_say_the_same():
 
 
 def test_the_folder_holds_all_that_its_script_names(tmp_path):
-    (tmp_path / "rtl").mkdir()
-    (tmp_path / "rtl" / "old.sv").write_text("")
     script = write_ecp5_project(TINY, ULX3S, tmp_path)
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
     lines = [shlex.split(line) for line in script.read_text().splitlines() if line[:1].isalpha()]

@@ -127,6 +127,7 @@ def test_other_files_are_refused(made, tmp_path):
     path.write_bytes(b"not an archive")
     with pytest.raises(ProgramError, match="must be a compiled network"):
         load(path)
+    path.unlink()
     save(made[0], path)
     path.write_bytes(rewritten(path.read_bytes(), lambda m: m.update(format=99)))
     with pytest.raises(ProgramError, match=f"must have format {FORMAT}, not 99; compile"):

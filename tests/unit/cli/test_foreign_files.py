@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no command made is neither replaced nor removed, whatever place a command is given."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.randomness import fresh_rng
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from tilewright.cli.commands import app
+from tilewright.host.common.places import RTL_DIR
+
+WRITTEN = {
+    *("--json", "--output", "--html", "--trace", "--report", "--waves", "--out", "--optuna"),
+    *("--annotated", "--runs", "--folder", "--home", "--cache"),
+}
+"""Options that name what a command writes."""
+
+READ = {
+    *("--hw", "--rtl", "--manifest", "--labels", "--input", "--images", "--calibration"),
+    *("--bitstream", "--bitstreams", "--key", "--token", "--recorded", "--schedule"),
+    *("--secret", "--tls-key", "--token-file", "--maestro", "--zigzag", "--to"),
+}
+
+WORDS = {
+    "bitstream": [["bitstream", "tiny-4x4", "--dry-run", "--out", "TREE", "--board", board]
+                  for board in ("pynq-z2", "ulx3s", "openxc7-z7020")],
+    "map": [["map", "vta-resnet18:C10", "--method", "random", "--budget", "8", "--output", "TREE"]],
+    "export-table": [["export-table", "C11", "--folder", "TREE", "--output", "FILE.csv.gz"]],
+    "listings": [["tuners", "--json", "FILE"], ["configs", "--json", "FILE"],
+                 ["boards", "--json", "FILE"], ["networks", "--json", "FILE"]],
+    "sim": [["sim", "C10", "--hw", "no-such", "--waves", "FILE"],
+            ["sim", "C10", "--hw", "tiny-4x4", "--trace", "FILE"]],
+    "report": [["report", "--runs", "TREE", "--output", "FILE"]],
+    "export": [["export", "s", "--runs", "TREE", "--optuna", "FILE"]],
+    "agent": [["agent", "init", "--home", "TREE"]],
+    "verify": [["verify", "mutate", "--output", "TREE", "--module", "no-such-module"]],
+    "pages": [["bench", "tuners-page", "FILE", "--output", "FILE"]],
+}  # fmt: skip
+
+
+def plant(folder: Path, rng: random.Random) -> dict[Path, bytes]:
+    """Files of a user's in the places that commands write to, and elsewhere."""
+    names = ["notes.txt", "rtl/tw_core.sv", "rtl/mine/deep.v", "tilewright.v", "build.tcl",
+             "build.sh", "settings.tcl", "work/x", "reports/y", "tilewright.bit", "rtl.v",
+             "work-1/z", "run.json", "results.jsonl", "C10.yaml", "C10.timeloop.yaml",
+             "C10.zigzag.yaml", "token", "trials.sqlite", "s.html", "s.yaml", "cache/t",
+             "tilewright.yaml", "report.json", "journal/j.part"]  # fmt: skip
+    chosen = rng.sample(names, rng.randint(1, len(names)))
+    for name in chosen:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(rng.choice([b"mine", b"{}", b"rows: [1]\n", rng.randbytes(9000)]))
+    return contents(folder)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def kept(before: dict[Path, bytes]) -> bool:
+    return all(path.is_file() and path.read_bytes() == data for path, data in before.items())
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_foreign_files_outlive_every_command(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = random.Random(int(fresh_rng().integers(2**31)))
+    for number, words in enumerate(WORDS[kind]):
+        tree = tmp_path / str(number) / "tree"
+        tree.mkdir(parents=True)
+        for name in ("mine", "mine.csv.gz"):
+            (tree.parent / name).write_bytes(b"precious")
+        before = {**plant(tree, rng), **contents(tree.parent)}
+        names = {"TREE": str(tree), "FILE": str(tree.parent / "mine"),
+                 "FILE.csv.gz": str(tree.parent / "mine.csv.gz")}  # fmt: skip
+        done = CliRunner().invoke(app, [names.get(word, word) for word in words])
+        assert done.exception is None or isinstance(done.exception, SystemExit), words
+        assert kept(before), (words, done.output)
+
+
+def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def test_every_command_refuses_a_foreign_file_for_its_json(tmp_path):
+    mine = tmp_path / "mine.json"
+    mine.write_text('{"rows": [1]}', encoding="utf-8")
+    for words, command in commands(get_command(app)):
+        if not any("--json" in each.opts for each in command.params):
+            continue
+        needed = [
+            each for each in command.params if each.required and each.param_type_name == "argument"
+        ]
+        done = CliRunner().invoke(app, [*words, "--json", str(mine), *("x" for _ in needed)])
+        assert done.exit_code == 2, words
+        assert mine.read_text(encoding="utf-8") == '{"rows": [1]}', words
+
+
+def test_every_option_with_a_place_is_known_to_these_tests():
+    """A new output needs a line in WORDS, unless its writer is one that `write_whole` guards."""
+    kinds = {"FILE", "FOLDER", "PAGE"}
+    found = {
+        option
+        for _, command in commands(get_command(app))
+        for each in command.params
+        if each.metavar in kinds and each.param_type_name == "option"
+        for option in each.opts
+        if option.startswith("--")
+    }
+    assert found <= WRITTEN | READ, found - WRITTEN - READ
+
+
+def test_a_second_run_replaces_what_the_first_one_made_and_nothing_else(tmp_path):
+    folder = tmp_path / "f"
+    words = ["bitstream", "tiny-4x4", "--dry-run", "--out", str(folder)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    (folder / "rtl" / "tw_core.sv").write_text("cut", encoding="utf-8")
+    (folder / "rtl" / "notes.txt").write_text("mine", encoding="utf-8")
+    (folder / "vivado.log").write_text("mine", encoding="utf-8")
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert (folder / "rtl" / "tw_core.sv").read_text() == next(
+        RTL_DIR.rglob("tw_core.sv")
+    ).read_text()
+    assert (folder / "rtl" / "notes.txt").read_text() == "mine"
+    assert (folder / "vivado.log").read_text() == "mine"
+    # A board with other files: what the first run made goes, and build.sh is free.
+    open_words = ["bitstream", "tiny-4x4", "--dry-run", "--board", "ulx3s", "--out", str(folder)]
+    (folder / "build.sh").write_text("mine", encoding="utf-8")
+    refused = CliRunner().invoke(app, open_words)
+    assert refused.exit_code == 2
+    assert "must be free" in refused.output
+    assert (folder / "build.tcl").is_file()
+    (folder / "build.sh").unlink()
+    assert CliRunner().invoke(app, open_words).exit_code == 0
+    assert not (folder / "build.tcl").exists()
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
+    folder, elsewhere = tmp_path / "f", tmp_path / "elsewhere"
+    words = ["bitstream", "tiny-4x4", "--dry-run", "--out", str(folder)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    shutil.copytree(folder / "rtl", elsewhere)
+    shutil.rmtree(folder / "rtl")
+    (folder / "rtl").symlink_to(elsewhere)
+    before = contents(elsewhere)
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2, done.output
+    assert contents(elsewhere) == before
+
+
+@pytest.mark.parametrize("name", ["rtl", "mine.txt"])
+def test_the_folder_of_a_clone_is_refused_in_one_line(name, tmp_path):
+    (tmp_path / name).mkdir()
+    done = CliRunner().invoke(app, ["bitstream", "tiny-4x4", "--dry-run", "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert "--out: must be a new or empty folder" in done.stderr
