@@ -15,6 +15,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from onnxruntime import quantization
+from support.compiled_runs import run_compiled
 from support.qdq_models import dithered, float_model, quantised_model
 from support.qdq_runs import run_all
 from support.randomness import generator, sample, where
@@ -22,10 +23,8 @@ from support.randomness import generator, sample, where
 from tilewright.host.compiler.pipeline import Compilation, compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.sim.reference.device import ReferenceDevice
 
 DITHERS = 6
 SPREAD = 1.0
@@ -34,14 +33,6 @@ SLACK = 1.0
 """Steps of a result: a tie, and what multipliers of 15 bits and rounded biases add."""
 FLOAT_SHARE = 0.1
 """Root mean square error of an int8 network, of the largest result of its float model."""
-
-
-def run(compilation: Compilation, x: np.ndarray) -> dict[str, np.ndarray]:
-    """What a compiled network computes, its regions on the reference of the accelerator."""
-    network = compilation.network
-    device = ReferenceDevice(network.hw)
-    host = HostProgram(module=HostModule.from_json(network.host))
-    return dict(host.run({"x": x}, lambda n, arrays: network.regions[n].run(device, arrays)[0]))
 
 
 def step_of(model: onnx.ModelProto, name: str, values: np.ndarray) -> float:
@@ -55,7 +46,7 @@ def step_of(model: onnx.ModelProto, name: str, values: np.ndarray) -> float:
 
 def errors_and_limits(compilation, model, x, rng):
     """By result: the largest difference in steps, and the largest that roundings explain."""
-    got, want = run(compilation, x), run_all(model, {"x": x})
+    got, want = run_compiled(compilation, {"x": x}), run_all(model, {"x": x})
     dithers = [run_all(dithered(model, rng), {"x": x}) for _ in range(DITHERS)]
     found = {}
     for name in got:
@@ -134,7 +125,8 @@ def test_asymmetric_ranges_lose_no_activation_of_a_float_model(number) -> None:
         calibration=Calibration(arrays={"x": samples}),
         options=ImportOptions(quantise=QuantiseOptions(asymmetric=True)),
     )
-    got, want = run(compilation, samples[:1]), run_all(model, {"x": samples[:1]})
+    inputs = {"x": samples[:1]}
+    got, want = run_compiled(compilation, inputs), run_all(model, inputs)
     for name, found in got.items():
         rms = np.sqrt(np.mean((found - want[name]) ** 2))
         limit = FLOAT_SHARE * max(np.abs(want[name]).max(), 1e-3)
