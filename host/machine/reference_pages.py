@@ -158,10 +158,7 @@ def _system_registers() -> list[str]:
         "The shared page keeps one upper word: a read of any LO register there replaces it. So",
         "between LO and HI of a pair nobody else may read a LO register of that page. Hosts of",
         "several threads read pairs under one lock (`SystemDriver` has it), those of several",
-        (
-            "processes in one of them. A SNAPSHOT holds all counters of a core until its next "
-            "SNAPSHOT."
-        ),
+        "processes in one of them. A SNAPSHOT holds counters of a core until its next SNAPSHOT.",
         "",
         "### Shared page",
         "",

@@ -54,6 +54,8 @@ class Proof:
         claims: what is proven, in a line.
         module: that holds the properties, without ``formal_``; empty: it has the proof's name.
         parameters: values of its parameters that differ from its defaults.
+        abstract: modules that stand for anything: their outputs are free but for what the
+            properties assume of them, which proofs of their own must show.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Proof:
     slow: bool = False
     module: str = ""
     parameters: Mapping[str, int] = field(default_factory=dict)
+    abstract: Sequence[str] = ()
 
     @property
     def top(self) -> str:
@@ -203,6 +206,22 @@ PROOFS: Final = {
             slow=True,
             claims="AW and W held until taken, WLAST, no data before address, bursts in flight",
         ),
+        Proof(
+            name="write",
+            units=(
+                "tw_pkg",
+                "tw_sizes",
+                "tw_fifo",
+                "tw_rows",
+                "tw_bursts",
+                "tw_stepper",
+                "tw_store",
+            ),
+            depth=2,
+            covers=14,
+            abstract=("tw_bursts", "tw_stepper"),
+            claims="whole write bursts: AW and W stand, 4 KiB, exact WLAST, order, responses",
+        ),
     )
 }
 
@@ -318,6 +337,8 @@ def _stop(running: subprocess.Popen[str]) -> None:
 def _job(proof: Proof, mode: str, depth: int, sources: Sequence[Path]) -> str:
     top = proof.top
     values = " ".join(f"-G {name}={value}" for name, value in proof.parameters.items())
+    boxes = " ".join(f"--blackboxed-module {name}" for name in proof.abstract)
+    names = " ".join(source.name for source in sources)
     return "\n".join(
         [
             "[options]",
@@ -326,8 +347,9 @@ def _job(proof: Proof, mode: str, depth: int, sources: Sequence[Path]) -> str:
             "[engines]",
             "smtbmc yices",
             "[script]",
-            f"read_slang --threads 1 --top {top} {values} {' '.join(s.name for s in sources)}",
+            f"read_slang --threads 1 --top {top} {values} {boxes} {names}",
             f"prep -top {top}",
+            *(["cutpoint -blackbox"] if proof.abstract else []),
             "[files]",
             *map(str, sources),
             "",

@@ -80,6 +80,9 @@ def test_bursts_of_the_accelerator_move_whole_beats_and_strobed_bytes(link):
         words = [beats - 1, here, there, strobes, beyond]
         link.write(REGISTERS + 4, b"".join(map(word, words)))
         link.write(REGISTERS, word(1))
+        place = 4 * int(rng.integers(SIZE // 4))
+        if not there <= place < there + BEAT * beats:  # the host reads while the burst moves
+            assert link.read(MEMORY + place, 4) == memory[place : place + 4], where()
         states = (int.from_bytes(link.read(REGISTERS + 0x3C, 4), "little") for _ in range(50))
         state = next((state for state in states if not state & BUSY), BUSY)
         assert state == (0b1111 if beyond else 0), "DECERR outside of the memory, and only there"
@@ -122,6 +125,8 @@ def test_what_is_nowhere_is_refused(link, address):
     for access in (lambda: link.read(address, 4), lambda: link.write(address, bytes(4))):
         with pytest.raises(DeviceError, match="refuses an access"):
             access()
+    with pytest.raises(DeviceError, match="refuses an access"):
+        link.write(0x8000_0000, bytes(4))  # what the shell is can be read alone
     assert link.read(REGISTERS + 4, 4) == link.read(REGISTERS + 4, 4)
 
 
@@ -153,7 +158,12 @@ def test_a_ulx3s_is_heard_and_answers_at_its_pins():
     sim.clock.tick(4)
     sim.io.btn = 1
     sim.clock.tick(20)
-    assert not sim.io.led & 1
+    assert sim.io.led & 0b1101 == 0, "nothing was heard, and both lines rest"
+    assert sim.io.led & 0b0010, "no program runs"
+    sim.io.ftdi_txd = 0
+    sim.settle()
+    assert sim.io.led & 0b1100 == 0b1000
+    sim.io.ftdi_txd = 1
     link = ShellLink(BitByBit(sim, "ftdi_txd", "ftdi_rxd"))
     assert sim.io.led & 1
     assert (link.memory_bytes, link.clock_hz) == (SIZE, CLOCK)
@@ -169,7 +179,8 @@ def test_a_ulx3s_is_heard_and_answers_at_its_pins():
 
 @pytest.mark.parametrize("fault", ["stop bit", "glitch"])
 def test_a_bad_byte_of_the_line_is_dropped(fault):
-    sim = open_unit("tw_uart_rx", ClocksPerBit=CLOCKS_PER_BIT)
+    clocks = 25
+    sim = open_unit("tw_uart_rx", ClocksPerBit=clocks)
     io = sim.io
     io.rst_i = io.line_i = 1
     sim.clock.tick(3)
@@ -185,17 +196,17 @@ def test_a_bad_byte_of_the_line_is_dropped(fault):
 
     def byte(value: int, stop: int = 1) -> None:
         for bit in (0, *(value >> i & 1 for i in range(8)), stop):
-            line(bit, CLOCKS_PER_BIT)
+            line(bit, clocks)
 
     byte(0x5A)
     if fault == "stop bit":
         byte(0xA5, stop=0)
-        line(0, 40)
-        line(1, 2 * CLOCKS_PER_BIT)
+        line(0, 12 * clocks)
+        line(1, 2 * clocks)
     else:  # shorter than half a bit
-        line(0, 1)
-        line(1, 12 * CLOCKS_PER_BIT)
+        line(0, clocks // 2 - 3)
+        line(1, 12 * clocks)
     byte(0xC3)
-    line(1, CLOCKS_PER_BIT)
+    line(1, clocks)
     assert heard == [0x5A, 0xC3]
     sim.close()

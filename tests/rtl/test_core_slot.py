@@ -128,6 +128,10 @@ def test_a_word_of_the_queue_is_written_whole_or_not_at_all(slot):
             assert slot.read(name) == before, f"{name}, strobes {strobes:04b}"
         slot.write(name, 0)
         assert slot.read(name) == 0
+    for name in words:  # and the window does not take it for its own
+        slot.write(name, 0)
+        slot.write("INSN_COUNT", AT[name])
+        assert slot.read("INSN_COUNT") == AT[name], name
     for offset in range(max(AT.values()) + 4, 4096, 4):
         slot.write(offset, 0xFFFF_FFFF)
         assert slot.read(offset) == 0, "there is no such register"
@@ -143,6 +147,35 @@ def test_a_word_of_the_queue_is_written_whole_or_not_at_all(slot):
     assert slot.read("QUEUE_STATUS") == completed
     slot.write("COMPLETION_POP", 0)
     assert slot.read("QUEUE_STATUS") == 0
+
+
+def test_a_scrub_reads_its_program_and_zeros():
+    program = [int(word) for word in fresh_rng().integers(0, 1 << 63, 8)]
+    bits = sum(word << 64 * index for index, word in enumerate(program))
+    sim = open_unit(
+        "tw_scrub", BeatBytes=8, Instructions=2, InsnBase="40'd4096", Program=f"512'h{bits:x}"
+    )
+    io = sim.io
+    io.rst_i = 1
+    sim.clock.tick(2)
+    io.rst_i = 0
+    for address, beats, expected in (
+        (4096, 8, program), (0, 16, [0] * 16), (4096 + 32, 4, program[4:]), (64, 1, [0]),
+    ):  # fmt: skip
+        io.araddr_i, io.arlen_i, io.arvalid_i = address, beats - 1, 1
+        sim.settle()
+        assert io.arready_o
+        sim.clock.tick()
+        io.arvalid_i = 0
+        found = []
+        for beat in range(beats):
+            sim.settle()
+            assert (io.rvalid_o, io.rlast_o) == (1, int(beat == beats - 1))
+            found.append(io.rdata_o)
+            sim.clock.tick()
+        assert found == expected
+    assert not io.rvalid_o
+    sim.close()
 
 
 def test_the_window_takes_bytes_and_is_that_of_a_core_alone(slot):

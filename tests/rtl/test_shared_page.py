@@ -50,6 +50,7 @@ class Page:
         self.io = self.sim.io
         self.io.rst_i = 1
         self.sim.clock.tick(2)
+        assert not self.io.refill_o
         self.io.rst_i = 0
         self.time = 0
 

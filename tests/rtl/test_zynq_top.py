@@ -123,7 +123,7 @@ class Processors:
 def test_software_reaches_the_accelerator_and_it_the_dram():
     rng = fresh_rng()
     system = Processors(rng)
-    assert system.io.irq_o
+    assert system.io.irq_o == 1
     for _ in range(12):
         beats, strobes = int(rng.integers(1, 17)), int(rng.integers(256))
         here, there = (BEAT * int(p) for p in rng.integers(0, SIZE // BEAT - beats + 1, 2))
@@ -137,7 +137,7 @@ def test_software_reaches_the_accelerator_and_it_the_dram():
         system.write(0x4000_0000, [1])
         busy = (system.read(0x4000_003C)[0][0] & BUSY for _ in range(50))
         assert not all(busy), where()
-        assert system.io.irq_o
+        assert system.io.irq_o == 1
         assert system.memory == expected, where(beats=beats, here=here, there=there)
     # A reset ends what is under way: the burst that the DRAM has not taken never comes.
     system.write(0x4000_0004, [3, MEMORY, MEMORY + 64, 255, 0])
@@ -148,7 +148,7 @@ def test_software_reaches_the_accelerator_and_it_the_dram():
     system.io.resetn_i = 1
     for _ in range(4):
         system.cycle()
-    assert system.io.irq_o
+    assert system.io.irq_o == 1
     assert not system.io.m_arvalid_o
     system.hold = False
     assert system.write(0x4000_0040, [1]) == 2

@@ -3,7 +3,7 @@
 module bench_zynq (
     input  logic        clk_i,
     input  logic        resetn_i,
-    output logic        irq_o,
+    output logic [19:0] irq_o,
     input  logic [11:0] s_awid_i,
     input  logic [31:0] s_awaddr_i,
     input  logic        s_awvalid_i,
@@ -75,7 +75,7 @@ module bench_zynq (
     u_top.u_ps7.SAXIHP0RLAST = m_rlast_i;
     u_top.u_ps7.SAXIHP0RVALID = m_rvalid_i;
   end
-  assign irq_o = u_top.u_ps7.IRQF2P[0];
+  assign irq_o = u_top.u_ps7.IRQF2P;
   assign s_awready_o = u_top.u_ps7.MAXIGP0AWREADY;
   assign s_wready_o = u_top.u_ps7.MAXIGP0WREADY;
   assign s_bid_o = u_top.u_ps7.MAXIGP0BID;

@@ -38,7 +38,7 @@ FAULTS = {
         "push_i (port_awvalid_o && !stands_q)",
         "push_i (port_awvalid_o && port_awready_i)",
     ),
-    "queue": ("tw_queue.sv", "Start: state_d = ended || report_q ?", "Start: state_d = ended ?"),
+    "queue": ("tw_queue.sv", "Start: state_d = ended || started_q ?", "Start: state_d = ended ?"),
     "fetch": ("tw_fetch.sv", "!at_finish && (fetch_q < end_q)", "(fetch_q < end_q)"),
     "load": ("tw_load.sv", "in_range = addr_last < depth", "in_range = addr < depth"),
     "load-int4": (
@@ -47,8 +47,64 @@ FAULTS = {
         "tile_shift[cur_q.memory]",
     ),
     "store": ("tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;", "else aw_valid_q <= 1'b0;"),
+    "write": (
+        "tw_store.sv",
+        "last1_q   <= burst_end_beat;",
+        "last1_q   <= burst_end_beat && !halt_i;",
+    ),
 }
 """File, text that occurs once, and what replaces it."""
+
+AXI = {
+    "AR is withdrawn": (
+        "read", "tw_read.sv", "else if (arready_i) valid_q <= 1'b0;", "else valid_q <= 1'b0;",
+    ),
+    "a read burst too many": (
+        "read", "tw_read.sv", "in_flight_q < 5'(sizes", "in_flight_q <= 5'(sizes",
+    ),
+    "a missing RLAST is no error": (
+        "read", "tw_read.sv", "(rlast_i != (beats_q == owner_len))",
+        "(rlast_i && (beats_q != owner_len))",
+    ),
+    "beats behind a missing RLAST": ("read", "tw_read.sv", "beat && !over_q;", "beat;"),
+    "a burst of a beat too many": (
+        "bursts", "tw_bursts.sv", "longest = 8'(sizes.burst_beats - 32'd1)",
+        "longest = 8'(sizes.burst_beats)",
+    ),
+    "AW is withdrawn": (
+        "write", "tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;",
+        "else aw_valid_q <= 1'b0;",
+    ),
+    "W beyond its buffer": ("write", "tw_store.sv", "< 3'd4)", "< 3'd5)"),
+    "WLAST a beat early": (
+        "write", "tw_store.sv", "(beats_q == len_out)", "(beats_q + 8'd1 >= len_out)",
+    ),
+    "a write burst too many": (
+        "write", "tw_store.sv", "tag_count < 5'(sizes.write", "tag_count <= 5'(sizes.write",
+    ),
+    "idle without the last response": (
+        "write", "tw_store.sv", "!aw_valid_q && !tag_valid && !fifo_valid",
+        "!aw_valid_q && !fifo_valid",
+    ),
+    "an address beyond the memory": (
+        "write", "tw_store.sv", "announce = burst_ready && burst_in_range;",
+        "announce = burst_ready;",
+    ),
+    "data of another core inside a burst": (
+        "arbiter", "tw_arbiter.sv", "port_wready_i && port_wlast_o),", "port_wready_i),",
+    ),
+    "a burst ends with any beat": (
+        "arbiter", "tw_arbiter.sv", "6'(port_rvalid_i && port_rlast_i)", "6'(port_rvalid_i)",
+    ),
+    "an offer to the port is withdrawn": (
+        "arbiter", "tw_grant.sv", "offered_q <= valid_o && !ready_i;", "offered_q <= 1'b0;",
+    ),
+    "responses to the wrong core": (
+        "arbiter", "tw_arbiter.sv", "bvalid_o[m] = port_bvalid_i && port_bid_i == {Cores[m], 1'b0}",
+        "bvalid_o[m] = port_bvalid_i && port_bid_i == {Cores[0], 1'b0}",
+    ),
+}  # fmt: skip
+"""What breaks a rule of AXI4 on the memory port: proof that finds it, and the fault as above."""
 
 DEEP = {"queue": 11}
 """Cycles from reset to faults that 9 do not show."""
@@ -75,7 +131,16 @@ def test_the_proof_holds(name):
 
 @pytest.mark.parametrize("name", GRID)
 def test_the_proof_finds_a_seeded_fault(tmp_path, name):
-    file, old, new = FAULTS[name]
+    check_found(tmp_path, name, *FAULTS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", AXI)
+def test_a_breach_of_axi_is_found(tmp_path, rule):
+    check_found(tmp_path, *AXI[rule])
+
+
+def check_found(tmp_path, name, file, old, new):
     shutil.copytree(MANIFEST.parent, tmp_path / "rtl")
     (source,) = (tmp_path / "rtl").rglob(file)
     text = source.read_text(encoding="utf-8")
