@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,6 @@ from tilewright.sim.verilator.build import HARNESS_DIR, read_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE_FOLDERS = ("host", "sim", "tuner", "constraints", "rtl")
-COPIED = (*PACKAGE_FOLDERS, "src", "tests", "pyproject.toml", "README.md", "LICENSE")
-JUNK = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "sim_build", "*.fst")
 
 
 def run(*words, cwd, **changes):
@@ -33,18 +32,16 @@ def run(*words, cwd, **changes):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a copy, so that neither old builds nor this checkout are touched."""
+    """As `make release` builds it, from a copy of all that git tracks."""
     source = tmp_path_factory.mktemp("source")
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=JUNK)
-        else:
-            shutil.copy(ROOT / name, source / name)
+    for name in run("git", "ls-files", "-z", cwd=ROOT).rstrip("\0").split("\0"):
+        if (ROOT / name).is_symlink() or (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, source / name, follow_symlinks=False)
     target = tmp_path_factory.mktemp("wheel")
-    run(
-        sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", target, source,
-        cwd=source,
-    )  # fmt: skip
+    recipe = run("make", "-n", "release", "VENV=.none", cwd=source)
+    (build,) = re.findall(r"-m (build --no-isolation) --outdir dist \.", recipe)
+    run(sys.executable, "-m", *build.split(), "--outdir", target, ".", cwd=source)
     (path,) = target.glob("*.whl")
     return path
 
@@ -99,7 +96,9 @@ def test_holds_neither_tests_nor_leftovers(names):
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"tilewright"}
     assert not [name for name in names if "test" in Path(name).name or "__pycache__" in name]
-    assert not {name.split("/")[1] for name in names} & {"tests", "docs", "bench", "build"}
+    inside = {name.split("/")[1] for name in names}
+    assert {"host", "sim", "tuner", "cli", "rtl", "constraints"} <= inside
+    assert not inside & {"tests", "docs", "bench", "build", "examples"}
 
 
 def test_has_the_licence_and_the_command(wheel):
@@ -148,3 +147,14 @@ def test_the_installed_command_builds_and_runs_the_rtl(installed, tmp_path):
         PYTHONPATH=str(installed), TILEWRIGHT_CACHE=str(tmp_path / "cache"),
     )  # fmt: skip
     assert "bit-exact" in output
+
+
+def test_a_benchmark_says_that_it_needs_a_clone(installed):
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tilewright.cli", "bench", "simspeed", "--quick"],
+        cwd=installed.parent, env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "clone" in done.stderr

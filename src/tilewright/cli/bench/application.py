@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -37,6 +38,16 @@ bench_app = typer.Typer(
     help="Measure what the documents claim: speed, search, cycles, accuracy.",
 )
 app.add_typer(bench_app, name="bench", rich_help_panel=MEASURE)
+
+
+@bench_app.callback()
+def _require_clone() -> None:
+    if importlib.util.find_spec("tilewright.bench") is None:
+        raise UsageError(
+            "is part of a clone, not of an installed package",
+            field="bench",
+            remedy="clone the repository and run it there",
+        )
 
 
 def _claim_html(context: typer.Context, path: Path | None) -> Path | None:
