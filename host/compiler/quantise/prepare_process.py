@@ -174,7 +174,7 @@ def _read_result(folder: Path, path: Path, code: int) -> Prepared:
     import onnx  # noqa: PLC0415  (not needed to begin)
 
     return Prepared(
-        model=onnx.load(folder / _RESULT),
+        model=onnx.load(folder / _RESULT, load_external_data=False),
         was_quantised=report["was_quantised"],
         seconds=report["seconds"],
     )
