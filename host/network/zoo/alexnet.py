@@ -23,7 +23,5 @@ def alexnet() -> NetworkTable:
                 dense("fc8", 1, 4096, 1000),
             )
         ),
-        cpu_operators=(
-            "max pool 3x3 stride 2 after conv1, conv2 and conv5: pooling is not tuned",
-        ),
+        cpu_operators=("max pool 3x3 stride 2 after conv1, conv2 and conv5: pooling is not tuned",),
     )
