@@ -9,12 +9,10 @@ and works out the figures that `docs/results/scaling.md` plans with.
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +24,7 @@ from typing import Any
 
 from tilewright.bench.result import BenchResult
 from tilewright.bench.store import requests, settings
+from tilewright.host.common.children import python_command, spawn_context
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.machine.board import load_memory
@@ -215,9 +214,7 @@ def start_up(amounts: Amounts) -> Iterator[Record]:
         ),
     ):
         times = [
-            timed(
-                partial(subprocess.run, [sys.executable, *words], check=True, capture_output=True)
-            )
+            timed(partial(subprocess.run, python_command(*words), check=True, capture_output=True))
             for _ in range(amounts.repeats)
         ]
         yield {"what": "start-up", "name": name, "seconds": round(statistics.median(times), 3)}
@@ -251,7 +248,7 @@ def _write(location: Path | str, name: str, commits: int, barrier: Any, times: A
 
 def stores(amounts: Amounts, places: dict[str, Callable[[], Path | str]]) -> Iterator[Record]:
     """Commits/s of a store by several writers at once, and how it is to open and to look up."""
-    context = multiprocessing.get_context("spawn")
+    context = spawn_context()
     for (kind, place), writers in ((p, w) for p in places.items() for w in amounts.writers):
         location = place()
         Store(location).close()

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.host.common.children import python_command
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.whole_file import MARK, write_whole
 
@@ -55,7 +56,7 @@ def measure(model: Path, hw: str, folder: Path) -> dict[str, float]:
         subprocess.CalledProcessError: the command failed.
     """
     words = [
-        *(sys.executable, "-m", "tilewright.cli", "compile", str(model), "--hw", hw),
+        *python_command("-m", "tilewright.cli", "compile", str(model), "--hw", hw),
         *("--random-calibration", "1", "--search", "0", "--output", str(folder / "network.tw")),
     ]
     terminal, end = pty.openpty()

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.bench.result import BenchResult
+from tilewright.host.common.children import spawn_context
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.result_document import rows_of
 from tilewright.host.lowering import lower
@@ -301,7 +302,7 @@ def run(
     }
     records = [] if known is None else _resumed(known, conditions)
     done = {tuple(record[field] for field in KEY) for record in records}
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, mp_context=spawn_context()) as pool:
         futures = [
             pool.submit(measure, case, search_cycles, confirm_cycles, seed)
             for case in work

@@ -13,7 +13,6 @@ import json
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tilewright.bench.result import BenchResult
+from tilewright.host.common.children import python_command
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.registers import COUNTERS
@@ -192,7 +192,7 @@ def report(location: Path | str, folder: Path) -> dict[str, float]:
     """Seconds, core-seconds and megabytes of `tilewright report`."""
     words = ["--store", str(location), "--runs", str(folder), "--json", str(folder / "r.json")]
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False
+        python_command("-c", CHILD, *words), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(done.stderr)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
+
+from tilewright.host.common.children import spawn_context
 
 
 def executor(jobs: int) -> Executor:
@@ -17,7 +18,7 @@ def executor(jobs: int) -> Executor:
     """
     if jobs == 1:
         return _Here()
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(jobs, mp_context=spawn_context())
 
 
 class _Here(Executor):

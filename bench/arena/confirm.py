@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Final
@@ -12,6 +11,7 @@ import numpy as np
 
 from tilewright.bench.arena.records import Record
 from tilewright.bench.arena.tables import Table
+from tilewright.host.common.children import spawn_context
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.tuner.measure.measurement import Request
@@ -57,7 +57,7 @@ def confirm(
         ((*point_of(tables[task], flat), task, flat) for task, flat in wanted),
         key=lambda job: (job[0].name, job[2], job[3]),
     )
-    context = multiprocessing.get_context("spawn")
+    context = spawn_context()
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         answers = pool.map(_run, [_request(tables[job[2]], *job) for job in jobs])
         for (hw, schedule, task, flat), (failure, cycles) in zip(jobs, answers, strict=True):

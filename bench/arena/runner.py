@@ -13,7 +13,6 @@ import hashlib
 import importlib.util
 import itertools
 import json
-import multiprocessing
 import re
 import signal
 import time
@@ -27,6 +26,7 @@ from typing import Any, Final
 from tilewright.bench.arena.replay import Event, Run, Trial, replay
 from tilewright.bench.arena.tables import Table, load_table
 from tilewright.bench.arena.tasks import Task, drawn
+from tilewright.host.common.children import spawn_context
 from tilewright.host.common.errors import EnvironmentFaultError, StoreError, TilewrightError
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.search import TUNERS, Offer, TunerError, taken_by
@@ -266,7 +266,7 @@ def _run_plan(
     pending = iter([(key, trial) for key, trial in trials if store.get(key) is None])
     done = sum(store.get(key) is not None for key, _ in trials)
     ends, failures = time.monotonic() + seconds, dict[str, None]()
-    context = multiprocessing.get_context("spawn")
+    context = spawn_context()
     # Ctrl-C reaches the whole group: this process ends the study, workers end with their run.
     ignore = (signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(

@@ -8,11 +8,12 @@ the whole model with its weights.
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # ships no types
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.foreign_errors import reason_of
@@ -79,6 +80,27 @@ def require_nodes(model: Any, path: Path) -> None:
             field=str(path),
             remedy="export or copy it again",
         )
+
+
+def messages_of(message: Any) -> Iterator[Any]:
+    """A message of protobuf and all that it holds, at whatever place its format has for one."""
+    waiting = [message]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        for field, value in each.ListFields():
+            if field.message_type is not None:
+                waiting.extend((value,) if isinstance(value, Message) else value)
+
+
+def tensors_of(message: Any) -> Iterator[Any]:
+    """Every TensorProto in a message: constants, attributes, parts of sparse ones, bodies, all."""
+    return (each for each in messages_of(message) if isinstance(each, onnx.TensorProto))
+
+
+def is_external(tensor: Any) -> bool:
+    """Whether the data of a TensorProto are, or may be taken to be, in another file."""
+    return tensor.data_location == onnx.TensorProto.EXTERNAL or bool(tensor.external_data)
 
 
 def require_external_file(tensor: Any, path: Path, *, links: bool) -> None:

@@ -19,10 +19,12 @@ from onnx import shape_inference
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.network.onnx_file import (
     batch_of_zero,
+    is_external,
     malformed,
     parse_model,
     require_external_file,
     require_nodes,
+    tensors_of,
 )
 
 SMALL_TENSOR_ELEMENTS: Final = 1024
@@ -78,8 +80,8 @@ def _constants(graph: Any) -> Iterator[Any]:
 
 
 def _check_external_data(path: Path, model: Any) -> None:
-    for tensor in _constants(model.graph):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+    for tensor in tensors_of(model):
+        if is_external(tensor):
             require_external_file(tensor, path, links=True)
 
 

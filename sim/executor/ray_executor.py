@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, ParamSpec
 
 from tilewright import __version__
+from tilewright.host.common.children import use_safe_path
 from tilewright.host.common.errors import (
     DeviceError,
     EnvironmentFaultError,
@@ -131,6 +132,7 @@ class RayExecutor(Executor):
     def _connect(self, address: str, workers: int | None) -> None:
         where: dict[str, Any] = {"address": address}
         _require_listener(address)
+        use_safe_path()
         if address == LOCAL:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             where = {
@@ -139,7 +141,7 @@ class RayExecutor(Executor):
                 "include_dashboard": False,
             }
         try:
-            with _own_words():
+            with _own_words(), contextlib.chdir("/"):  # Ray lets workers import from where it is
                 self._ray.init(**where, logging_level="ERROR", log_to_driver=False)
         except Exception as error:  # of many kinds, by version
             raise DeviceError(

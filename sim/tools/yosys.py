@@ -7,11 +7,11 @@ import importlib.metadata
 import importlib.util
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tilewright.host.common.children import python_command
 from tilewright.host.common.errors import BuildError, ToolError
 from tilewright.host.common.whole_file import copy_whole
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
@@ -95,7 +95,7 @@ def run_yosys(commands: Sequence[str], work: Path) -> str:
         BuildError: Yosys refuses, and the text holds its first error lines; or it was killed.
     """
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD, *commands],
+        python_command("-c", _CHILD, *commands),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -20,6 +20,7 @@ import io
 import json
 import math
 import zlib
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,7 +31,9 @@ import numpy.typing as npt
 
 from tilewright import __version__
 from tilewright.host.common.errors import StoreError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.common.whole_file import MARK, write_whole
+from tilewright.host.common.zip_archives import MAX_RATIO, RATIO_FREE_BYTES
 from tilewright.tuner.exhaustive.exhaust import Landscape
 from tilewright.tuner.search.space import Knob, SpaceError
 
@@ -38,6 +41,12 @@ FORMAT: Final = "tilewright-table"
 VERSION: Final = 1
 CYCLES: Final = "cycles"
 _MARK: Final = "# "
+_MOST_POINTS: Final = 1 << 62
+_DAMAGE: Final = (
+    *(OSError, EOFError, zlib.error, csv.Error, ValueError, TypeError, LookupError),
+    *(ArithmeticError, AttributeError, RecursionError),
+)
+"""What the parts of a file from anybody raise when they are read."""
 _KEYS: Final = ("format", "version", "knobs", "points", "legal", "identity", "hw", "memory")
 
 
@@ -177,13 +186,12 @@ def read_table(path: str | Path) -> Table:
         no-such-table.csv.gz
     """
     try:
-        with gzip.open(Path(path), "rt", encoding="utf-8", newline="") as text:
-            first = text.readline()
-            about = json.loads(first.removeprefix(_MARK)) if first.startswith(_MARK) else {}
-            rows = list(csv.reader(text))
-    except (OSError, EOFError, TypeError, ValueError, zlib.error) as error:
+        text = _unpacked(Path(path))
+        first = text.readline()
+        about = json.loads(first.removeprefix(_MARK)) if first.startswith(_MARK) else {}
+    except _DAMAGE as error:
         raise StoreError(
-            f"the table cannot be read ({error})",
+            f"the table cannot be read ({reason_of(error)})",
             field=str(path),
             remedy="give the path of a file of `tilewright export-table`",
         ) from error
@@ -201,42 +209,65 @@ def read_table(path: str | Path) -> Table:
             for k in about["knobs"]
         )
         legal, points = int(about["legal"]), int(about["points"])
-    except (KeyError, TypeError, ValueError, SpaceError) as error:
+        places = [{str(value): n for n, value in enumerate(knob.values)} for knob in knobs]
+        sizes = [*map(len, knobs)]
+        if not all(isinstance(k.name, str) and len(k) for k in knobs) or points >= _MOST_POINTS:
+            raise ValueError("names are text, and there are at most 2^62 points")
+    except (SpaceError, *_DAMAGE) as error:
         raise StoreError(
             "must have knobs with name, values and ordered, and two numbers of points, in its "
-            f"header ({type(error).__name__}: {error})",
+            f"header ({type(error).__name__}: {reason_of(error)})",
             field=str(path),
             remedy="export it again",
         ) from error
-    if not rows or rows[0] != [*(knob.name for knob in knobs), CYCLES]:
-        raise StoreError("must have a column for each knob and one of cycles", field=str(path))
-    if len(rows) - 1 != legal or math.prod(map(len, knobs)) != points:
+    flats, cycles, count = array("q"), array("q"), 0
+    try:
+        rows = csv.reader(text)
+        if next(rows, None) != [*(knob.name for knob in knobs), CYCLES]:
+            raise StoreError("must have a column for each knob and one of cycles", field=str(path))
+        for row in rows:
+            count += 1
+            if count > legal:
+                continue
+            flat = 0
+            for place, size, cell in zip(places, sizes, row, strict=False):
+                flat = flat * size + place[cell]
+            flats.append(flat)
+            cycles.append(int(row[len(knobs)]))
+    except _DAMAGE as error:
+        raise StoreError(
+            "has a value that its header does not name", field=str(path), value=reason_of(error)
+        ) from error
+    if count != legal or math.prod(sizes) != points:
         raise StoreError(
             f"must have {legal:,} rows, as its header says",
             field=str(path),
-            value=len(rows) - 1,
+            value=count,
             remedy="export it again",
         )
-    places = [{str(value): n for n, value in enumerate(knob.values)} for knob in knobs]
-    try:
-        positions = np.array(
-            [[place[cell] for place, cell in zip(places, row, strict=False)] for row in rows[1:]],
-            dtype=np.int64,
-        ).reshape(-1, len(knobs))
-        cycles = np.array([int(row[-1]) for row in rows[1:]], dtype=np.int64)
-    except (KeyError, ValueError) as error:
-        raise StoreError(
-            "has a value that its header does not name", field=str(path), value=str(error)
-        ) from error
-    flats = np.asarray(np.ravel_multi_index(tuple(positions.T), tuple(map(len, knobs))), np.int64)
-    order = np.argsort(flats)
-    if np.any(np.diff(flats[order]) == 0) or np.any(cycles < 1):
+    found, counted = np.array(flats, np.int64), np.array(cycles, np.int64)
+    order = np.argsort(found)
+    if np.any(np.diff(found[order]) == 0) or np.any(counted < 1):
         raise StoreError(
             "must have each point once, with at least 1 cycle",
             field=str(path),
             remedy="export it again",
         )
-    return Table(about=about, knobs=knobs, flats=flats[order], cycles=cycles[order])
+    return Table(about=about, knobs=knobs, flats=found[order], cycles=counted[order])
+
+
+def _unpacked(path: Path) -> io.StringIO:
+    """The text of a file, which does not swell as those of an adversary do.
+
+    Raises:
+        OSError, ValueError, zlib.error: it cannot be read, or would swell.
+    """
+    limit = max(RATIO_FREE_BYTES, MAX_RATIO * path.stat().st_size)
+    with gzip.open(path, "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"it must not swell to more than {limit} bytes")
+    return io.StringIO(data.decode("utf-8"), newline="")
 
 
 def _rows(landscape: Landscape) -> Iterator[list[Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from tilewright.host.common.errors import StoreError
+from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.common.names import choices
 from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import BoardRuns, Measurement, Request, Status
@@ -68,6 +70,33 @@ _END_CLAIM: Final = CLAIMS.delete().where(
 
 class DuplicateTrialError(StoreError):
     """The study already holds a trial of that number or of that content."""
+
+
+_OF_VALUES: Final = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+)
+"""What code raises for values of kinds that it does not expect."""
+
+
+@contextmanager
+def values_from(place: str) -> Iterator[None]:
+    """What is read inside comes from rows that anybody may have written, of whatever values.
+
+    Args:
+        place: of the store, for the message.
+
+    Raises:
+        StoreError: a value is none that this version writes.
+    """
+    try:
+        yield
+    except _OF_VALUES as error:
+        raise StoreError(
+            f"holds a value that this version does not write ({type(error).__name__}: "
+            f"{reason_of(error)})",
+            field=place,
+            remedy="restore a copy of the store, or run the study again in another folder",
+        ) from error
 
 
 class Store:

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from tilewright.host.compiler.divide.relax_onnx import TensorKind
-from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, is_external, messages_of
 
 MAX_NODES: Final = 20_000
 _MAX_DEPTH: Final = 8
@@ -38,6 +38,11 @@ def check_part(content: bytes, inputs: Sequence[TensorKind], outputs: Sequence[T
         if entry.domain not in DEFAULT_DOMAINS or not 1 <= entry.version <= newest:
             raise ValueError("a part must have operators of standard ONNX")
     count = 0
+    for message in messages_of(model):
+        if isinstance(message, onnx.SparseTensorProto):
+            raise ValueError("a part must have dense constants")
+        if isinstance(message, onnx.TensorProto) and is_external(message):
+            raise ValueError("a part must have its constants inside")
     for graph in _graphs(model.graph, 0):
         count += len(graph.node)
         if count > MAX_NODES:
@@ -61,13 +66,6 @@ def _graphs(graph: onnx.GraphProto, depth: int) -> Iterator[onnx.GraphProto]:
 
 
 def _check_graph(graph: onnx.GraphProto) -> None:
-    if graph.sparse_initializer:
-        raise ValueError("a part must have dense constants")
-    stated = [a.t for node in graph.node for a in node.attribute if a.HasField("t")]
-    stated += [t for node in graph.node for a in node.attribute for t in a.tensors]
-    for tensor in (*graph.initializer, *stated):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
-            raise ValueError("a part must have its constants inside")
     for node in graph.node:
         if node.domain not in DEFAULT_DOMAINS:
             raise ValueError("a part must have operators of standard ONNX")

@@ -180,7 +180,7 @@ def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         target = Path(folder) / "optimised.onnx"
         _open_session(rest, origin, target)
-        optimised = onnx.load(target)
+        optimised = onnx.load(target, load_external_data=False)
     return put_back(optimised, aside, model) if aside else optimised
 
 

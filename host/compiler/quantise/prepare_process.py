@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.host.common.children import python_command, python_environment
 from tilewright.host.common.error_values import error_from_values, error_to_values
 from tilewright.host.common.errors import ToolError, WorkloadError
 from tilewright.host.common.onnx_ir_loading import load_onnx_ir
@@ -114,11 +115,11 @@ def reading(
         _write_request(folder, request, calibration)
         with (folder / "messages").open("wb+") as messages:
             child = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, str(folder)],
+                python_command("-m", __name__, str(folder)),
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
                 stderr=messages,
-                env=_environment(),
+                env=python_environment(),
             )
         try:
             yield Reading(path, calibration, options, folder=folder, child=child)
@@ -142,12 +143,6 @@ def _await_reading(child: subprocess.Popen[bytes], folder: Path, seconds: float)
         except subprocess.TimeoutExpired:
             if time.monotonic() > end:
                 raise
-
-
-def _environment() -> dict[str, str]:
-    """So that the child finds the same packages."""
-    paths = [entry for entry in sys.path if entry]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _write_request(
@@ -179,7 +174,7 @@ def _read_result(folder: Path, path: Path, code: int) -> Prepared:
     import onnx  # noqa: PLC0415  (not needed to begin)
 
     return Prepared(
-        model=onnx.load(folder / _RESULT),
+        model=onnx.load(folder / _RESULT, load_external_data=False),
         was_quantised=report["was_quantised"],
         seconds=report["seconds"],
     )

@@ -39,6 +39,7 @@ from tilewright.host.network.onnx_file import (
     require_external_file,
     require_nodes,
     short,
+    tensors_of,
 )
 
 MAX_NODES: Final = 10_000
@@ -383,14 +384,12 @@ def _require_no_old_bodies(model: onnx.ModelProto, version: int, path: Path) -> 
 
 
 def _load_external_data(model: onnx.ModelProto, path: Path) -> None:
-    for graph in (model.graph, *bodies_of(model.graph)):
-        stated = (a.t for node in graph.node for a in node.attribute if a.HasField("t"))
-        for tensor in (*graph.initializer, *stated):
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                require_external_file(tensor, path, links=False)
-                external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
-                tensor.data_location = onnx.TensorProto.DEFAULT
-                del tensor.external_data[:]
+    for tensor in tensors_of(model):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            require_external_file(tensor, path, links=False)
+            external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
+            tensor.data_location = onnx.TensorProto.DEFAULT
+        del tensor.external_data[:]
 
 
 def _fix_shapes(

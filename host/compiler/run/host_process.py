@@ -8,10 +8,8 @@ should TVM or its generated code still crash, a child dies and the caller gets o
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +17,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.host.common.children import python_command, python_environment
 from tilewright.host.common.error_values import error_from_values
 from tilewright.host.common.errors import DeviceError, TilewrightError
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_channel import Array, ChannelError, receive, send
 from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
+
+_FEW_THREADS: Final = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
+"""So that threads do not eat the address space."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +58,12 @@ class HostProcess:
         self._seconds: Final = limits.seconds
         self._messages: Final = tempfile.TemporaryFile()  # noqa: SIM115  (see `close`)
         self._child: Final = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tilewright.host.compiler.run.host_child"],
+            python_command("-m", "tilewright.host.compiler.run.host_child"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._messages,
             bufsize=0,
-            env=_environment(),
+            env=python_environment(**_FEW_THREADS),
         )
         try:
             # constants exist as text, as bytes and in TVM's compiler
@@ -167,13 +169,6 @@ class HostProcess:
             remedy="compile the network again; if you trust the file, --trust-model runs it "
             "without limits",
         )
-
-
-def _environment() -> dict[str, str]:
-    """So that the child finds the same packages, and threads do not eat its address space."""
-    paths = os.pathsep.join(entry for entry in sys.path if entry)
-    few = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
-    return os.environ | few | {"PYTHONPATH": paths}
 
 
 def _error(answer: Mapping[str, Any]) -> TilewrightError:

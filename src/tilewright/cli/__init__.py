@@ -37,6 +37,13 @@ def main() -> None:
                 os.close(opened)
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  (stays open)
 
+    from tilewright.host.common.children import (  # noqa: PLC0415  (see above)
+        leave_working_directory,
+        use_safe_path,
+    )
+
+    leave_working_directory()
+    use_safe_path()
     code: str | int | None = 0
     try:
         from tilewright.cli.ending import end_by_sigterm  # noqa: PLC0415  (see above)

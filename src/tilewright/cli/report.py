@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,7 @@ from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tilewright.tuner.store.store import Store as StoreType
 
@@ -94,18 +95,24 @@ def store_places(location: Path | str) -> dict[str, Path | None]:
     return {"the trial store": location} if isinstance(location, Path) else {}
 
 
-def open_to_read(location: Path | str) -> StoreType:
-    """A store that is left as it is.
+@contextlib.contextmanager
+def open_to_read(location: Path | str) -> Iterator[StoreType]:
+    """A store that is left as it is; what is done inside is done with its values.
 
     Raises:
-        StoreError: it cannot be read.
+        StoreError: it cannot be read, or holds values that no command writes.
     """
-    from tilewright.tuner.store.store import Store
+    from tilewright.tuner.store.database import hidden
+    from tilewright.tuner.store.store import Store, values_from
 
     def waiting(text: str) -> None:
         say(text, err=True)
 
-    return Store(location, must_exist=True, read_only=True, waiting=waiting)
+    with (
+        values_from(hidden(location)),
+        Store(location, must_exist=True, read_only=True, waiting=waiting) as store,
+    ):
+        yield store
 
 
 def show_report(

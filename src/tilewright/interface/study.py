@@ -24,8 +24,9 @@ from tilewright.tuner.report.files import report_path
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.search.tuner import Tuner
+from tilewright.tuner.store.database import hidden
 from tilewright.tuner.store.location import store_location
-from tilewright.tuner.store.store import Store
+from tilewright.tuner.store.store import Store, values_from
 from tilewright.tuner.study.best_network import chosen_by_objective, hw_of
 from tilewright.tuner.study.conduct import conduct, incomplete
 from tilewright.tuner.study.objective import ObjectiveName
@@ -338,7 +339,8 @@ def load_study(name: str = "", *, runs: str | Path = "runs", store: str | Path =
         ...     tw.load_study(study.name, runs=runs).cycles == study.cycles
         True
     """
-    with Store(store_location(store, Path(runs)), must_exist=True, read_only=True) as opened:
+    place = store_location(store, Path(runs))
+    with values_from(hidden(place)), Store(place, must_exist=True, read_only=True) as opened:
         names = [study.name for study in opened.studies()]
         if not names:
             raise StoreError(

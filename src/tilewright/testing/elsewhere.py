@@ -9,10 +9,10 @@ from __future__ import annotations
 import atexit
 import functools
 import json
-import os
 import subprocess
-import sys
 from typing import Any
+
+from tilewright.host.common.children import python_command, python_environment
 
 _SERVER = """
 import importlib, json, sys
@@ -25,13 +25,12 @@ for line in sys.stdin:
 
 @functools.cache
 def _server() -> subprocess.Popen[str]:
-    paths = os.pathsep.join(filter(None, sys.path))
     process = subprocess.Popen(
-        [sys.executable, "-c", _SERVER],
+        python_command("-c", _SERVER),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "99"},
+        env=python_environment(PYTHONHASHSEED="99"),
     )
     atexit.register(process.kill)
     return process

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import json
+import subprocess
+import sys
 
 import numpy as np
 import optuna
 import pytest
+from support.randomness import fresh_rng
 from typer.testing import CliRunner
 
 from tilewright.cli import app
@@ -127,3 +131,78 @@ def test_the_command_writes_a_table_of_a_layer(tmp_path) -> None:
     assert table.about["identity"]["rtl"].startswith("rtl-")
     refused = CliRunner().invoke(app, [*words, "--output", str(tmp_path / "c11.parquet")])
     assert refused.exit_code == 2
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ({"knobs": [{"name": "a", "values": [1], "ordered": True}], "legal": 10**400}, ""),
+        ({"knobs": [{"name": "a", "values": [1], "ordered": True}], "legal": float("inf")}, ""),
+        ({"knobs": [{"name": [], "values": [1], "ordered": True}]}, ""),
+        ({"knobs": [{"name": "a", "values": [[1]], "ordered": True}]}, ""),
+        ({"knobs": {"a": 1}}, ""),
+        ({}, "a,cycles\n1," + "9" * 400),
+        ({}, "a,cycles\n1"),
+        ({}, "a,cycles\n1,nan"),
+        ({}, "a,cycles\n1,\0"),
+        ({}, "a,cycles\n" + "1" * 200_000 + ",1"),
+        ({}, "a,cycles\n1,1\n1,1"),
+        (DEEP, ""),
+        (None, ""),
+        ([], ""),
+    ],
+)
+def test_a_table_of_anybody_is_read_or_refused_in_one_line(header, rows, tmp_path) -> None:
+    about = {
+        "format": "tilewright-table", "version": 1, "points": 1, "legal": 1, "identity": {},
+        "hw": {}, "memory": {}, "knobs": [{"name": "a", "values": [1], "ordered": True}],
+    }  # fmt: skip
+    first = header if isinstance(header, str) else json.dumps(
+        {**about, **header} if isinstance(header, dict) else header
+    )  # fmt: skip
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(f"# {first}\n{rows}\n".encode()))
+    with pytest.raises(StoreError):
+        read_table(path)
+
+
+def test_random_damage_of_a_table_is_refused_or_leaves_a_table(path, tmp_path) -> None:
+    rng = fresh_rng()
+    text = gzip.decompress(path.read_bytes())
+    signs = [b"9" * 30, b"", b",", b"\n", b'"', b"\0", b"-", b"1e9", b"[", b"}", b"\xff", b"null"]
+    for number in range(300):
+        broken = bytearray(text if number % 2 else path.read_bytes())
+        for _ in range(int(rng.integers(1, 6))):
+            place = int(rng.integers(min(len(broken), 2500)))
+            broken[place : place + int(rng.integers(8))] = signs[int(rng.integers(len(signs)))]
+        other = tmp_path / "o.csv.gz"
+        other.write_bytes(gzip.compress(bytes(broken)) if number % 2 else bytes(broken))
+        with contextlib.suppress(StoreError):
+            read_table(other)
+
+
+SMALL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+import tilewright as tw
+try:
+    tw.read_table(sys.argv[1])
+except tw.TilewrightError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("content", [b"1,1\n", b"1,", b"\n", b"\0"])
+def test_a_table_that_swells_is_refused_before_it_takes_memory(content, tmp_path) -> None:
+    path = tmp_path / "t.csv.gz"
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        file.write(b"# {}\na,cycles\n")
+        for _ in range(60):
+            file.write(content * (1_000_000 // len(content)))
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL, str(path)], capture_output=True, text=True, check=False
+    )
+    assert "must not swell" in done.stdout, done.stderr[-500:]
