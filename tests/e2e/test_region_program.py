@@ -235,3 +235,12 @@ def test_activations_share_memory_and_nothing_that_is_needed_is_overwritten():
     one = 12 * 12 * 8
     assert program.program.regions["activations"].nbytes < 3 * (one + 4096)
     assert program.program.regions["activations"].nbytes == program.activation_peak
+
+
+def test_an_input_that_is_folded_may_be_the_residual_of_its_layer():
+    """A layer of few channels takes its data with several pixels in a block, its residual plain."""
+    rng = generator("folded residual")
+    hw = load_hwconfig("pynq-16x16")
+    maker = GraphMaker(rng, (1, 3, 6, 6))
+    graph = maker.graph(maker.conv("x0", 3, 3, pad=1, residual="x0"))
+    check_region(ReferenceDevice(hw), graph, maker.arguments(), where(hw=hw))

@@ -72,7 +72,12 @@ class Layer:
 
     def reads(self) -> tuple[str, ...]:
         """Tensors that it reads."""
-        parts = (self.data, self.weights, self.residual, self.factor, self.mask)
+        data = (self.data.tensor,) if isinstance(self.data, ChannelSlice) else ()
+        return tuple(dict.fromkeys((*data, *self.reads_beside_data())))
+
+    def reads_beside_data(self) -> tuple[str, ...]:
+        """Tensors that it reads as another operand than its data, which may be the same."""
+        parts = (self.weights, self.residual, self.factor, self.mask)
         return tuple(dict.fromkeys(p.tensor for p in parts if isinstance(p, ChannelSlice)))
 
 

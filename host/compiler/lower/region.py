@@ -353,11 +353,12 @@ class _RegionLowering:
         for number, (layer, folding) in enumerate(zip(graph.layers, foldings, strict=True)):
             step = self.run_of[number]
             for tensor in layer.reads():
-                if folding is not None and tensor == _data_tensor(layer):
+                folded = folding is not None and tensor == _data_tensor(layer)
+                if folded:
                     name = _folded_name(tensor, number)
                     used(name, -1, self._folded_stored(number).nbytes)
                     used(name, step, sizes[name])
-                else:
+                if not folded or tensor in layer.reads_beside_data():
                     plain(tensor, step)
                     if graph.storage(tensor) in graph.inputs:
                         plain(tensor, -1)
