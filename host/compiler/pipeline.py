@@ -214,6 +214,7 @@ def compile_model(
                 "board": board.name,
                 "memory": board.memory.name,
                 "clock_mhz": board.clock_mhz,
+                "clock_source": board.sources.get("clock_mhz", ""),
                 "was_quantised": imported.was_quantised,
                 "calibration": "0 random inputs" if measured is None else measured.origin,
                 "asymmetric": options.quantise.asymmetric,

@@ -55,7 +55,7 @@ def write(folder: Path, name: str, text: str) -> Path:
         ("blockin: 16\n", ("blockin", "did you mean block_in?")),
         ("a: &a {x: 1}\nb: {<<: [*a, *a]}\n", ("hw.yaml:2", "aliases")),
         ("<<: {block_in: 8}\n", ("hw.yaml:1", "merge keys")),
-        ("block_in: 0x" + "f" * 6000, ("block_in", "thousands of digits")),
+        ("block_in: 0x" + "f" * 6000, ("hw.yaml", "integers must be below 2^64")),
         ("#" * (1 << 20) + "\n", ("hw.yaml", "at most")),
     ],
 )  # fmt: skip

@@ -27,4 +27,4 @@ def target_board(network: CompiledNetwork) -> Board:
     board, clock = load_board(name), network.conditions.get("clock_mhz")
     if clock is None or clock == board.clock_mhz:
         return board
-    return board.at_clock(clock, "the compiled network's")
+    return board.at_clock(clock, str(network.conditions.get("clock_source", "")))

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-import typer
-
-from tilewright.cli.application import UsageError, open_console
+from tilewright.cli.application import UsageError, open_console, say
 from tilewright.host.common.names import choices, counted, nearest
 from tilewright.host.common.printable import printable
 
@@ -102,7 +100,7 @@ def warn_of_layers(compiled: CompiledNetwork) -> None:
     from tilewright.host.compiler.pack.latency import layers_left_behind
 
     if told := layers_left_behind(compiled):
-        typer.echo(f"warning: {told}; --explain all lists every operator", err=True)
+        say(f"warning: {told}; --explain all lists every operator", err=True)
 
 
 def print_explanation(

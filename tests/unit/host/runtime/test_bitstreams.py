@@ -108,7 +108,7 @@ def test_a_file_that_is_not_the_one_of_its_manifest_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("files", "message"),
-    [({}, "one .bit file"), ({"../x.bit": "00"}, "one .bit file"), ([], "must be a mapping")],
+    [({}, "one .bit file"), ({"../x.bit": "00"}, "must be a name"), ([], "must be a mapping")],
 )
 def test_a_manifest_without_its_bitstream_is_refused(tmp_path, files, message):
     manifest = write_bitstream(tmp_path, TINY)

@@ -92,7 +92,7 @@ def test_reads_a_file(tmp_path):
     [
         ("clock_mhz: 100", "clock_mhz: 0", "clock_mhz: must be a number from 1e-100 .*, not 0"),
         ("clock_mhz: 100", "clock_mhz: fast", "clock_mhz: must be a number from 1e-100"),
-        ("clock_mhz: 100", f"clock_mhz: 1{'0' * 400}", "clock_mhz: must be a number from 1e-100"),
+        ("clock_mhz: 100", f"clock_mhz: 1{'0' * 400}", "integers must be below 2"),
         ("clock_mhz: 100\n", "", "mine.yaml: a key is missing; add clock_mhz"),
         (
             "clock_mhz: 100",
@@ -124,7 +124,7 @@ def test_reads_a_file(tmp_path):
         ),
         ("flexible: true", "count: 65", "count: must be an integer from 1 to 64, not 65"),
         ("flexible: true", "pes: 4", r"cores\[0\]: pes: unknown key; known keys: architecture"),
-        ("name: small", "name: 3", r"cores\[0\]: name: must be text, not 3"),
+        ("name: small", "name: 3", r"cores\[0\]: name: must be a name .*, not 3"),
         ("tiny-4x4", "tiny-4x5", r"cores\[0\]: .*tiny-4x5"),
         ("hwconfig: tiny-4x4", "architecture: eyeris", r"cores\[0\]: .*no architecture.*eyeris"),
         (
