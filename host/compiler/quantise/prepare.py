@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import onnx_ir as ir
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.compiler.quantise.masks import mask_inputs
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
@@ -177,8 +177,8 @@ def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
     rest, aside = set_aside(model) if model.functions else (model, [])
     if not rest.graph.output:
         return model
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        target = Path(folder) / "optimised.onnx"
+    with scratch_folder() as folder:
+        target = folder / "optimised.onnx"
         _open_session(rest, origin, target)
         optimised = onnx.load(target, load_external_data=False)
     return put_back(optimised, aside, model) if aside else optimised

@@ -13,7 +13,6 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ from tilewright.host.common.children import python_command, python_environment
 from tilewright.host.common.error_values import error_from_values, error_to_values
 from tilewright.host.common.errors import ToolError, WorkloadError
 from tilewright.host.common.onnx_ir_loading import load_onnx_ir
+from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_torch_file
@@ -101,8 +101,7 @@ def reading(
     Yields:
         Whom to ask for the model.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         request = {
             "path": str(path.absolute()),
             "named": str(path),

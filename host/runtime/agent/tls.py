@@ -13,13 +13,13 @@ import hashlib
 import socket
 import ssl
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import ConfigError, DeviceError, ToolError
+from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.runtime.agent.private_file import read_private
 
 HANDSHAKE_RECORD: Final = b"\x16"
@@ -83,8 +83,8 @@ def make_identity() -> Identity:
     Raises:
         ToolError: there is neither the package ``cryptography`` nor a usable ``openssl``.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:  # mode 0700
-        return load_identity(_made(Path(name)))
+    with scratch_folder() as folder:  # mode 0700
+        return load_identity(_made(folder))
 
 
 def make_identity_pem() -> bytes:
@@ -93,8 +93,8 @@ def make_identity_pem() -> bytes:
     Raises:
         ToolError: see `make_identity`.
     """
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
-        return _made(Path(name)).read_bytes()
+    with scratch_folder() as folder:
+        return _made(folder).read_bytes()
 
 
 def _made(folder: Path) -> Path:
