@@ -7,6 +7,8 @@ A job is a picklable function with picklable arguments. It travels as bytes (`Jo
 
 from __future__ import annotations
 
+import math
+import os
 import pickle
 import time
 import traceback
@@ -66,12 +68,18 @@ class Job:
         payload: what `run_payload` takes.
         started: when it was last dispatched, by `time.monotonic`.
         crashes: workers that died under it.
+        limited: whether it may take only so long; a build takes what the machine's load makes it.
     """
 
     job_id: Hashable
     payload: bytes
     started: float = 0.0
     crashes: int = 0
+    limited: bool = True
+
+    def deadline(self, wall_limit_s: float) -> float:
+        """When it is late, by `time.monotonic`."""
+        return self.started + wall_limit_s if self.limited else math.inf
 
     @classmethod
     def of(
@@ -105,12 +113,21 @@ class Job:
     def timed_out(self, wall_limit_s: float) -> Outcome:
         """The end of a job whose worker was killed for its time."""
         cause = f"exceeded the wall limit of {wall_limit_s:g} s"
-        error = DeviceError(f"the job {cause}", field=str(self.job_id))
+        error = DeviceError(f"the job {cause}", field=str(self.job_id), remedy=load_remedy())
         return self._ended(OutcomeStatus.TIMED_OUT, error=error, detail=cause)
 
     def _ended(self, status: OutcomeStatus, **facts: Any) -> Outcome:
         seconds = time.monotonic() - self.started
         return Outcome(job_id=self.job_id, status=status, seconds=seconds, **facts)
+
+
+def load_remedy() -> str:
+    """What to do about a machine that is slow, with what it has to do now."""
+    load, processors = os.getloadavg()[0], os.cpu_count() or 1
+    return (
+        f"this machine has a load of {load:.0f} on {processors} processors: close other programs, "
+        "or lower --workers"
+    )
 
 
 def run_payload(payload: bytes) -> bytes:

@@ -31,7 +31,7 @@ class Executor(ABC):
 
     Args:
         workers: processes; None: as many as there are CPUs.
-        wall_limit_s: seconds that a job may take, builds included.
+        wall_limit_s: seconds that a job of `submit` may take.
         retries: how often a job is run again after a crash of its worker.
 
     Raises:
@@ -70,9 +70,20 @@ class Executor(ABC):
             DeviceError: the executor is closed.
             pickle.PicklingError, AttributeError, TypeError: the job cannot be pickled.
         """
+        self._put(Job.of(job_id, function, args, kwargs))
+
+    def submit_unlimited(
+        self, job_id: Hashable, function: Callable[_P, Any], *args: _P.args, **kwargs: _P.kwargs
+    ) -> None:
+        """`submit` for a job that is never late, such as a build on a busy machine."""
+        job = Job.of(job_id, function, args, kwargs)
+        job.limited = False
+        self._put(job)
+
+    def _put(self, job: Job) -> None:
         if self._closed:
             raise DeviceError("the executor is closed", field="submit")
-        self._queue.append(Job.of(job_id, function, args, kwargs))
+        self._queue.append(job)
         self._dispatch()
 
     def results(self) -> Iterator[Outcome]:

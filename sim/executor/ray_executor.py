@@ -187,7 +187,7 @@ class RayExecutor(Executor):
         found = [self._receive(by_reference[reference]) for reference in done]
         now = time.monotonic()
         for slot in list(self._slots):
-            if slot.job and now >= slot.job.started + self._wall_limit_s:
+            if slot.job and now >= slot.job.deadline(self._wall_limit_s):
                 found.append(self._time_out(slot, slot.job))
         self._check_start(now)
         self._dispatch()
@@ -195,7 +195,7 @@ class RayExecutor(Executor):
 
     def _patience(self) -> float | None:
         """Seconds until something is late."""
-        late = [slot.job.started + self._wall_limit_s for slot in self._slots if slot.job]
+        late = [slot.job.deadline(self._wall_limit_s) for slot in self._slots if slot.job]
         if not any(slot.ready for slot in self._slots):
             late.append(self._waiting_since + START_LIMIT_S)
         return max(0.0, min(late) - time.monotonic()) if late else None

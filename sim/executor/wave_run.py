@@ -21,8 +21,6 @@ from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice, require_writable
 
-_NO_LIMIT_S = 1e9
-
 
 def run_with_waves(
     hw: HwConfig,
@@ -52,8 +50,8 @@ def run_with_waves(
     part = waves if special else target.with_name(f".{target.name[:64]}.{os.getpid()}")
     require_writable(waves)
     try:
-        with WorkerPool(1, wall_limit_s=_NO_LIMIT_S) as pool:
-            pool.submit("run", recorded, hw, memory, program, image, part, max_cycles)
+        with WorkerPool(1) as pool:
+            pool.submit_unlimited("run", recorded, hw, memory, program, image, part, max_cycles)
             (outcome,) = pool.results()
         if outcome.ok and not special:
             part.replace(target)

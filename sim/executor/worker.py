@@ -91,7 +91,7 @@ class WorkerPool(Executor):
 
     def _step(self) -> list[Outcome]:
         self._dispatch()
-        deadlines = [w.job.started + self._wall_limit_s for w in self._workers if w.job]
+        deadlines = [w.job.deadline(self._wall_limit_s) for w in self._workers if w.job]
         if self._queue and self._not_before > time.monotonic():
             deadlines.append(self._not_before)
         timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
@@ -102,7 +102,7 @@ class WorkerPool(Executor):
         for worker in list(self._workers):
             if worker.connection in happened:
                 outcome = self._receive(worker)
-            elif worker.job and time.monotonic() >= worker.job.started + self._wall_limit_s:
+            elif worker.job and time.monotonic() >= worker.job.deadline(self._wall_limit_s):
                 outcome = self._time_out(worker)
             else:
                 continue

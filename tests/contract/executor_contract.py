@@ -118,6 +118,11 @@ class ExecutorContract:
         assert 2.0 <= outcomes["hang"].seconds < 60
         assert outcomes["after"].value == 8
 
+    def test_a_job_without_a_limit_is_never_late(self, start) -> None:
+        executor = start(1, wall_limit_s=0.5)
+        executor.submit_unlimited("long", time.sleep, 2)
+        assert by_id(executor)["long"].status is OutcomeStatus.OK
+
     def test_what_cannot_be_pickled_is_refused_or_reported(self, start) -> None:
         executor = start(1)
         with pytest.raises((AttributeError, pickle.PicklingError), match=r"pickle|lambda"):

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from tilewright.host.common.errors import (
     BuildError,
+    DeviceError,
     DeviceTimeoutError,
     EnvironmentFaultError,
     TilewrightError,
@@ -41,7 +43,10 @@ from tilewright.tuner.measure.backends import backend_of, identity_of
 from tilewright.tuner.measure.measurement import Measurement, Request, Status, hw_key
 
 WALL_LIMIT_S: Final = 300.0
-"""Seconds after which a job (a build or a trial) counts as hung."""
+"""Seconds after which a trial counts as hung; a build takes what the machine's load makes it."""
+
+BUILDING_S: Final = 10.0
+"""Seconds after which somebody who waits for a build is told so."""
 
 RETRIES: Final = 1
 """How often a trial is run again after its worker died: a machine may fail, the trial may not."""
@@ -68,12 +73,15 @@ class DeviceOracle:
     Args:
         fidelity: one of `BACKENDS`.
         executor: where the workers are; closed with the oracle.
+        tell: told in a sentence what keeps somebody waiting.
 
     Raises:
         ConfigError: no such fidelity.
     """
 
-    def __init__(self, fidelity: str, executor: Executor) -> None:
+    def __init__(
+        self, fidelity: str, executor: Executor, tell: Callable[[str], object] = lambda _: None
+    ) -> None:
         self._backend: Final = backend_of(fidelity)
         self._identity: Final = identity_of(fidelity)
         self._executor: Final = executor
@@ -82,6 +90,9 @@ class DeviceOracle:
         self._builds: dict[str, EnvironmentFaultError | bool] = {}
         """Configuration to whether it is built, or to why it cannot be."""
         self._build_jobs: dict[Hashable, str] = {}
+        self._building: dict[Hashable, str] = {}
+        """Names of configurations that are built, as long as nobody has been told."""
+        self._tell: Final = tell
 
     @property
     def fidelity(self) -> str:
@@ -100,7 +111,8 @@ class DeviceOracle:
             job = f"build-{next(self._numbers)}"
             self._builds[key] = False
             self._build_jobs[job] = key
-            self._executor.submit(job, build_job, self.fidelity, hw)
+            self._building[job] = hw.name
+            self._executor.submit_unlimited(job, build_job, self.fidelity, hw)
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """Measure; trials start as soon as their configuration is built.
@@ -132,6 +144,7 @@ class DeviceOracle:
             outcome = self._next_outcome()
             if outcome.job_id in self._build_jobs:
                 key = self._build_jobs.pop(outcome.job_id)
+                self._building.pop(outcome.job_id, None)
                 self._builds[key] = _build_fault(outcome) or True
                 if key in waiting:
                     fault = fault or start(key)
@@ -158,8 +171,23 @@ class DeviceOracle:
         outcome = next(self._outcomes, None)
         if outcome is None:
             self._outcomes = self._executor.results()
-            outcome = next(self._outcomes)
+            told = threading.Timer(BUILDING_S, self._tell_building)
+            told.daemon = True
+            told.start()
+            try:
+                outcome = next(self._outcomes)
+            finally:
+                told.cancel()
         return outcome
+
+    def _tell_building(self) -> None:
+        names = list(self._building.values())
+        self._building.clear()
+        if names:
+            self._tell(
+                f"building the {self.fidelity} simulation of {', '.join(dict.fromkeys(names))}: a "
+                "minute on a machine that is free, more on a busy one"
+            )
 
     def close(self) -> None:
         """End the workers."""
@@ -210,6 +238,8 @@ def environment_fault(what: str, error: BaseException | None) -> EnvironmentFaul
         remedy = "free memory or lower --workers"
     elif isinstance(error, OSError) or "No space left" in cause:
         remedy = "free disk space, or set TILEWRIGHT_CACHE to a folder on another disk"
+    elif isinstance(error, DeviceError) and error.remedy:
+        cause, remedy = cause.removesuffix(f"; {error.remedy}"), error.remedy
     else:
         remedy = "`tilewright doctor` checks the tools"
     return EnvironmentFaultError(

@@ -133,7 +133,7 @@ def conduct(
             oracle = (
                 open_boards(pool, settings, listener)
                 if on_boards
-                else open_oracle(fidelity, cluster, workers)
+                else open_oracle(fidelity, cluster, workers, listener.note)
             )
             study = run_study(
                 name,
@@ -187,11 +187,13 @@ def open_boards(
     )
 
 
-def open_oracle(fidelity: str, cluster: str, workers: int | None) -> Oracle:
+def open_oracle(
+    fidelity: str, cluster: str, workers: int | None, tell: Callable[[str], object]
+) -> Oracle:
     """What measures: the twin of this machine in this process, everything else in workers."""
     if fidelity == Fidelity.TWIN and not cluster:
         return TwinOracle(workers)
-    return DeviceOracle(fidelity, open_executor(cluster, workers))
+    return DeviceOracle(fidelity, open_executor(cluster, workers), tell)
 
 
 def open_executor(cluster: str, workers: int | None) -> Executor:

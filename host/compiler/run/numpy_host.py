@@ -148,7 +148,9 @@ class NumpyHost:
                 for number, value in enumerate(self._values, len(self.inputs))
                 if "constant" in value
             }
-        except (LookupError, RecursionError, TypeError, ValueError) as error:
+        except (
+            *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+        ) as error:
             raise _damaged(error) from error
         if lacking:
             raise WorkloadError(

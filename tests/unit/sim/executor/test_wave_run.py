@@ -34,7 +34,7 @@ def pool_that(ends: Any) -> type:
         def __exit__(self, *_: object) -> None:
             pass
 
-        def submit(self, *arguments: Any) -> None:
+        def submit_unlimited(self, *arguments: Any) -> None:
             self.waves = arguments[-2]
 
         def results(self) -> list[Outcome]:

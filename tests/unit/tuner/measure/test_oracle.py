@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,8 +26,9 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.host.runtime.device import Counters, RunResult
-from tilewright.sim.executor.job import Outcome, OutcomeStatus
+from tilewright.sim.executor.job import Job, Outcome, OutcomeStatus
 from tilewright.sim.executor.worker import WorkerPool
+from tilewright.sim.tools.toolchain import find_compiler
 from tilewright.testing.analytic import MEMORY
 from tilewright.tuner.measure import backends
 from tilewright.tuner.measure import oracle as module
@@ -185,6 +187,44 @@ def test_a_machine_that_cannot_run_a_trial_is_no_failure_of_the_trial(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("slow", [1])
+def test_a_build_on_a_slowed_machine_is_waited_for_told_and_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, slow: int
+) -> None:
+    """A compiler that sleeps stands for the load; the build takes thrice the wall limit."""
+    compiler = tmp_path / "c++"
+    real = find_compiler().path
+
+    def compile_with(action: str) -> None:
+        compiler.write_text(f'#!/bin/sh\ncase "$*" in *"-c "*) {action};; esac\nexec {real} "$@"\n')
+
+    compile_with(f"sleep {slow}")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "BUILDING_S", 1.0)
+    told: list[str] = []
+    oracle = DeviceOracle("twin", WorkerPool(1, wall_limit_s=5), told.append)
+    try:
+        assert dict(oracle.measure([request()]))[0].status is Status.OK
+    finally:
+        oracle.close()
+    assert [text.startswith("building the twin simulation of tiny-4x4") for text in told] == [True]
+    compile_with("exit 1")  # what was built is kept
+    again = DeviceOracle("twin", WorkerPool(1))
+    try:
+        assert dict(again.measure([request()]))[0].status is Status.OK
+    finally:
+        again.close()
+
+
+def test_a_time_limit_names_the_load_and_no_tools() -> None:
+    outcome = Job.of("build", pow, (2, 3), {}).timed_out(300)
+    fault = module.environment_fault("a configuration cannot be built", outcome.error)
+    assert "load of" in str(fault)
+    assert "doctor" not in str(fault)
+
+
 def test_a_measurement_without_a_checked_output_is_not_valid() -> None:
     answer = Measurement(status=Status.OK, fidelity="rtl", cycles=5)
     assert not answer.valid
@@ -209,6 +249,8 @@ class Inline:
 
     def submit(self, job_id: object, function: object, *arguments: object) -> None:
         self.jobs.append((job_id, function, arguments))
+
+    submit_unlimited = submit
 
     def results(self) -> Iterator[Outcome]:
         while self.jobs:
