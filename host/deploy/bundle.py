@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +63,9 @@ _FIELDS: Final[Mapping[str, Rule]] = {
 _RULES: Final = record(**_FIELDS)
 
 
+_MODULES: Final = frozenset({".py", ".pyc", ".pth", ".so"})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
     """A bundle whose files are those of its manifest.
@@ -108,6 +111,12 @@ def read_bundle(folder: Path) -> Bundle:
                 field=str(folder / name),
                 remedy=_COPY_AGAIN,
             )
+    for name in sorted(set(_importable(folder)) - set(files)):
+        raise ProgramError(
+            "must be named by the manifest: Python would import it",
+            field=str(folder / name),
+            remedy="remove it, or copy the bundle into an empty folder",
+        )
     if NETWORK not in files:
         raise ProgramError("lacks the network", field=str(folder), remedy=_COPY_AGAIN)
     labels = (folder / LABELS).read_text("utf-8").splitlines() if LABELS in files else ()
@@ -121,6 +130,19 @@ def read_bundle(folder: Path) -> Bundle:
         std=tuple(data["std"]),
         labels=tuple(labels),
     )
+
+
+def _importable(folder: Path) -> Iterator[str]:
+    """Files in a bundle's folder that its command could import, which has the folder in its path.
+
+    A notebook may have left others there, in hidden folders its copies of modules too.
+    """
+    for path in folder.rglob("*"):
+        inner = path.relative_to(folder)
+        hidden = any(part.startswith(".") or part == "__pycache__" for part in inner.parts)
+        module = path.suffix in _MODULES or inner.parts[0] == "lib"
+        if module and not hidden and not path.is_dir():
+            yield inner.as_posix()
 
 
 def checked_manifest(content: bytes, field: str) -> dict[str, Any]:

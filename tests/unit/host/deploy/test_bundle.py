@@ -234,6 +234,23 @@ def test_links_and_missing_files_are_refused(unpacked):
         read_bundle(unpacked.folder)
 
 
+@pytest.mark.parametrize("name", ["json.py", "lib/numpy/__init__.py", "lib/x.txt", "re.so"])
+def test_what_python_would_import_and_the_manifest_does_not_name_is_refused(unpacked, name):
+    path = unpacked.folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("raise SystemExit('imported')")
+    with pytest.raises(ProgramError, match="must be named by the manifest"):
+        read_bundle(unpacked.folder)
+
+
+def test_what_a_notebook_leaves_is_none_of_it(unpacked):
+    for name in ("images/a.png", ".ipynb_checkpoints/x.py", "lib/tilewright/__pycache__/x.pyc"):
+        path = unpacked.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    assert read_bundle(unpacked.folder).name == unpacked.name
+
+
 def repacked(archive, change):
     """The archive with its manifest and members changed."""
     with zipfile.ZipFile(io.BytesIO(archive)) as old:
