@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -26,9 +27,46 @@ CONFIGURATION = "hw"
 """Parameter that names the configuration."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Trial:
+    """What Optuna keeps of a trial: a study has many.
+
+    Attributes:
+        parameters: knobs and configuration.
+        attributes: the rest.
+        cycles: its value; None: it failed.
+        began, ended: in UTC and without a zone.
+    """
+
+    parameters: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    cycles: int | None
+    began: datetime
+    ended: datetime
+
+    @classmethod
+    def of(cls, trial: StoredTrial) -> _Trial:
+        measured = trial.measurement
+        stored = datetime.fromisoformat(trial.created)
+        ended = stored.astimezone(UTC).replace(tzinfo=None) if stored.tzinfo else stored
+        return cls(
+            parameters={**trial.schedule, CONFIGURATION: f"{trial.hw['name']} {trial.config_hash}"},
+            attributes={
+                "sequence": trial.sequence,
+                "origin": trial.origin,
+                "fidelity": measured.fidelity,
+                "cached": measured.cached,
+                **({} if measured.valid else {"failure": measured.failure or str(measured.status)}),
+            },
+            cycles=(measured.cycles or 0) if measured.valid else None,
+            began=ended - timedelta(seconds=measured.host_seconds),
+            ended=ended,
+        )
+
+
 def export_to_optuna(
     name: str,
-    trials: Sequence[StoredTrial],
+    trials: Iterable[StoredTrial],
     path: Path,
 ) -> list[str]:
     """Write a storage of Optuna.
@@ -49,11 +87,11 @@ def export_to_optuna(
 
     if path.exists():
         raise StoreError("exists already", field=str(path), remedy="name a new file")
-    if not trials:
-        raise StoreError("the study has no trials yet", field=name, remedy="run it first")
-    layers: dict[str, list[StoredTrial]] = {}
+    layers: dict[str, list[_Trial]] = {}
     for trial in trials:
-        layers.setdefault(trial.task, []).append(trial)
+        layers.setdefault(trial.task, []).append(_Trial.of(trial))
+    if not layers:
+        raise StoreError("the study has no trials yet", field=name, remedy="run it first")
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     names = []
@@ -80,7 +118,7 @@ def export_to_optuna(
     return names
 
 
-def _write(optuna: Any, engine: sa.Engine, study: int, trials: Sequence[StoredTrial]) -> None:
+def _write(optuna: Any, engine: sa.Engine, study: int, trials: Sequence[_Trial]) -> None:
     """Write a study's trials into the tables of Optuna's storage.
 
     `Study.add_trial` takes a transaction for each and counts the trials before it: hours for
@@ -112,8 +150,9 @@ def _write(optuna: Any, engine: sa.Engine, study: int, trials: Sequence[StoredTr
                         "trial_id": key,
                         "number": number,
                         "study_id": study,
-                        "state": (states.COMPLETE if trial.measurement.valid else states.FAIL).name,
-                        **_times(trial),
+                        "state": (states.FAIL if trial.cycles is None else states.COMPLETE).name,
+                        "datetime_start": trial.began,
+                        "datetime_complete": trial.ended,
                     }
                     for key, number, trial in part
                 ],
@@ -122,11 +161,11 @@ def _write(optuna: Any, engine: sa.Engine, study: int, trials: Sequence[StoredTr
                 {
                     "trial_id": key,
                     "objective": 0,
-                    "value": float(trial.measurement.cycles or 0),
+                    "value": float(trial.cycles),
                     "value_type": "FINITE",
                 }
                 for key, _, trial in part
-                if trial.measurement.valid
+                if trial.cycles is not None
             ]
             if measured:
                 connection.execute(values, measured)
@@ -140,7 +179,7 @@ def _write(optuna: Any, engine: sa.Engine, study: int, trials: Sequence[StoredTr
                         "distribution_json": stated[name],
                     }
                     for key, _, trial in part
-                    for name, value in _parameters(trial).items()
+                    for name, value in trial.parameters.items()
                 ],
             )
             connection.execute(
@@ -148,20 +187,16 @@ def _write(optuna: Any, engine: sa.Engine, study: int, trials: Sequence[StoredTr
                 [
                     {"trial_id": key, "key": name, "value_json": json.dumps(value)}
                     for key, _, trial in part
-                    for name, value in _attributes(trial).items()
+                    for name, value in trial.attributes.items()
                 ],
             )
 
 
-def _parameters(trial: StoredTrial) -> dict[str, Any]:
-    return {**trial.schedule, CONFIGURATION: f"{trial.hw['name']} {trial.config_hash}"}
-
-
-def _distributions(optuna: Any, trials: Sequence[StoredTrial]) -> dict[str, Any]:
+def _distributions(optuna: Any, trials: Sequence[_Trial]) -> dict[str, Any]:
     """What each parameter was drawn from, as far as the trials tell."""
-    seen: dict[str, set[Any]] = {name: set() for name in _parameters(trials[0])}
+    seen: dict[str, set[Any]] = {name: set() for name in trials[0].parameters}
     for trial in trials:
-        for name, value in _parameters(trial).items():
+        for name, value in trial.parameters.items():
             seen[name].add(value)
     found: dict[str, Any] = {}
     for name, drawn in seen.items():
@@ -173,23 +208,3 @@ def _distributions(optuna: Any, trials: Sequence[StoredTrial]) -> dict[str, Any]
             else optuna.distributions.CategoricalDistribution(values)
         )
     return found
-
-
-def _attributes(trial: StoredTrial) -> dict[str, Any]:
-    """What Optuna keeps of a trial besides its parameters and its value."""
-    measured = trial.measurement
-    return {
-        "sequence": trial.sequence,
-        "origin": trial.origin,
-        "fidelity": measured.fidelity,
-        "cached": measured.cached,
-        **({} if measured.valid else {"failure": measured.failure or str(measured.status)}),
-    }
-
-
-def _times(trial: StoredTrial) -> dict[str, datetime]:
-    """When a trial began and ended, in UTC and without a zone."""
-    stored = datetime.fromisoformat(trial.created)
-    ended = stored.astimezone(UTC).replace(tzinfo=None) if stored.tzinfo else stored
-    began = ended - timedelta(seconds=trial.measurement.host_seconds)
-    return {"datetime_start": began, "datetime_complete": ended}
