@@ -294,6 +294,14 @@ class Store:
         query = mine.order_by(TRIALS.c.sequence)
         return [trial_of(row) for row in self._rows(query)]
 
+    def each_trial(self, study_id: int, *, at_a_time: int = 2000) -> Iterator[StoredTrial]:
+        """`trials`, of which no more than so many are in memory."""
+        last = -1
+        mine = sa.select(TRIALS).where(TRIALS.c.study_id == study_id).order_by(TRIALS.c.sequence)
+        while rows := self._rows(mine.where(TRIALS.c.sequence > last).limit(at_a_time)):
+            yield from map(trial_of, rows)
+            last = rows[-1].sequence
+
     def trial(self, study_id: int, sequence: int) -> StoredTrial | None:
         """One trial of a study, if it is stored."""
         query = sa.select(TRIALS).where(

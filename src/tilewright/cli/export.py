@@ -123,7 +123,7 @@ def export(
     console = open_console()
     with open_to_read(store_location(store, runs)) as opened:
         row = opened.study(study)
-        names = export_to_optuna(study, opened.trials(row.id), optuna)
+        names = export_to_optuna(study, opened.each_trial(row.id), optuna)
     console.say(
         f"{optuna}: {counted(len(names), 'study', 'studies')}, one for each layer; see with "
         f"`optuna-dashboard sqlite:///{optuna}`"
