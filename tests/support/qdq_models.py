@@ -184,16 +184,22 @@ def _range(rng, low: float, high: float) -> tuple[float, int, type]:
 
 
 def float_model(rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarray]:
-    """A float network, and inputs for it, one behind another."""
+    """A float network, and inputs for it, one behind another.
+
+    What goes into a ReLU may leave, too.
+    """
     drawing = Drawing(rng)
     model = Model(rng, opset=19)
     names = [model.input(*drawing.shapes[0])]
+    leaving: list[str] = []
     for op in drawing.ops:
         constants = [model.constant(w) for w in op.weights]
         y = model.add(op.kind, *(names[n] for n in op.inputs), *constants, **op.attributes)
         names.append(model.add("Relu", y) if rng.random() < 0.4 else y)
+        if y != names[-1] and rng.random() < 0.2:
+            leaving.append(y)
     samples = rng.normal(size=(8, *drawing.shapes[0][1:])).astype(np.float32)
-    return model.proto(*(names[n] for n in drawing.ends())), samples
+    return model.proto(*(names[n] for n in drawing.ends()), *leaving), samples
 
 
 def quantised_model(rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarray]:

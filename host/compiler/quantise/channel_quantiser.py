@@ -3,6 +3,7 @@
 
 It takes weights channel by channel otherwise: of the time that MobileNet-v2's 17,000 channels take,
 nearly all is Python's. The results are the same, bit by bit (`tests/unit/host/compiler/quantise`).
+Its range of what a ReLU reads is that of the ReLU's result: not here for a result of the model.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class ChannelQuantiser(qdq_quantizer.QDQQuantizer):  # type: ignore[misc]  # it 
     """Puts QuantizeLinear and DequantizeLinear around the operators of a model."""
 
     tensors_to_quantize: dict[str, Any]
+    tensors_range: Any
 
     def quantize_model(self) -> onnx.ModelProto:
         """Quantise the model, in place."""
@@ -37,6 +39,14 @@ class ChannelQuantiser(qdq_quantizer.QDQQuantizer):  # type: ignore[misc]  # it 
             return quantised
         finally:
             qdq_quantizer.quantize_onnx_initializer = quantize_onnx_initializer
+
+    def adjust_tensor_ranges(self) -> None:
+        """Let what a ReLU or Clip alone reads have its range, but not what leaves the model."""
+        leaving = {value.name for value in self.model.graph().output}
+        kept = {name: self.tensors_range[name] for name in leaving if name in self.tensors_range}
+        super().adjust_tensor_ranges()
+        for name, found in kept.items():
+            self.tensors_range[name] = found
 
     def _calc_initializer_quant_params(self) -> dict[str, Any]:
         """Scales and zero points of constants, by name."""
