@@ -31,6 +31,8 @@ setup: $(DEV_READY) ## create the environment with everything that tests and lin
 LOCKS := requirements
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 LOCKED := $(PIP) --no-deps --require-hashes
+# A build would take the newest packages that its backend names, which no lock holds.
+WHEELS := $(LOCKED) --only-binary :all:
 
 $(RUN_READY): pyproject.toml $(LOCKS)/run.txt $(LOCKS)/bare-run.txt
 	@test -n "$(PYTHON)" || { echo 'error: Python 3.11, 3.12 or 3.13 is needed; set PYTHON=/path/to/python3' >&2; exit 1; }
@@ -47,10 +49,10 @@ TORCH_FROM := $(if $(TORCH_INDEX),$(if $(wildcard $(TORCH_INDEX)),--no-index --f
 
 $(DEV_READY): $(RUN_READY) $(LOCKS)/dev.txt $(LOCKS)/bare-dev.txt $(LOCKS)/torch.txt $(LOCKS)/torch-cpu.txt
 	@echo 'installing the development packages into $(VENV): 2.6 GB, two to six minutes'
-	@$(LOCKED) $(TORCH_FROM) -r $(LOCKS)/torch-cpu.txt $(if $(TORCH_INDEX),,2>$(VENV)/torch.log || { \
+	@$(WHEELS) $(TORCH_FROM) -r $(LOCKS)/torch-cpu.txt $(if $(TORCH_INDEX),,2>$(VENV)/torch.log || { \
 		! grep -A 9 'DO NOT MATCH' $(VENV)/torch.log >&2 || exit 1; \
 		echo 'PyTorch comes with CUDA from this index: 4 GB more. Ctrl-C and TORCH_INDEX=<an index without CUDA> avoid it.'; \
-		$(LOCKED) -r $(LOCKS)/torch.txt; })
+		$(WHEELS) -r $(LOCKS)/torch.txt; })
 	@$(LOCKED) --no-build-isolation -r $(LOCKS)/dev.txt
 	@$(LOCKED) --no-build-isolation --ignore-requires-python -r $(LOCKS)/bare-dev.txt
 	@touch $@
@@ -170,12 +172,12 @@ pictures: $(RUN_READY) ## draw the pictures of the documents anew from their dat
 
 lock: ## resolve the locks of requirements/ anew (ARGS=--upgrade takes the newest versions)
 	@test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && \
-		$(VENV)-lock/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r $(LOCKS)/lock-tool.txt; }
+		$(VENV)-lock/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --only-binary :all: -r $(LOCKS)/lock-tool.txt; }
 	@$(VENV)-lock/bin/python $(LOCKS)/lock.py --uv $(VENV)-lock/bin/uv $(ARGS)
 
 release: ## build wheel, source distribution and software bill of materials (CycloneDX) into dist/
 	@test -x $(VENV)-release/bin/cyclonedx-py || { $(PYTHON) -m venv $(VENV)-release && \
-		$(VENV)-release/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r $(LOCKS)/release.txt; }
+		$(VENV)-release/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --only-binary :all: -r $(LOCKS)/release.txt; }
 	@rm -rf dist
 	@$(VENV)-release/bin/python -m build --no-isolation --outdir dist . > build-release.log 2>&1 || { cat build-release.log; exit 1; }
 	@rm build-release.log

@@ -42,6 +42,9 @@ LOCAL: Final = "local"
 START_LIMIT_S: Final = 120.0
 """Seconds in which the first worker must be there."""
 
+LOOK_S: Final = 2.0
+"""Seconds between looks at a cluster that no worker answers from."""
+
 CONNECT_LIMIT_S: Final = 5.0
 """Seconds in which something must listen at a cluster's address."""
 
@@ -197,12 +200,19 @@ class RayExecutor(Executor):
         """Seconds until something is late."""
         late = [slot.job.deadline(self._wall_limit_s) for slot in self._slots if slot.job]
         if not any(slot.ready for slot in self._slots):
-            late.append(self._waiting_since + START_LIMIT_S)
+            late.append(min(self._waiting_since + START_LIMIT_S, time.monotonic() + LOOK_S))
         return max(0.0, min(late) - time.monotonic()) if late else None
 
     def _check_start(self, now: float) -> None:
         if any(slot.ready for slot in self._slots):
             self._waiting_since = now
+        elif not any(node["Alive"] for node in self._ray.nodes()):
+            raise EnvironmentFaultError(
+                "no machine of the Ray cluster is alive: its daemon (raylet) has ended",
+                field="ray",
+                remedy="look who ended it (`dmesg` tells of a lack of memory), start the cluster "
+                "again, and give the same command, which goes on from here",
+            )
         elif now >= self._waiting_since + START_LIMIT_S:
             raise DeviceError(
                 f"a Ray worker must start within {START_LIMIT_S:g} s",

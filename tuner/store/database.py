@@ -22,12 +22,19 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlche
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.extras import install_line
+from tilewright.host.common.names import counted
 from tilewright.tuner.store.schema import METADATA, REVISION, REVISIONS
 
 BUSY_SECONDS: Final = 5
 """How long SQLite itself waits for other writers, before `Database` says so and tries again."""
 
 PATIENCE_SECONDS: Final = 900.0
+OPENING_SECONDS: Final = 120.0
+"""How long a server may be away when a store is opened: its name may be wrong, too."""
+
+_NO_ANSWER: Final = re.compile(
+    r"(?i)refused|timed? ?out|timeout|no such file|unreachable|closed the connection"
+)
 """How long a store that worked may be locked or out of reach until a study gives up."""
 
 _PAUSES: Final = (0.1, 10.0)
@@ -69,7 +76,7 @@ class Database:
         must_exist: refuse a store that is not there instead of creating it.
         read_only: write nothing, not even beside a SQLite file: it may lie on a read-only medium.
         waiting: told in a sentence when the database makes its user wait.
-        patience_s: how long it may; opening waits for locks alone, not for a server.
+        patience_s: how long it may, and a server that is opened `OPENING_SECONDS` at most.
 
     Raises:
         StoreError: it cannot be reached, is none of ours, damaged, or of another version; in
@@ -197,13 +204,15 @@ class Database:
                 failed_at = now if failed_at is None else failed_at
                 waited = now - failed_at
                 what = self._passing(error)
+                if not self._opened and self.path is None:
+                    patience_s = min(patience_s, OPENING_SECONDS)
                 if not what or waited >= patience_s:
                     raise self.error(error, waited) from error
                 if not told and patience_s:
                     told = True
                     self._waiting(
                         f"waiting for the trial store {self.name}: it {what}; trying again for up "
-                        f"to {patience_s / 60:.0f} minutes"
+                        f"to {counted(max(1, round(patience_s / 60)), 'minute')}"
                     )
             time.sleep(pause)
             pause = min(2 * pause, _PAUSES[1])
@@ -220,7 +229,9 @@ class Database:
         if code in known:
             return known[code]
         lost = code in _SERVER_GONE or (code is None and isinstance(error, OperationalError))
-        return "is out of reach" if self._opened and (lost or error.connection_invalidated) else ""
+        if not self._opened:  # a wrong name, user or password does not pass
+            return "does not answer" if lost and _NO_ANSWER.search(str(cause)) else ""
+        return "is out of reach" if lost or error.connection_invalidated else ""
 
     # -- opening ----------------------------------------------------------------------------
 

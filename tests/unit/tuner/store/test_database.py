@@ -177,7 +177,7 @@ def test_an_empty_file_becomes_a_store_unless_one_must_exist(tmp_path: Path) -> 
 )
 def test_a_location_that_cannot_be_used_is_refused(location: str, parts: list[str]) -> None:
     with pytest.raises(StoreError) as caught:
-        Store(location)
+        Store(location, patience_s=0.2)
     text = str(caught.value)
     assert "secret" not in text
     assert "\n" not in text

@@ -53,6 +53,54 @@ def test_a_locked_store_is_waited_for_and_the_user_is_told(tmp_path: Path) -> No
     )
 
 
+def test_a_server_that_is_away_at_the_start_is_waited_for(monkeypatch, tmp_path) -> None:
+    """A SQLite file stands for the database, once the server answers."""
+    answers = iter([False, False, True])
+    connect = store_database._engine
+
+    class Server:
+        def __init__(self) -> None:
+            url = sa.URL.create("sqlite", database=str(tmp_path / "s.sqlite"))
+            self.engine = connect(url, None)
+
+        def connect(self) -> sa.Connection:
+            if not next(answers, True):
+                raise sa.exc.OperationalError("", {}, OSError("Connection refused"))
+            return self.engine.connect()
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.engine, name)
+
+        def begin(self) -> object:
+            if not next(answers, True):
+                raise sa.exc.OperationalError("", {}, OSError("Connection refused"))
+            return self.engine.begin()
+
+    monkeypatch.setattr(store_database, "_engine", lambda *_: Server())
+    notes: list[str] = []
+    with Store("postgresql://me:secret@host/db", waiting=notes.append) as store:
+        assert store.studies() == []
+    assert len(notes) == 1
+    assert notes[0].endswith("it does not answer; trying again for up to 2 minutes")
+    assert "secret" not in notes[0]
+
+
+def test_a_wrong_password_is_told_at_once(monkeypatch) -> None:
+    class Server:
+        def begin(self) -> object:
+            raise sa.exc.OperationalError("", {}, OSError("password authentication failed"))
+
+        connect = begin
+
+        def dispose(self) -> None:
+            pass
+
+    monkeypatch.setattr(store_database, "_engine", lambda *_: Server())
+    monkeypatch.setattr(store_database.time, "sleep", lambda _: pytest.fail("it waited"))
+    with pytest.raises(StoreError, match="password authentication failed"):
+        Store("postgresql://me@host/db")
+
+
 def test_patience_ends_with_a_remedy_for_a_lock(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     with Store(path, patience_s=0.3) as store:
