@@ -38,8 +38,8 @@ $(RUN_READY): pyproject.toml $(LOCKS)/run.txt $(LOCKS)/bare-run.txt
 	@test -n "$(PYTHON)" || { echo 'error: Python 3.11, 3.12 or 3.13 is needed; set PYTHON=/path/to/python3' >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'installing the run-time packages into $(VENV): 0.3 GB, half a minute to two'
-	@$(LOCKED) --only-binary :all: -r $(LOCKS)/run.txt
-	@$(LOCKED) --only-binary :all: --ignore-requires-python -r $(LOCKS)/bare-run.txt
+	@$(WHEELS) -r $(LOCKS)/run.txt
+	@$(WHEELS) --ignore-requires-python -r $(LOCKS)/bare-run.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -102,11 +101,3 @@ def test_a_changed_pytorch_is_an_error_and_a_missing_one_is_not(tmp_path, says, 
     assert ("requirements/torch.txt" in calls) == goes_on
     assert ("requirements/dev.txt" in calls) == goes_on
     assert ("DO NOT MATCH" in done.stderr) != goes_on
-
-
-def test_the_run_time_packages_are_never_built() -> None:
-    """A package that is built takes what it is built with unpinned, and runs it."""
-    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").replace("$(LOCKED)", "--no-deps")
-    installs = re.findall(r"--no-deps .*-r \$\(LOCKS\)/(?:bare-)?run\.txt", recipe)
-    assert len(installs) == 2
-    assert all("--only-binary :all:" in line for line in installs)
