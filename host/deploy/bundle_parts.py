@@ -29,6 +29,8 @@ _RUN: Final = '''\
 # SPDX-License-Identifier: Apache-2.0
 """Runs this bundle on this board: python3 run --help."""
 import sys
+
+sys.path.pop(0)  # the folder of this file: no other file in it is imported
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent

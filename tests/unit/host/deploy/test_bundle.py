@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import subprocess
+import sys
 import time
 import zipfile
 from contextlib import closing
@@ -314,6 +316,19 @@ def test_another_network_in_the_bundle_is_refused(archive, tmp_path):
     bundle = unpack_bundle(tmp_path / "b.zip", tmp_path / "in")
     with pytest.raises(ProgramError, match="must be of configuration"):
         board_run.open_network(bundle)
+
+
+def test_run_imports_nothing_that_lies_beside_it(archive, tmp_path):
+    (tmp_path / "b.zip").write_bytes(archive)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    unpack_bundle(tmp_path / "b.zip", folder)
+    for name in ("pathlib", "numpy", "json", "tilewright"):
+        (folder / f"{name}.py").write_text("raise SystemExit('ran a file of the folder')")
+    done = subprocess.run(
+        [sys.executable, str(folder / "run"), "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_bytes_that_are_no_archive_are_refused(archive, tmp_path):
