@@ -24,8 +24,8 @@ MARK: Final = "Written by Tilewright"
 LISTING: Final = ".tilewright"
 """File of a folder with the names of what was written there."""
 
-_MARKS: Final = (MARK.encode(), b'{\n "schema": 1,\n "command": "')
-"""The second one is the beginning of `host.common.result_document`."""
+_DOCUMENT: Final = b'{\n "schema": 1,\n "command": "'
+"""The beginning of a `host.common.result_document`."""
 
 _SEARCHED: Final = 4096
 """Bytes at each end of a file that are searched for a mark."""
@@ -52,7 +52,8 @@ def replaceable(path: Path) -> bool:
     if head.startswith(_GZIP):
         with contextlib.suppress(zlib.error):
             head = zlib.decompressobj(wbits=31).decompress(head, _SEARCHED)
-    return not tail or any(mark in end for mark in _MARKS for end in (head, tail))
+    marked = MARK.encode() in head or MARK.encode() in tail
+    return not tail or marked or head.startswith(_DOCUMENT)
 
 
 def refuse_foreign(path: Path) -> None:

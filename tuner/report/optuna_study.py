@@ -85,7 +85,7 @@ def export_to_optuna(
     """
     import optuna  # noqa: PLC0415  (an extra)
 
-    if path.exists():
+    if path.exists() or path.is_symlink():
         raise StoreError("exists already", field=str(path), remedy="name a new file")
     layers: dict[str, list[_Trial]] = {}
     for trial in trials:
