@@ -47,8 +47,9 @@ def analytic(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """`tune` on the analytic accelerator; the mapping holds the latest oracle."""
     made: dict[str, Any] = {}
 
-    def make(fidelity: str, executor: object) -> AnalyticOracle:
+    def make(fidelity: str, executor: object, tell: object) -> AnalyticOracle:
         assert fidelity == "rtl"
+        assert callable(tell)
         made["executor"] = executor
         made["oracle"] = made.get("next") or AnalyticOracle()
         return made["oracle"]
