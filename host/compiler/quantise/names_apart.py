@@ -6,7 +6,8 @@ It writes over a constant ``x_scale`` of the model when it quantises a tensor ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import onnx_ir as ir
@@ -19,6 +20,9 @@ _ENDS: Final = (
 )  # fmt: skip
 
 
+_NUMBER: Final = re.compile(r"_\d+$")
+
+
 def keep_names_apart(editor: Editor) -> None:
     """Rename constants and inner results of a graph in place, where another tensor takes a name."""
     graph = editor.graph
@@ -26,7 +30,7 @@ def keep_names_apart(editor: Editor) -> None:
     every = {value.name for value in _values(graph)}
     for value in (*graph.initializers.values(), *inner):
         name = value.name or ""
-        if not any(name.endswith(end) and name.removesuffix(end) in every for end in _ENDS):
+        if not _is_given(name, every):
             continue
         if not value.is_initializer():
             value.name = editor.name(f"{name}_inner")
@@ -34,6 +38,16 @@ def keep_names_apart(editor: Editor) -> None:
             kept = editor.constant(f"{name}_constant", array)
             ir.convenience.replace_all_uses_with(value, kept)
     editor.drop_unused()
+
+
+def _is_given(name: str, every: Collection[str | None]) -> bool:
+    """Whether the quantiser gives a name to what it makes of another tensor, numbered or not."""
+    plain = _NUMBER.sub("", name)
+    return any(
+        each.endswith(end) and each.removesuffix(end) in every
+        for each in (name, plain)
+        for end in _ENDS
+    )
 
 
 def rename_ends(graph: ir.Graph) -> dict[str, str]:
@@ -44,12 +58,7 @@ def rename_ends(graph: ir.Graph) -> dict[str, str]:
     """
     every = {value.name or "" for value in _values(graph)}
     ends = dict.fromkeys((*graph.inputs, *graph.outputs))
-    if not any(
-        (value.name or "").removesuffix(end) in every
-        for value in ends
-        for end in _ENDS
-        if (value.name or "").endswith(end)
-    ):
+    if not any(_is_given(value.name or "", every) for value in ends):
         return {}
     editor = Editor(graph)
     found = {}

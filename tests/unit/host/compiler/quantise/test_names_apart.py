@@ -19,7 +19,9 @@ def renamed(proto: onnx.ModelProto, old: str, new: str) -> None:
         tensor.name = new if tensor.name == old else tensor.name
 
 
-@pytest.mark.parametrize("end", ["_scale", "_zero_point", "_QuantizeLinear_Output"])
+@pytest.mark.parametrize(
+    "end", ["_scale", "_zero_point", "_QuantizeLinear_Output", "_DequantizeLinear_Output_1"]
+)
 @pytest.mark.parametrize("constant", [True, False])
 def test_a_tensor_may_be_called_like_one_of_the_quantiser(end, constant) -> None:
     model = Model(fresh_rng())
