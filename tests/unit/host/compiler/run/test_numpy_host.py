@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.bundles import call, constant, cpu_part
 
-from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.numpy_host import OPERATORS, NumpyHost
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
@@ -114,6 +114,14 @@ def test_a_result_that_leaves_is_the_array_that_the_region_gave():
     module = HostProgram(module=HostModule.from_json(cpu_part([x], [y], values)))
     copied = module.run({"x": np.zeros(1, np.int8)}, lambda *_: [head])["y"]
     assert np.array_equal(copied, head)
+
+
+@pytest.mark.parametrize("name", [["nn.gelu"], {"a": 1}, 7, None])
+def test_an_operator_whose_name_is_no_text_is_damage(name):
+    value = call("nn.gelu", 0)
+    value["call"] = name
+    with pytest.raises(TilewrightError):
+        NumpyHost(cpu_part([X], [X], [value]))
 
 
 def test_operators_that_it_lacks_are_named():
