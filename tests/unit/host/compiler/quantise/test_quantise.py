@@ -185,7 +185,10 @@ def test_what_a_table_computes_is_rounded_where_it_is_moved_at_the_end() -> None
 def test_types_and_zero_points_follow_the_options(asymmetric, dtype) -> None:
     model = Model(fresh_rng())
     y = model.add("Sigmoid", model.input(1, 3, 5, 5))  # all positive
-    y = model.add("Conv", y, model.weights(4, 3, 1, 1))
+    weights = model.constant(
+        np.float32([-1, 1, 2, -3])[:, None, None, None] * np.ones((4, 3, 1, 1), "f4")
+    )
+    y = model.add("Conv", y, weights)  # of both signs
     found = quantised(model, y, asymmetric=asymmetric)
     zeros = [array_of(node.inputs[2]) for node in nodes(found, "QuantizeLinear")]
     assert {zero.dtype for zero in zeros} == {np.dtype(dtype)}
