@@ -8,6 +8,7 @@ Simulators are built on the machine that needs them, once each, in that machine'
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import sys
@@ -197,11 +198,12 @@ class RayExecutor(Executor):
         return [outcome for outcome in found if outcome is not None]
 
     def _patience(self) -> float | None:
-        """Seconds until something is late."""
+        """Seconds until something is late; None where nothing can be, as builds never are."""
         late = [slot.job.deadline(self._wall_limit_s) for slot in self._slots if slot.job]
         if not any(slot.ready for slot in self._slots):
             late.append(min(self._waiting_since + START_LIMIT_S, time.monotonic() + LOOK_S))
-        return max(0.0, min(late) - time.monotonic()) if late else None
+        first = min(late, default=math.inf)
+        return None if math.isinf(first) else max(0.0, first - time.monotonic())
 
     def _check_start(self, now: float) -> None:
         if any(slot.ready for slot in self._slots):

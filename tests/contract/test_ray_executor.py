@@ -102,22 +102,6 @@ class TestRayExecutor(ExecutorContract):
                 list(executor.results())
 
 
-def test_a_dead_daemon_is_named_before_anybody_looks_for_processors() -> None:
-    """After the end of `raylet` no worker starts, and 120 s later free CPUs were asked for."""
-    with RayExecutor("local", 1) as executor:
-        executor.submit("warm", pow, 2, 2)
-        assert [outcome.value for outcome in executor.results()] == [4]
-        node = executor._ray._private.worker._global_node
-        (daemon,) = node.all_processes["raylet"]
-        daemon.process.kill()
-        for slot in executor._slots:
-            executor._kill(slot)
-        executor._slots.clear()
-        executor.submit("never", pow, 2, 2)
-        with pytest.raises(EnvironmentFaultError, match=r"daemon|cluster failed"):
-            list(executor.results())
-
-
 def settings() -> StudySettings:
     return StudySettings(
         model="net",
