@@ -25,19 +25,7 @@ DEVICES: Final = (*VERILATED, Fidelity.TWIN, REFERENCE, CXXRTL)
 
 
 def open_simulated(name: str, hw: HwConfig, memory: MemoryModel) -> Device:
-    """Open a simulated device; whoever opens it closes it.
-
-    Args:
-        name: one of `DEVICES`.
-        hw: configuration; it is built when the cache does not hold it.
-        memory: DRAM timing.
-
-    Raises:
-        ConfigError: no such device.
-        TwinDisagreesError: the twin does not stand for the user's RTL.
-        BuildError: it cannot be built.
-        ToolError: a tool is missing.
-    """
+    """Open a simulated device; whoever opens it closes it."""
     if name in VERILATED:
         from tilewright.sim.verilator.device import VerilatorDevice  # noqa: PLC0415  (one of many)
 

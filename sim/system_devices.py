@@ -21,18 +21,7 @@ WITH_DATA: Final = (Fidelity.RTL,)
 
 
 def open_system(name: str, system: SystemConfig, memory: MemoryModel) -> SimulatedSystem[Any]:
-    """Open a simulated system; whoever opens it closes it.
-
-    Args:
-        name: one of `SYSTEM_DEVICES`.
-        system: its RTL is built when the cache does not hold it; the twin needs none.
-        memory: DRAM timing of each memory port.
-
-    Raises:
-        ConfigError: no such system, or one that the twin does not cover.
-        BuildError: it cannot be built.
-        ToolError: a tool is missing.
-    """
+    """Open a simulated system; whoever opens it closes it."""
     if name in FIDELITIES:
         from tilewright.sim.multicore.device import VerilatorSystem  # noqa: PLC0415  (one of many)
 

@@ -19,16 +19,7 @@ Event = dict[str, Any]
 
 
 def write_events(path: Path, events: Iterable[Event], other: Mapping[str, Any]) -> None:
-    """Write a trace.
-
-    Args:
-        path: JSON file to write.
-        events: of the trace.
-        other: more that it tells, in plain values.
-
-    Raises:
-        DeviceError: the file cannot be written.
-    """
+    """Write a trace."""
     document = {
         "generator": MARK,
         "traceEvents": list(events),

@@ -12,15 +12,7 @@ from tilewright.host.common.places import ROOT
 
 
 def clone_part(path: str, name: str) -> ModuleType:
-    """Import a file, or a package, of the repository.
-
-    Args:
-        path: below the repository, such as ``examples/networks``.
-        name: under which it is imported; what it imports of itself uses the same one.
-
-    Raises:
-        ToolError: this is no clone of the repository.
-    """
+    """Import a file, or a package, of the repository."""
     place = ROOT / path
     if not place.exists():
         raise ToolError(

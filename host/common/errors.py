@@ -74,14 +74,7 @@ def _rebuild(
 
 @contextlib.contextmanager
 def fields_named(names: Mapping[str, str]) -> Iterator[None]:
-    """Errors inside name their fields as the user wrote them, such as by an option.
-
-    Args:
-        names: fields to their names; the parts of a field (``field[part]``) are named with it.
-
-    Raises:
-        TilewrightError: the error from inside, of the same class.
-    """
+    """Errors inside name their fields as the user wrote them, such as by an option."""
     try:
         yield
     except TilewrightError as error:
@@ -99,14 +92,7 @@ def fields_named(names: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def errors_in(place: str) -> Iterator[None]:
-    """Errors inside name the file, or the part of one, that holds their fields.
-
-    Args:
-        place: of the fields; empty: nothing is added.
-
-    Raises:
-        TilewrightError: the error from inside, of the same class.
-    """
+    """Errors inside name the file, or the part of one, that holds their fields."""
     try:
         yield
     except TilewrightError as error:

@@ -12,16 +12,7 @@ from tilewright.host.common.names import choices
 
 
 def build_record(cls: type, values: Mapping[str, Any], origin: str) -> Any:
-    """A dataclass of a file's values: no key unknown, none missing that has no default.
-
-    Args:
-        cls: the dataclass; it validates its values itself.
-        values: of the file.
-        origin: what the message names, such as the path.
-
-    Raises:
-        ConfigError: an unknown or a missing key, or a value that ``cls`` refuses.
-    """
+    """A dataclass of a file's values: no key unknown, none missing that has no default."""
     known = {f.name for f in fields(cls)}
     for key in values:
         if key not in known:

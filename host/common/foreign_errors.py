@@ -14,15 +14,7 @@ _MOST_CHARACTERS: Final = 4000
 
 
 def reason_of(error: BaseException, limit: int = 160) -> str:
-    """The message of an error in one line, without the places in C++ sources that it names.
-
-    Args:
-        error: of any library.
-        limit: longest result in characters.
-
-    Returns:
-        The beginning of the message; an error that says nothing has the name of its class.
-    """
+    """The message of an error in one line, without the places in C++ sources that it names."""
     text = " ".join(str(error)[:_MOST_CHARACTERS].split())
     return _without_source(_CODE.sub("", text))[:limit] or type(error).__name__
 

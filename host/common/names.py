@@ -24,11 +24,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9 _.,:+=()@*-]{0,99}")
 
 
 def check_name(value: object, field: str) -> None:
-    """Refuse a name from a file that could be more than a name where it is written.
-
-    Raises:
-        ConfigError: it is no text, or has other characters.
-    """
+    """Refuse a name from a file that could be more than a name where it is written."""
     if not isinstance(value, str) or not _PLAIN.fullmatch(value):
         raise ConfigError(
             "must be a name of at most 100 letters, digits, spaces and _ . , : + = ( ) @ * -, with "
@@ -49,14 +45,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
 def choices(
     name: object, known: Iterable[str], what: str = "", *, limit: int | None = _LISTED
 ) -> str:
-    """A remedy: the nearest of the known names, then all of them, as far as they are few.
-
-    Args:
-        name: that does not exist.
-        known: names in the order in which they are listed.
-        what: they are, in the plural; empty: just "use one of".
-        limit: names that are listed at most; None: all.
-    """
+    """A remedy: the nearest of the known names, then all of them, as far as they are few."""
     names = list(known)
     if not names:
         return f"there are no {what or 'such names'} yet"
@@ -68,12 +57,7 @@ def choices(
 
 
 def file_stems(names: Iterable[str], endings: Sequence[str] = ("",)) -> list[str]:
-    """Names of files for what has any names: no two files are equal, whatever case counts.
-
-    Args:
-        names: anything; a sign that is no letter, digit, dot, dash or underscore becomes ``_``.
-        endings: of the files that each of them gets.
-    """
+    """Names of files for what has any names: no two files are equal, whatever case counts."""
     taken: set[str] = set()
     stems = []
     for name in names:

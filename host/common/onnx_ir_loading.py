@@ -36,9 +36,6 @@ def load_onnx_ir() -> None:
     """Import onnx_ir.
 
     A program that has SymPy already, or loads it later, keeps it.
-
-    Raises:
-        ImportError: onnx_ir is not installed.
     """
     hidden = "sympy" not in sys.modules and "onnx_ir" not in sys.modules
     later = _LaterSymPy("sympy")

@@ -108,22 +108,14 @@ class Registry(Mapping[str, Entry], Generic[T]):
         return sum(1 for _ in self)
 
     def __getitem__(self, name: str) -> Entry:
-        """The entry of a name.
-
-        Raises:
-            KeyError: there is none, or two distributions bring one.
-        """
+        """The entry of a name."""
         try:
             return self.find(name)
         except TilewrightError as error:
             raise KeyError(name) from error
 
     def find(self, name: str) -> Entry:
-        """The entry of a name; nothing is imported.
-
-        Raises:
-            TilewrightError: there is none of that name, or two distributions bring one.
-        """
+        """The entry of a name; nothing is imported."""
         if not isinstance(name, str):
             raise self._error("must be a name or package.module:Class", field=self.noun, value=name)
         if name in self._builtin:
@@ -150,20 +142,12 @@ class Registry(Mapping[str, Entry], Generic[T]):
         """Refuse a name that stands for nothing, and a plug-in that cannot be used.
 
         A built-in part is not imported.
-
-        Raises:
-            TilewrightError: see `find` and `load`.
         """
         if self.find(name).source:
             self.load(name)
 
     def load(self, name: str) -> type[T]:
-        """The class of a name.
-
-        Raises:
-            TilewrightError: there is none of that name, a package that it needs is not installed,
-                or a plug-in is broken.
-        """
+        """The class of a name."""
         entry = self.find(name)
         for needed in entry.packages:
             if importlib.util.find_spec(needed) is None:
@@ -182,13 +166,6 @@ class Registry(Mapping[str, Entry], Generic[T]):
         """Code of a part runs: what fails in a user's own is told in one line, with its place.
 
         What fails in ours is our defect and passes as it is.
-
-        Args:
-            part: whose code runs.
-            name: of its entry point, if it has one.
-
-        Raises:
-            TilewrightError: the part's own, or of the registry's class for any other exception.
         """
         try:
             yield
@@ -204,11 +181,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
             ) from error
 
     def summary(self, name: str) -> str:
-        """What a part does, in one line: of its entry, or the first line of its docstring.
-
-        Raises:
-            TilewrightError: see `load`; a built-in part is not imported.
-        """
+        """What a part does, in one line: of its entry, or the first line of its docstring."""
         text = self.find(name).summary or inspect.getdoc(self.load(name)) or "no docstring"
         return text.splitlines()[0]
 
@@ -277,11 +250,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
         return found
 
     def accept(self, kind: type[T]) -> type[T]:
-        """A class that a user hands over itself.
-
-        Raises:
-            TilewrightError: it is no class of this kind, or an abstract one.
-        """
+        """A class that a user hands over itself."""
         if wrong := self._unusable(kind):
             raise self._error(
                 wrong, field=self.noun, value=kind, remedy="give a name or such a class"

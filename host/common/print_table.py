@@ -22,12 +22,7 @@ def plain_table(*headings: str, left: int = 1) -> Table:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table with all its data: on a narrow terminal its lines run over, none is cut.
-
-    Args:
-        table: its columns of numbers are those to the right.
-        console: where to print.
-    """
+    """Print a table with all its data: on a narrow terminal its lines run over, none is cut."""
     for column in table.columns:
         column.overflow = "fold"
         column.no_wrap = column.justify == "right"

@@ -15,13 +15,6 @@ def printable(text: str, *, limit: int | None = None) -> str:
     turn the direction of text or have no width, line separators, and the lone surrogates of file
     names that are not UTF-8: whatever `str.isprintable` denies. A backslash stays as it is, so
     the result is to be read, not to be decoded.
-
-    Args:
-        text: anything.
-        limit: longest result in characters, at least 3; a longer one ends in three dots.
-
-    Returns:
-        Text of one line, for which `str.isprintable` holds: ``"a\x1b[2J"`` becomes ``a\\x1b[2J``.
     """
     beginning = text if limit is None else text[: limit + 1]  # an escape is never shorter
     shown = (

@@ -13,17 +13,7 @@ from tilewright.host.common.names import choices
 def require_keys(
     record: type, values: Mapping[str, object], error: type[TilewrightError], what: str
 ) -> None:
-    """Refuse a mapping that is not exactly the fields of a data class, defaults left out or not.
-
-    Args:
-        record: the data class.
-        values: the mapping.
-        error: that is raised.
-        what: the record is, as users say it.
-
-    Raises:
-        TilewrightError: an unknown key, or a field without default that is missing.
-    """
+    """Refuse a mapping that is not exactly the fields of a data class, defaults left out or not."""
     known = fields(record)
     names = [field.name for field in known]
     for key in values:

@@ -25,14 +25,7 @@ Row = Mapping[str, Any]
 def result_document(
     command: str, rows: Sequence[Row], conditions: Row, **more: Any
 ) -> dict[str, Any]:
-    """A document of the one shape.
-
-    Args:
-        command: that made it.
-        rows: of the table.
-        conditions: what they hold under.
-        **more: further members, such as ``summary``.
-    """
+    """A document of the one shape."""
     return {
         "schema": SCHEMA,
         "command": command,

@@ -22,11 +22,7 @@ _OWNER: Final = ".owner"
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A new folder among the temporary ones, readable by its owner only; it ends with the context.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """A new temporary folder, readable by its owner only; it ends with the context."""
     _remove_leftovers(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
         folder = Path(name)

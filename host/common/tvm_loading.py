@@ -11,9 +11,6 @@ def load_tvm() -> None:
 
     TVM loads PyTorch if it is there, to exchange tensors with it, and does as well without. A
     program that has PyTorch already, or loads it later, keeps it.
-
-    Raises:
-        ImportError: TVM is not installed.
     """
     hidden = "torch" not in sys.modules and "tvm" not in sys.modules
     if hidden:

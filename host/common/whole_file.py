@@ -38,11 +38,7 @@ class ForeignFileError(TilewrightError):
 
 
 def replaceable(path: Path) -> bool:
-    """Whether a path is free, a device or a pipe, an empty file, or one with a mark.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Whether a path is free, a device or a pipe, an empty file, or one with a mark."""
     if not path.is_file():
         return True
     with path.open("rb") as file:
@@ -57,12 +53,7 @@ def replaceable(path: Path) -> bool:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a file that is not `replaceable`.
-
-    Raises:
-        ForeignFileError: it is not.
-        OSError: it cannot be read.
-    """
+    """Refuse a file that is not `replaceable`."""
     if not replaceable(path):
         raise ForeignFileError(
             "must be a new file, or one that an earlier run wrote",
@@ -72,15 +63,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def own_folder(folder: Path) -> list[str]:
-    """Take a folder for a command to fill: a new one, an empty one, or one of an earlier run.
-
-    Returns:
-        The files that earlier runs wrote there, relative to it.
-
-    Raises:
-        ForeignFileError: it holds files, and no list of an earlier run.
-        OSError: it cannot be read or written.
-    """
+    """Take a folder for a command to fill: a new one, an empty one, or one of an earlier run."""
     listing = folder / LISTING
     try:
         head, *names = listing.read_text(encoding="utf-8").splitlines() or [""]
@@ -97,17 +80,7 @@ def own_folder(folder: Path) -> list[str]:
 
 
 def renew_folder(folder: Path, names: Iterable[str]) -> None:
-    """Ready a folder for files that a command will write there; those of an earlier run go.
-
-    Args:
-        folder: see `own_folder`.
-        names: of the files to come, relative to it; their folders are made.
-
-    Raises:
-        ForeignFileError: see `own_folder`; or a file that no run wrote stands in the place of one.
-            Then nothing has been removed.
-        OSError: it cannot be read or written.
-    """
+    """Ready a folder for files that a command will write there; those of an earlier run go."""
     earlier, wanted = own_folder(folder), sorted(names)
     root = folder.resolve()
     for name in wanted:
@@ -140,12 +113,7 @@ def _list(folder: Path, names: Iterable[str]) -> None:
 
 
 def prepare_place(path: Path) -> None:
-    """Make the folder of a file that will be written when long work has ended.
-
-    Raises:
-        ForeignFileError: a file that no command made is there (see `replaceable`).
-        OSError: the file cannot be written there.
-    """
+    """Make the folder of a file that will be written when long work has ended."""
     folder = path.absolute().parent
     folder.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
@@ -163,10 +131,6 @@ def write_whole(path: Path, data: str | bytes) -> None:
 
     The data is on the disk before its name is. Folders are made as needed; text becomes UTF-8. A
     path that is no regular file (``/dev/stdout``) is written to as it is.
-
-    Raises:
-        ForeignFileError: a file that no command made is there (see `replaceable`).
-        OSError: it cannot be written.
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
     refuse_foreign(path)
@@ -204,9 +168,5 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def copy_whole(source: Path, target: Path) -> None:
-    """Copy a file; an error names the one that it is about (`shutil` names the source).
-
-    Raises:
-        ForeignFileError, OSError: see `write_whole`.
-    """
+    """Copy a file; an error names the one that it is about (`shutil` names the source)."""
     write_whole(target, source.read_bytes())

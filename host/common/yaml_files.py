@@ -66,11 +66,7 @@ def _plain_loader() -> type[yaml.SafeLoader]:
 
 
 def _check_plain(value: object) -> None:
-    """Refuse what JSON could not hold, huge integers, and text that steers a terminal.
-
-    Raises:
-        PlainValueError: see there.
-    """
+    """Refuse what JSON could not hold, huge integers, and text that steers a terminal."""
     match value:
         case dict():
             for key, inner in value.items():
@@ -93,11 +89,7 @@ def _check_plain(value: object) -> None:
 
 
 def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
-    """Read a YAML file whose document must be a mapping.
-
-    Raises:
-        ConfigError: missing or long file, YAML syntax error, or another kind of document.
-    """
+    """Read a YAML file whose document must be a mapping."""
     import yaml  # noqa: PLC0415  (see `_plain_loader`)
 
     try:
@@ -145,18 +137,7 @@ def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
 def named_file(
     name_or_path: str | Path, folder: Path, what: str, field: str, names: Sequence[str]
 ) -> Path:
-    """The YAML file of a name, or the file that a path names.
-
-    Args:
-        name_or_path: with a suffix of `SUFFIXES` it is a path.
-        folder: of the files that have names.
-        what: they describe.
-        field: of the message.
-        names: that can be used, for the message.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The YAML file of a name, or the file that a path names."""
     if not isinstance(name_or_path, str | Path):
         raise ConfigError(
             f"must be the name of the {what} or the path of its YAML file",

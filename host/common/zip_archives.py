@@ -37,9 +37,6 @@ def check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
     """Refuse what would swell: before anything is decompressed, by the sizes that are stated.
 
     What is read is held to them again (`read_member`).
-
-    Raises:
-        ValueError: too many members, two of one name, or too many bytes.
     """
     entries = archive.infolist()
     if len(entries) > MAX_MEMBERS or len({e.filename for e in entries}) != len(entries):
@@ -50,12 +47,7 @@ def check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
 
 
 def read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
-    """The bytes of a member, at most ``limit``.
-
-    Raises:
-        KeyError: there is none of this name.
-        ValueError: it is larger, ends early, is damaged, encrypted, or compressed in another way.
-    """
+    """The bytes of a member, at most ``limit``."""
     stated = archive.getinfo(name).file_size
     if stated > limit:
         raise ValueError(f"{name} is larger than {limit} bytes")

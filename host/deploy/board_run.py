@@ -45,11 +45,7 @@ Say = Callable[[str], None]
 
 
 def open_network(bundle: Bundle) -> CompiledNetwork:
-    """The network of a bundle.
-
-    Raises:
-        ProgramError: damaged, or of another configuration than the bundle.
-    """
+    """The network of a bundle."""
     network = load(bundle.network)
     if network.hw.config_hash != bundle.config_hash:
         raise ProgramError(
@@ -67,11 +63,7 @@ def bitstream_key(digest: str) -> str:
 
 
 def find_bitstream(bundle: Bundle, given: Path | None) -> Path:
-    """The bitstream that a bundle runs on, its files checked.
-
-    Raises:
-        ConfigError: none is named, a file is missing, or it is not that of the bundle.
-    """
+    """The bitstream that a bundle runs on, its files checked."""
     name = next((each for each in bundle.bitstream if each.endswith(".bit")), "")
     if given is None and not name:
         raise ConfigError(
@@ -123,12 +115,7 @@ def runner_of(network: CompiledNetwork, device: Device) -> NetworkRunner:
 
 
 def read_inputs(bundle: Bundle, network: CompiledNetwork, path: Path | None) -> list[Inputs]:
-    """At most `MAX_INPUTS` + 1 inputs from images or arrays; without a path: noise.
-
-    Raises:
-        WorkloadError: they are missing, unreadable, or do not fit the network.
-        ToolError: reading images needs Pillow.
-    """
+    """At most `MAX_INPUTS` + 1 inputs from images or arrays; without a path: noise."""
     source = Calibration(
         path=path,
         random_samples=NOISE_INPUTS if path is None else None,
@@ -141,11 +128,7 @@ def read_inputs(bundle: Bundle, network: CompiledNetwork, path: Path | None) -> 
 
 def run_bundle(bundle: Bundle, network: CompiledNetwork, device: Device, path: Path | None,
                say: Say) -> BundleReport:  # fmt: skip
-    """Run a bundle on inputs; say outputs, latency and throughput.
-
-    Raises:
-        TilewrightError: see `read_inputs` and `NetworkRunner`.
-    """
+    """Run a bundle on inputs; say outputs, latency and throughput."""
     inputs = read_inputs(bundle, network, path)
     titles = [file.name for file in image_files(path)] if path is not None else []
     if len(inputs) > MAX_INPUTS:
@@ -184,9 +167,6 @@ def new_images(folder: Path) -> Iterator[Path]:
     """Images as they come into a folder, each once; ends never.
 
     A file counts when its size has stayed the same between two looks.
-
-    Raises:
-        ConfigError: there is no such folder, or it cannot be read (any more).
     """
     sizes: dict[Path, int] = {}
     told: set[Path] = set()
@@ -232,12 +212,7 @@ def watch(bundle: Bundle, network: CompiledNetwork, device: Device, folder: Path
 
 
 def main(folder: Path, words: Sequence[str] | None = None) -> int:
-    """The runner's command line.
-
-    Args:
-        folder: of the bundle.
-        words: after the program's name; by default of this process.
-    """
+    """The runner's command line."""
     parser = argparse.ArgumentParser(prog="run", description="Run this bundle on this board.")
     parser.add_argument("--images", type=Path, metavar="PATH",
                         help="folder of images, image, .npy or .npz; default: noise")  # fmt: skip

@@ -96,11 +96,7 @@ class Bundle:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Read a bundle and check every file.
-
-    Raises:
-        ProgramError: no bundle, another version, or a file that is missing, too many or differs.
-    """
+    """Read a bundle and check every file."""
     data = checked_manifest(_bytes(folder / MANIFEST, MAX_MANIFEST_BYTES), str(folder / MANIFEST))
     files = data["files"]
     for name, stated in files.items():
@@ -146,15 +142,7 @@ def _importable(folder: Path) -> Iterator[str]:
 
 
 def checked_manifest(content: bytes, field: str) -> dict[str, Any]:
-    """A manifest, every value checked.
-
-    Args:
-        content: JSON.
-        field: of the error.
-
-    Raises:
-        ProgramError: it is none, or of another version.
-    """
+    """A manifest, every value checked."""
     try:
         data = json.loads(content)
         version = data.get(MARK) if isinstance(data, dict) else None

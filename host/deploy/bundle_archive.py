@@ -31,12 +31,7 @@ from tilewright.host.deploy.bundle import (
 
 
 def pack_bundle(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
-    """The archive of a bundle.
-
-    Args:
-        facts: of the manifest, without version and files.
-        files: content by path.
-    """
+    """The archive of a bundle."""
     described = {
         path: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
         for path, content in sorted(files.items())
@@ -55,9 +50,6 @@ def unpack_bundle(archive_path: Path, folder: Path) -> Bundle:
     """Unpack an archive from anybody into an empty folder, and read the bundle.
 
     Only what its manifest names is written, at paths that lie below the folder.
-
-    Raises:
-        ProgramError: no archive of a bundle, another version, or a file that differs.
     """
     try:
         with zipfile.ZipFile(archive_path) as archive:

@@ -96,22 +96,7 @@ def make_bundle(
     std: Sequence[float] = (1.0,),
     folder: str = DEFAULT_FOLDER,
 ) -> tuple[str, bytes]:
-    """The name of a bundle and its archive.
-
-    Args:
-        path: compiled network.
-        board: that it is for.
-        bitstream: that it runs on; its files are checked, and the bundle refers to them by SHA-256.
-        labels: text file with the name of a class in each line.
-        mean: of an image's channels (see `Calibration`).
-        std: of them.
-        folder: on the board, for the systemd unit.
-
-    Raises:
-        ProgramError: the network is damaged, or too large for the board.
-        WorkloadError: its CPU part has operators that the board's runner lacks: they are named.
-        ConfigError: the bitstream is of another configuration or board, or its files differ.
-    """
+    """The name of a bundle and its archive."""
     network = load(path)
     NumpyHost(network.host)
     check_limits(network, board)

@@ -47,14 +47,6 @@ def measure(open_runner: Callable[[], NetworkRunner], inputs: Sequence[Inputs]) 
     """Run every input alone, then all of them pipelined.
 
     The first input runs once before, unmeasured: the device then has its memory.
-
-    Args:
-        open_runner: opens a runner on one device, whose `Device.run` may be called by several
-            threads.
-        inputs: at least one.
-
-    Raises:
-        TilewrightError: see `NetworkRunner.run`.
     """
     with ExitStack() as stack:
         free: SimpleQueue[NetworkRunner] = SimpleQueue()

@@ -53,15 +53,7 @@ mv {part} {key}
 
 
 def check_destination(host: str, folder: str) -> None:
-    """Refuse what a shell on the board might read as something else.
-
-    Args:
-        host: as ssh takes it; empty: none.
-        folder: on the board, absolute.
-
-    Raises:
-        ConfigError: a host or folder with other characters.
-    """
+    """Refuse what a shell on the board might read as something else."""
     given = [("--host", host, _HOST)] if host else []
     for field, value, pattern in (*given, ("--to", folder, _FOLDER)):
         if not pattern.fullmatch(value) or "/.." in value:
@@ -80,23 +72,7 @@ def send(
     folder: str,
     bitstream: BitstreamManifest | None = None,
 ) -> str:
-    """Install a bundle on a board, and its bitstream beside it.
-
-    Args:
-        archive: of `make_bundle`.
-        name: of the bundle.
-        host: as ssh takes it, such as ``xilinx@pynq``; it must not ask for a password.
-        folder: on the board, absolute.
-        bitstream: its files go to the board too.
-
-    Returns:
-        The folder of the bundle on the board: the name, a link to the version that was sent.
-
-    Raises:
-        ToolError: ssh or scp is missing.
-        ConfigError: a host or folder with other characters.
-        DeviceError: a copy failed or arrived damaged; what was there before still works.
-    """
+    """Install a bundle on a board, and its bitstream beside it."""
     check_destination(host, folder)
     _ssh(host, f"mkdir -p {folder}/{BITSTREAMS}")
     if bitstream is not None:

@@ -123,14 +123,7 @@ class Emission:
         self.bytes_read += count * size
 
     def store(self, base: int, first: int, region: Box, slot: Key) -> None:
-        """Store tiles of OUT, from one on, to a region of the output.
-
-        Args:
-            base: the first one in OUT.
-            first: the first one in the output.
-            region: where they lie in the output.
-            slot: of OUT that they are in.
-        """
+        """Store tiles of OUT, from one on, to a region of the output."""
         size = self.builder.hw.out_tile_bytes
         word = pack_store(
             sram_base=base,

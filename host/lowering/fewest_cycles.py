@@ -22,18 +22,7 @@ def fewest_cycles(
     make_plan: Callable[[HwConfig, Workload, Schedule], P | Legality],
     cycles: Callable[[P], float],
 ) -> Schedule:
-    """The legal candidate of the fewest cycles, the first of several.
-
-    Args:
-        hw: the configuration to lower for.
-        workload: what to compute.
-        candidates: the one that needs least of every buffer comes last.
-        make_plan: a plan of a schedule, or why it is not legal.
-        cycles: of a plan, about.
-
-    Raises:
-        ScheduleError: none is legal; the text says what the last one lacks.
-    """
+    """The legal candidate of the fewest cycles, the first of several."""
     best: tuple[float, Schedule] | None = None
     lacks = ""
     for schedule in candidates:

@@ -61,12 +61,7 @@ class PixelBox(NamedTuple):
 
 
 def pieces_of(pixels: Pixels, most: int) -> list[list[PixelBox]]:
-    """Boxes that cover a result from its first to its last pixel, in pieces.
-
-    Args:
-        pixels: of the source.
-        most: pixels of a piece.
-    """
+    """Boxes that cover a result from its first to its last pixel, in pieces."""
     pieces: list[list[PixelBox]] = [[]]
     room = most
     for start, length, rows, stride in _boxes(pixels):
@@ -125,11 +120,7 @@ def copy_params(channels: int) -> RequantParams:
 
 
 def room_of(hw: HwConfig, channels: int) -> tuple[int, int]:
-    """Pixels that a piece has room for, and how many pieces RES and OUT hold.
-
-    Raises:
-        WorkloadError: not even one pixel.
-    """
+    """Pixels that a piece has room for, and how many pieces RES and OUT hold."""
     tiles = blocks_of(channels, output_block(hw)) * interleaved_blocks(hw)
     shared = min(hw.res_depth, hw.out_depth) // tiles
     slots = min(2, shared)
@@ -150,18 +141,7 @@ def emit_gather(
     source: int,
     placement: OperandPlacement,
 ) -> Emitted:
-    """Append a move of pixels to a program.
-
-    Args:
-        builder: of the program; what it holds already is followed (`ProgramBuilder.fence`).
-        channels: of a pixel.
-        pixels: of the source, for each of the result.
-        source: pixels that it has.
-        placement: where ``inp``, ``param`` (`copy_params` of a tile) and ``out`` lie.
-
-    Raises:
-        WorkloadError: a pixel does not fit the scratchpads.
-    """
+    """Append a move of pixels to a program."""
     return _GatherEmitter(builder, channels, pixels, source, placement).run()
 
 

@@ -107,12 +107,7 @@ def folds(hw: HwConfig, workload: Workload) -> bool:
 
 @lru_cache(maxsize=512)
 def geometry(hw: HwConfig, workload: Workload) -> Geometry:
-    """The geometry of a workload on a configuration (cached).
-
-    Raises:
-        WorkloadError: no convolution: others are planned on their own (`host.lowering.pooling`,
-            `host.lowering.products`).
-    """
+    """The geometry of a workload on a configuration (cached)."""
     if not workload.kind.weighs:
         raise WorkloadError(
             f"native lowering, priors and tuning spaces take convolutions, not {workload.kind}",
@@ -227,18 +222,7 @@ def spans(
     dilation: int,
     row_step: int,
 ) -> Spans:
-    """Cut an axis of `extent` output positions into tiles of `tile`.
-
-    Args:
-        extent: output positions.
-        tile: output positions of a full tile, at most `extent`.
-        stored: input positions that exist in DRAM.
-        stride: input positions from one output position to the next.
-        pad: padding before the first input position.
-        kernel: taps.
-        dilation: input positions from one tap to the next.
-        row_step: stored positions from one loaded position to the next (`stride` or 1).
-    """
+    """Cut an axis of `extent` output positions into tiles of `tile`."""
     step = stride // row_step
     reach = (kernel - 1) * dilation + 1
     tiles = []
@@ -383,23 +367,14 @@ def channel_tiles(
 
 @lru_cache(maxsize=4096)
 def aligned_parts(first: int, count: int, size: int) -> tuple[tuple[int, int], ...]:
-    """Cut the range of `count` from `first` at multiples of `size`.
-
-    Returns:
-        (first relative to the range, count) of each part.
-    """
+    """Cut the range of `count` from `first` at multiples of `size`."""
     edges = [first, *range((first // size + 1) * size, first + count, size), first + count]
     return tuple((low - first, high - low) for low, high in pairwise(edges))
 
 
 @lru_cache(maxsize=4096)
 def stored_parts(blocks: int, interleave: int) -> list[tuple[int, int]]:
-    """(first, count) of the output blocks of a tile that lie together: all, or stored blocks.
-
-    Args:
-        blocks: of the tile.
-        interleave: blocks of a stored block.
-    """
+    """(first, count) of the output blocks of a tile that lie together: all, or stored blocks."""
     if interleave == 1:
         return [(0, blocks)]
     return [(first, min(interleave, blocks - first)) for first in range(0, blocks, interleave)]

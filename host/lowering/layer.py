@@ -71,13 +71,7 @@ class LoweredLayer:
     bytes_written: int
 
     def image(self, tensors: LayerTensors) -> Bytes:
-        """The memory image: program and packed operands; uint8 of ``program.memory_bytes``.
-
-        Raises:
-            WorkloadError: tensors that do not belong to the workload.
-            ProgramError: another clip or zero point of a factor than the program's, or a table
-                that it lacks.
-        """
+        """The memory image: program and packed operands; uint8 of ``program.memory_bytes``."""
         hw, workload, program = self.hw, self.workload, self.program
         tensors.check(workload)
         clip = (tensors.requant.clip_min, tensors.requant.clip_max)
@@ -229,10 +223,6 @@ def append_layer(
         clip: int8 bounds of the output.
         placement: where the operands lie; all regions that `lower` would lay out.
         before: of the run that the layer belongs to, of a workload with weights.
-
-    Raises:
-        ScheduleError: the schedule is not legal; the text is that of `legal`.
-        ProgramError: a clip that is not int8 or not in order.
     """
     plan = _legal_plan(builder.hw, workload, schedule)
     return _emit(builder, plan, _checked_clip(clip), placement, before)

@@ -64,12 +64,7 @@ def first_over(checks: Iterable[tuple[str, str, int, int]]) -> Legality | None:
 
 
 def check_extents(tiles: Iterable[tuple[str, int, int]], reduction: str) -> Legality | None:
-    """Tiles within the workload: a larger one would name the same program twice.
-
-    Args:
-        tiles: name of the knob, tile, extent of the workload.
-        reduction: why ``tile_ci`` is bounded, where it is not by the extent; empty otherwise.
-    """
+    """Tiles within the workload: a larger one would name the same program twice."""
     for name, tile, extent in tiles:
         if tile > extent:
             why = "a tile is at most the workload's extent"
@@ -80,14 +75,7 @@ def check_extents(tiles: Iterable[tuple[str, int, int]], reduction: str) -> Lega
 
 
 def check_stored_blocks(hw: HwConfig, workload: Workload, tile: int, layer: str) -> Legality | None:
-    """A channel tile of whole stored blocks.
-
-    Args:
-        hw: the configuration.
-        workload: what is cut into tiles.
-        tile: output blocks of one.
-        layer: what the tile belongs to, in words.
-    """
+    """A channel tile of whole stored blocks."""
     unit, blocks = interleaved_blocks(hw), blocks_of(workload.channels_out, hw.block_out)
     if tile % unit == 0 or tile >= blocks:
         return None
@@ -99,12 +87,7 @@ def check_stored_blocks(hw: HwConfig, workload: Workload, tile: int, layer: str)
 
 
 def check_sides(sides: Iterable[tuple[str, int, int, int]], moved: str) -> Legality | None:
-    """Input rows and columns that the fields of a LOAD hold.
-
-    Args:
-        sides: "rows" or "columns", padding on one side, size with padding, interleaved blocks.
-        moved: what is loaded at once, in words.
-    """
+    """Input rows and columns that the fields of a LOAD hold."""
     for name, pad, size, blocks in sides:
         times = f" times {blocks} interleaved blocks" if blocks > 1 else ""
         if pad * blocks > PAD_MAX:

@@ -18,13 +18,7 @@ _SCALES = np.array([1, 1, 2, 2, 3, 4, 7, LARGEST_SCALE])
 
 
 def random_operands(hw: HwConfig, workload: Workload, rng: np.random.Generator) -> LayerTensors:
-    """Operands as `golden.random_tensors` draws them; groups of 4-bit weights have other scales.
-
-    Args:
-        hw: the configuration that keeps the weights.
-        workload: a layer.
-        rng: source of randomness; the same draws for every configuration without scales.
-    """
+    """Operands as `golden.random_tensors` draws them; groups of 4-bit weights have other scales."""
     tensors = random_tensors(workload, rng)
     weights = tensors.weights
     if weights is None or not (has_scales(hw) and geometry(hw, workload).int4):

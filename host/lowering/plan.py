@@ -152,11 +152,7 @@ class Plan:
         return hw.int4_tile_bytes if self.shape.int4 else hw.wgt_tile_bytes
 
     def held(self) -> dict[str, tuple[int, int, int]]:
-        """What the scratchpads of operands and results hold at once.
-
-        Returns:
-            By scratchpad: parts, tiles of a part, and the tiles that there is room for.
-        """
+        """What the scratchpads of operands and results hold at once."""
         shape, contexts = self.shape, self.contexts
         if self.inp_copies:
             inps, inp = self.inp_copies * self.inp_members, self.inp_set
@@ -230,14 +226,7 @@ class Plan:
 def make_plan(
     hw: HwConfig, workload: Workload, schedule: Schedule, *, any_length: bool = False
 ) -> Plan | Legality:
-    """Check a schedule; a plan when it is legal, otherwise the reason.
-
-    Args:
-        hw: the configuration to lower for.
-        workload: what to compute.
-        schedule: how.
-        any_length: do not refuse a long program: what else does the schedule lack?
-    """
+    """Check a schedule; a plan when it is legal, otherwise the reason."""
     shape = geometry(hw, workload)
     refusal = _check_tiles(shape, schedule)
     if refusal is None and not any_length:

@@ -106,16 +106,7 @@ class PoolPlan:
     def window(
         self, piece: Piece, use: Use, *, blocks: int, batches: int, rows: int, column: Span
     ) -> Window:
-        """What output rows of a tile see of a piece.
-
-        Args:
-            piece: what is loaded.
-            use: the output rows.
-            blocks: output blocks of the tile.
-            batches: batch tiles of the tile.
-            rows: output rows of the tile.
-            column: its columns.
-        """
+        """What output rows of a tile see of a piece."""
         return Window(
             blocks=blocks,
             batches=batches,

@@ -24,11 +24,7 @@ _TURN: Final = 40
 
 
 def default_pool_schedule(hw: HwConfig, workload: Workload) -> Schedule:
-    """The legal schedule that should take the fewest cycles, of tiles that halve evenly.
-
-    Raises:
-        ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
-    """
+    """The legal schedule that should take the fewest cycles, of tiles that halve evenly."""
     return fewest_cycles(hw, workload, _candidates(hw, workload), make_pool_plan, _cycles)
 
 

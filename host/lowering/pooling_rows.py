@@ -53,17 +53,7 @@ def whole_window(row: Span, kernel: int) -> tuple[Piece, ...]:
 def streamed_rows(
     first: int, count: int, *, height: int, stride: int, pad: int, kernel: int, most: int
 ) -> tuple[Piece, ...]:
-    """Each stored input row of a tile once, in pieces of the rows that an output row adds, or less.
-
-    Args:
-        first: the tile's first output row.
-        count: its output rows.
-        height: stored rows.
-        stride: input rows from one output row to the next.
-        pad: padding above.
-        kernel: kernel rows.
-        most: rows that a piece may have.
-    """
+    """Each stored input row of a tile once, in pieces of what an output row adds, or less."""
     seen = [_seen(out, height, stride, pad, kernel) for out in range(first, first + count)]
     blank = [Use(out, 1, 0, 0, fresh=True) for out, rows in enumerate(seen) if not rows]
     length = min(kernel, stride)

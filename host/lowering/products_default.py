@@ -23,11 +23,7 @@ _TURN: Final = 80
 
 
 def default_product_schedule(hw: HwConfig, workload: Workload) -> Schedule:
-    """The legal schedule that should take the fewest cycles, of tiles that halve evenly.
-
-    Raises:
-        ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
-    """
+    """The legal schedule that should take the fewest cycles, of tiles that halve evenly."""
     return fewest_cycles(hw, workload, _candidates(hw, workload), make_product_plan, _cycles)
 
 

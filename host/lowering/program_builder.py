@@ -57,13 +57,7 @@ def _checked(field: Field) -> str:
 
 
 def packer(opcode: Opcode) -> Callable[..., int]:
-    """Compile a fast packer of an instruction from the ISA table.
-
-    Returns:
-        A function of the format's fields (keywords, default 0; opcode, pop and push are not
-        accepted) that returns the instruction word and raises `ProgramError` for a value that
-        does not fit.
-    """
+    """Compile a fast packer of an instruction from the ISA table."""
     layout = FORMATS[opcode]
     free = [f for f in layout if f.name not in ("opcode", "pop", "push")]
     terms, position = [str(int(opcode))], 0
@@ -117,17 +111,7 @@ class ProgramBuilder:
     def emit_word(
         self, unit: int, word: int, reads: Iterable[Hashable], writes: Iterable[Hashable]
     ) -> None:
-        """Append an instruction.
-
-        Args:
-            unit: that runs it.
-            word: the packed instruction; its tokens are added here.
-            reads: resources that it reads.
-            writes: resources that it writes, or reads and writes.
-
-        Raises:
-            ProgramError: the program is finished.
-        """
+        """Append an instruction."""
         if self._finished:
             raise ProgramError("the program is finished", field="instruction")
         stream, known = self._stream[unit], self._known[unit]
@@ -182,16 +166,7 @@ class ProgramBuilder:
         )
 
     def finish(self, sizes: Mapping[str, int], constants: Mapping[str, bytes]) -> Program:
-        """Append FINISH and lay the program out.
-
-        Args:
-            sizes: bytes of each region but ``insn``, in memory order; offsets equal those of
-                `layout_regions` on the same mapping.
-            constants: initial bytes of some of them.
-
-        Raises:
-            ProgramError: called twice.
-        """
+        """Append FINISH and lay the program out."""
         if self._finished:
             raise ProgramError("the program is finished", field="instruction")
         self._finished = True

@@ -59,14 +59,6 @@ def emit_rows(
             where ``inp``, ``param`` and ``out`` lie, the planes of an addend (``coarse``,
             ``fine``), which lie as activations do, and ``mask``, which lies as one of one pixel:
             all layers have one, or none. None reads what another one writes.
-
-    Returns:
-        The first instruction of each layer, and what it added to the program.
-
-    Raises:
-        ProgramError: a configuration without a row unit.
-        WorkloadError: rows that are longer than the scratchpads, or than the function's; or a mask
-            for several images.
     """
     for function, _ in layers:
         _check(function, shape)
@@ -343,14 +335,7 @@ class _RowEmitter(Emission):
     def _take(
         self, number: int, op: VectorOp, operand: str, *, src_base: int | None = None
     ) -> None:
-        """An operation of every tile of the piece and of what was loaded to RES for it.
-
-        Args:
-            number: of the piece.
-            op: the operation.
-            operand: what was loaded.
-            src_base: a tile that stands for all of the piece.
-        """
+        """An operation of every tile of the piece and of what was loaded to RES for it."""
         plan = self.plan
         slot = number % plan.slots
         width = plan.interleave
@@ -476,14 +461,7 @@ class _RowEmitter(Emission):
         return (slot * self.plan.operands + self.operands.index(operand)) * self.plan.piece
 
     def load(self, number: int, image: int, first: int, rows: int) -> None:
-        """What a piece is computed of, to RES.
-
-        Args:
-            number: of the piece in the run.
-            image: that it belongs to.
-            first: its first row.
-            rows: of it.
-        """
+        """What a piece is computed of, to RES."""
         slot = number % self.plan.slots
         for name in self._needed(image, first, rows):
             walk = self._walk(name, image, first, rows)

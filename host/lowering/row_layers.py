@@ -123,11 +123,6 @@ def lower_rows(hw: HwConfig, shape: Shape, function: RowFunction) -> LoweredRows
         hw: a configuration with a row unit.
         shape: NCHW of the activation.
         function: what to compute.
-
-    Raises:
-        ProgramError: a configuration without a row unit.
-        WorkloadError: rows that are longer than the scratchpads, or than the function's; or a mask
-            for several images.
     """
     images, channels, height, width = shape
     block = output_block(hw)

@@ -95,10 +95,6 @@ def plan_rows(
         operands: activations of that shape that are read.
         layers: activations whose pieces follow each other.
         masked: a row is added to all rows, given at run time.
-
-    Raises:
-        ProgramError: a configuration without a row unit.
-        WorkloadError: rows that are longer than the scratchpads, or a mask for several images.
     """
     if not hw.row_unit:
         raise ProgramError(

@@ -17,10 +17,6 @@ def store_cycles(plan: Plan, memory: MemoryModel) -> float:
 
     A burst takes its beats, or its share of the time from its address to its response, because
     only so many bursts are in flight.
-
-    Args:
-        plan: of the layer; with `host.lowering.outputs.channels_last` of that order.
-        memory: DRAM timing.
     """
     hw = plan.hw
     beat = hw.axi_bytes / min(hw.axi_bytes, memory.write_bytes_per_cycle)

@@ -64,17 +64,7 @@ class PaddedBox(NamedTuple):
 def input_box(
     row: Span, column: Span, *, planes: int, width: int, plane: int, row_step: int, interleave: int
 ) -> PaddedBox:
-    """The LOAD of an input tile.
-
-    Args:
-        row: the tile's span over rows.
-        column: the tile's span over columns.
-        planes: input planes, `plane` pixels apart.
-        width: pixels of a stored row.
-        plane: pixels of a stored plane.
-        row_step: stored rows from one loaded row to the next.
-        interleave: tiles of a pixel.
-    """
+    """The LOAD of an input tile."""
     size, stride = column.size * interleave, row_step * width * interleave
     plane *= interleave
     left, right = column.pad_low * interleave, column.pad_high * interleave

@@ -42,12 +42,6 @@ def passes(axes: tuple[VectorLoop, ...], acc: int, res: int) -> tuple[Pass, ...]
 
     Neighbouring axes that are one affine loop together are joined. The two longest run in
     hardware; each iteration of the others is an instruction.
-
-    Args:
-        axes: innermost first, each of at most `ITERATIONS_MAX` trips. Their order decides what
-            can be joined, not the order in which tiles are visited.
-        acc: the nest's first accumulator tile.
-        res: its first operand tile.
     """
     longest = sorted(_joined(axes), key=lambda axis: -axis.trips)
     inner, outer, *others = (*longest, ONCE, ONCE)

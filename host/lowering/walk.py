@@ -178,9 +178,6 @@ def prefetches(plan: Plan, items: list[Item]) -> dict[int, list[Item]]:
 
     With two sets of a stationary operand, the next outer group's tiles are spread evenly over
     the current group's items, after its first: until then the set may still be in use.
-
-    Returns:
-        Item index to items of the next outer group whose stationary operand is loaded there.
     """
     ahead: dict[int, list[Item]] = defaultdict(list)
     if max(plan.inp_copies, plan.wgt_copies) < 2:  # one set: nothing to load into

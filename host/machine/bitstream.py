@@ -69,11 +69,7 @@ class BitstreamManifest:
         )
 
     def check_files(self) -> None:
-        """Refuse files that are not those of the build.
-
-        Raises:
-            ConfigError: one is missing or differs.
-        """
+        """Refuse files that are not those of the build."""
         for name, digest in self.files.items():
             path = self.path.parent / name
             if not path.is_file():
@@ -93,20 +89,12 @@ class BitstreamManifest:
 
 
 def read_bitstream_manifest(path: Path) -> BitstreamManifest:
-    """Read a manifest.
-
-    Raises:
-        ConfigError: unreadable, of another format, or its configuration is not that of its hash.
-    """
+    """Read a manifest."""
     return bitstream_manifest(read_yaml_mapping(path, "a bitstream's manifest"), path)
 
 
 def bitstream_manifest(data: Mapping[str, Any], path: Path) -> BitstreamManifest:
-    """The manifest that a parsed file holds (see `read_bitstream_manifest`).
-
-    Raises:
-        ConfigError: as there.
-    """
+    """The manifest that a parsed file holds (see `read_bitstream_manifest`)."""
     if data.get(MARK) != FORMAT:
         raise ConfigError(
             f"must be a manifest of format {FORMAT}",

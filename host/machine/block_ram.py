@@ -76,18 +76,7 @@ class MemoryCost:
 def memory_cost(
     *, width: int, depth: int, write_bits: int, used: tuple[bool, ...] | None = None
 ) -> MemoryCost:
-    """Map one memory.
-
-    Args:
-        width: data bits of a row.
-        depth: rows.
-        write_bits: neighbouring bits that share a write enable; divides ``width``.
-        used: by data bit, whether anything reads it; a primitive that holds no such bit is
-            removed. All are read when None.
-
-    Returns:
-        The cheapest mapping by Yosys's rules; the first one of those that cost the same.
-    """
+    """Map one memory."""
     best_cost: float = width * depth  # a register for each bit
     chosen: tuple[_Primitive, int] | None = None
     groups = width // write_bits

@@ -90,11 +90,7 @@ class MemoryModel:
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any], *, origin: str = "") -> MemoryModel:
-        """Build from a parsed YAML mapping.
-
-        Raises:
-            ConfigError: unknown, missing or bad keys.
-        """
+        """Build from a parsed YAML mapping."""
         values = {k: v for k, v in data.items() if k != "source"}
         model: MemoryModel = build_record(cls, values, origin)
         return model
@@ -151,13 +147,7 @@ the netlist of Yosys, wires by fan-out with factors of 0.67 and 1. Nothing was r
 
 
 def clock_text(part: str, clock_mhz: float, sources: Mapping[str, str]) -> str:
-    """A clock with what supports it: a bitstream that reached it, or nothing.
-
-    Args:
-        part: FPGA part.
-        clock_mhz: the clock.
-        sources: of a board.
-    """
+    """A clock with what supports it: a bitstream that reached it, or nothing."""
     source = str(sources.get("clock_mhz", ""))
     if source.startswith(REACHED):
         return f"{clock_mhz:g} MHz, {REACHED} a bitstream"
@@ -345,15 +335,7 @@ def _of_bitstream(manifest: BitstreamManifest) -> Board:
 
 
 def board_with_bitstream(board: Board, bitstream: Path | None) -> Board:
-    """A board at the clock of a bitstream, where its manifest lies beside it.
-
-    Args:
-        board: at its assumed clock.
-        bitstream: file such as ``tilewright.bit``; None: the board as it is.
-
-    Raises:
-        ConfigError: the manifest cannot be read, or is for another part.
-    """
+    """A board at the clock of a bitstream, where its manifest lies beside it."""
     path = None if bitstream is None else bitstream.with_suffix(".yaml")
     if path is None or not path.is_file():
         return board
@@ -374,11 +356,7 @@ def _at_clock_of(board: Board, manifest: BitstreamManifest) -> Board:
 
 
 def load_vivado_target(name_or_path: str | Path) -> VivadoTarget:
-    """What Vivado has to know of a board.
-
-    Raises:
-        ConfigError: unknown name, unreadable file, no or bad section ``vivado``.
-    """
+    """What Vivado has to know of a board."""
     path = named_file(name_or_path, BOARD_DIR, "board", "board", named_boards())
     return vivado_target(read_yaml_mapping(path, "a board").get(SECTION), path)
 
@@ -386,15 +364,7 @@ def load_vivado_target(name_or_path: str | Path) -> VivadoTarget:
 def load_memory(
     name_or_path: str | Path | MemoryModel | Board, board: str | Path | Board = DEFAULT_BOARD
 ) -> MemoryModel:
-    """Load a memory model; one that is loaded stays as it is, and a board stands for its memory.
-
-    Args:
-        name_or_path: ``board``, ``ideal``, a board's name, or the YAML file of a memory or board.
-        board: whose memory ``board`` means.
-
-    Raises:
-        ConfigError: unknown name, unreadable file, or bad values.
-    """
+    """Load a memory model; one that is loaded stays as it is, and a board stands for its memory."""
     if isinstance(name_or_path, MemoryModel):
         return name_or_path
     if name_or_path == THE_BOARDS:

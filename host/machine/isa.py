@@ -248,11 +248,7 @@ UNIT_OF: Final[Mapping[Opcode, Unit]] = {
 
 
 def pack_fields(layout: tuple[Field, ...], values: Mapping[str, int]) -> int:
-    """Pack field values, least significant field first; absent fields are 0.
-
-    Raises:
-        ProgramError: unknown field or a value that does not fit its width.
-    """
+    """Pack field values, least significant field first; absent fields are 0."""
     word, position = 0, 0
     remaining = dict(values)
     for field in layout:
@@ -296,21 +292,13 @@ class Instruction:
     values: Mapping[str, int]
 
     def encode(self) -> bytes:
-        """The 32 bytes of the instruction.
-
-        Raises:
-            ProgramError: a field does not exist or its value does not fit.
-        """
+        """The 32 bytes of the instruction."""
         word = pack_fields(FORMATS[self.opcode], {**self.values, "opcode": int(self.opcode)})
         return word.to_bytes(INSTRUCTION_BITS // 8, "little")
 
     @classmethod
     def decode(cls, data: bytes) -> Instruction:
-        """Decode 32 bytes.
-
-        Raises:
-            ProgramError: wrong length or an illegal opcode.
-        """
+        """Decode 32 bytes."""
         if len(data) != INSTRUCTION_BITS // 8:
             raise ProgramError("an instruction is 32 bytes", field="length", value=len(data))
         word = int.from_bytes(data, "little")

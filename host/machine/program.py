@@ -82,11 +82,7 @@ class Program:
     def write(
         self, memory: npt.NDArray[np.uint8], region: str, data: npt.NDArray[np.uint8]
     ) -> None:
-        """Copy bytes to the start of a region.
-
-        Raises:
-            ProgramError: unknown region or more bytes than it holds.
-        """
+        """Copy bytes to the start of a region."""
         target = self._region(region)
         if data.size > target.nbytes:
             raise ProgramError(
@@ -102,11 +98,7 @@ class Program:
         return memory[target.offset : target.offset + target.nbytes]
 
     def check(self, hw: HwConfig) -> None:
-        """Refuse a program that was built for another configuration.
-
-        Raises:
-            ProgramError: the configuration hashes differ.
-        """
+        """Refuse a program that was built for another configuration."""
         if self.config_hash != hw.config_hash:
             raise ProgramError(
                 f"program was built for configuration {self.config_hash:#010x}, "

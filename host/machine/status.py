@@ -80,11 +80,7 @@ def _rebuild(
 
 
 def decode_status(error: int, instruction: int, waits: int) -> DeviceError:
-    """The error that the registers ERROR, ERROR_INSN and WAIT_STATE describe.
-
-    Returns:
-        A `DeviceStatusError`, or a plain `DeviceError` if a register holds an unknown code.
-    """
+    """The error that the registers ERROR, ERROR_INSN and WAIT_STATE describe."""
     try:
         return DeviceStatusError(
             code=ErrorCode(error & 0xFF),

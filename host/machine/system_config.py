@@ -177,15 +177,7 @@ class SystemConfig:
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> SystemConfig:
-        """Build from a mapping (a parsed YAML document).
-
-        Args:
-            data: fields of this class. A core is the name of a configuration, or a mapping of
-                ``hw``, fields of `SystemCore` and parameters that differ from that configuration's.
-
-        Raises:
-            ConfigError: on an unknown or missing key or a broken rule.
-        """
+        """Build from a mapping (a parsed YAML document)."""
         _check_keys(data, {f.name for f in fields(cls)}, "a system")
         cores = data.get("cores")
         if not isinstance(cores, Sequence) or isinstance(cores, str):
@@ -199,11 +191,7 @@ class SystemConfig:
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> None:
-    """Refuse anything but an integer of a range.
-
-    Raises:
-        ConfigError: of the field with that name.
-    """
+    """Refuse anything but an integer of a range."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(
             f"must be an integer from {low} to {high}",
@@ -254,11 +242,7 @@ def named_systems() -> tuple[str, ...]:
 
 
 def load_system(name_or_path: str | Path | SystemConfig) -> SystemConfig:
-    """Load a named system (``dual-tiny``) or a YAML file; a loaded one stays as it is.
-
-    Raises:
-        ConfigError: unknown name, unreadable file, or an illegal system.
-    """
+    """Load a named system (``dual-tiny``) or a YAML file; a loaded one stays as it is."""
     if isinstance(name_or_path, SystemConfig):
         return name_or_path
     path = named_file(name_or_path, SYSTEM_DIR, "system", "system", named_systems())
@@ -269,11 +253,7 @@ def load_system(name_or_path: str | Path | SystemConfig) -> SystemConfig:
 
 
 def load_core(name_or_path: str | Path) -> HwConfig:
-    """Load a configuration, or that of a core of a system: ``big-little:0``.
-
-    Raises:
-        ConfigError: see `load_hwconfig` and `load_system`; or the system has no such core.
-    """
+    """Load a configuration, or that of a core of a system: ``big-little:0``."""
     system, mark, number = str(name_or_path).rpartition(":")
     if not (system and mark and number.isdecimal()):
         return load_hwconfig(name_or_path)

@@ -85,11 +85,7 @@ class VivadoTarget:
 
 
 def vivado_target(section: Any, origin: Path) -> VivadoTarget:
-    """The target that the section of a board's file describes.
-
-    Raises:
-        ConfigError: there is no section, or it has unknown, missing or bad keys.
-    """
+    """The target that the section of a board's file describes."""
     known = [field.name for field in fields(VivadoTarget)]
     if not isinstance(section, Mapping):
         raise ConfigError(

@@ -42,11 +42,7 @@ class LayerTensors:
     factor_zero: int = 0
 
     def check(self, workload: Workload) -> None:
-        """Refuse tensors that do not belong to a workload.
-
-        Raises:
-            WorkloadError: a wrong shape or type, missing or unexpected weights, residual or factor.
-        """
+        """Refuse tensors that do not belong to a workload."""
         if workload.kind.weighs != (self.weights is not None):
             raise WorkloadError(
                 "weights must be given exactly when the workload is a convolution",
@@ -146,9 +142,6 @@ def conv2d_int8(workload: Workload, tensors: LayerTensors) -> Int8Array:
     Of a product the accumulator is ``data * (factor - factor_zero)``, and the factor is also the
     residual: with the data's zero point z, ``m2 * 2^8`` close to ``-z * m1`` takes z times the
     factor off again.
-
-    Raises:
-        WorkloadError: tensors that do not belong to the workload.
     """
     tensors.check(workload)
     if tensors.factor is not None:

@@ -55,9 +55,6 @@ def pack_int4(tiles: Bytes, hw: HwConfig, field: str = "weights") -> Bytes:
         tiles: uint8, flat, int8 numbers in two's complement, whole tiles.
         hw: the configuration.
         field: what an error names.
-
-    Raises:
-        WorkloadError: a weight that does not fit 4 bits, or a group of them with any scale.
     """
     numbers = tiles.view(np.int8)
     if not has_scales(hw):

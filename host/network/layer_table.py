@@ -24,12 +24,7 @@ from tilewright.host.network.workload import Workload
 
 
 def load_layer_table(path: Path) -> NetworkTable:
-    """The network of a YAML file; layers that compute the same thing are merged.
-
-    Raises:
-        WorkloadError: a layer cannot be used; the field names file and layer.
-        ConfigError: the file cannot be read.
-    """
+    """The network of a YAML file; layers that compute the same thing are merged."""
     data = read_yaml_mapping(path, "a layer table")
     for key in data:
         if key not in ("name", "layers"):

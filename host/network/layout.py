@@ -127,9 +127,6 @@ def pack_activations(
         batch: rows of a tile.
         block: channels of a tile.
         channel_blocks: total channel blocks, if more than the channels need.
-
-    Raises:
-        WorkloadError: data that is not four-dimensional, or too few channel blocks.
     """
     if data.ndim != 4:
         raise WorkloadError(
@@ -158,11 +155,7 @@ def pack_activations(
 def unpack_activations(
     packed: Bytes, shape: tuple[int, int, int, int], *, batch: int, block: int
 ) -> Int8Array:
-    """Inverse of `pack_activations` for a tensor of an NCHW shape; padding is dropped.
-
-    Raises:
-        WorkloadError: too few bytes for the shape.
-    """
+    """Inverse of `pack_activations` for a tensor of an NCHW shape; padding is dropped."""
     n, channels, height, width = shape
     rows, blocks = blocks_of(n, batch), blocks_of(channels, block)
     size = rows * blocks * height * width * batch * block
@@ -179,11 +172,7 @@ def unpack_activations(
 
 
 def pack_weights(weights: Int8Array, *, block_in: int, block_out: int) -> Bytes:
-    """OIHW to tiles ``[O/block_out][I/block_in][KH][KW][block_out][block_in]``, flat bytes.
-
-    Raises:
-        WorkloadError: weights that are not four-dimensional.
-    """
+    """OIHW to tiles ``[O/block_out][I/block_in][KH][KW][block_out][block_in]``, flat bytes."""
     if weights.ndim != 4:
         raise WorkloadError(
             "must be OIHW",
@@ -211,9 +200,6 @@ def pack_depthwise_weights(weights: Int8Array, *, block_in: int, block_out: int)
     blocks that an output block covers: ``block_out / block_in``, or 1 when the input block is
     the larger one. A diagonal LOAD puts each where its channels meet themselves
     (`host.machine.isa`).
-
-    Raises:
-        WorkloadError: weights that are not (C, 1, KH, KW).
     """
     if weights.ndim != 4 or weights.shape[1] != 1:
         raise WorkloadError(

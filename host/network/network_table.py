@@ -69,11 +69,7 @@ class NetworkTable:
         return sum(w.count for w in self.workloads)
 
     def __getitem__(self, name: str) -> Workload:
-        """The workload of that name.
-
-        Raises:
-            WorkloadError: there is none.
-        """
+        """The workload of that name."""
         for workload in self.workloads:
             if workload.name == name:
                 return workload
@@ -85,11 +81,7 @@ class NetworkTable:
         )
 
     def select(self, names: Sequence[str]) -> tuple[Workload, ...]:
-        """The named workloads, in the order of the names; none named: all of them.
-
-        Raises:
-            WorkloadError: a name is empty or unknown.
-        """
+        """The named workloads, in the order of the names; none named: all of them."""
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise WorkloadError(
                 "must be a list of names of layers",
@@ -109,14 +101,7 @@ class NetworkTable:
 
 
 def collect(layers: Iterable[Workload]) -> tuple[Workload, ...]:
-    """Merge layers that compute the same thing: first name wins, counts add up.
-
-    Args:
-        layers: workloads in network order, counts included.
-
-    Returns:
-        One workload for each distinct `Workload.key`, in order of first use.
-    """
+    """Merge layers that compute the same thing: first name wins, counts add up."""
     merged: dict[str, Workload] = {}
     for layer in layers:
         known = merged.get(layer.key)

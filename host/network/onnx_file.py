@@ -29,11 +29,7 @@ MAX_TENSOR_ELEMENTS: Final = 2**31
 
 
 def parse_model(path: Path) -> Any:
-    """The model (ModelProto) that a file holds, not checked further; external data stay outside.
-
-    Raises:
-        WorkloadError: the file is missing, too large, or holds something else.
-    """
+    """The model (ModelProto) that a file holds, not checked further; external data stay outside."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -69,11 +65,7 @@ def parse_model(path: Path) -> Any:
 
 
 def require_nodes(model: Any, path: Path) -> None:
-    """Refuse a model that says nothing: protobuf takes many a file for one.
-
-    Raises:
-        WorkloadError: it has no node or no operator set.
-    """
+    """Refuse a model that says nothing: protobuf takes many a file for one."""
     if not model.graph.node or not model.opset_import:
         raise WorkloadError(
             "must be an ONNX model with an operator set and at least one node",
@@ -104,16 +96,7 @@ def is_external(tensor: Any) -> bool:
 
 
 def require_external_file(tensor: Any, path: Path, *, links: bool) -> None:
-    """Refuse external data that are no file in the model's directory.
-
-    Args:
-        tensor: with its data outside the model.
-        path: of the model.
-        links: whether the file may be a link to one elsewhere: only for data that nobody reads.
-
-    Raises:
-        WorkloadError: they are missing or elsewhere.
-    """
+    """Refuse external data that are no file in the model's directory."""
     location = next((e.value for e in tensor.external_data if e.key == "location"), "")
     target = Path(location)
     file = path.parent / target

@@ -51,10 +51,6 @@ def read_graph(path: Path) -> Any:
 
     Constants of more than `SMALL_TENSOR_ELEMENTS` elements have lost their values. A dynamic
     first dimension of a graph input is 1.
-
-    Raises:
-        WorkloadError: the file is missing, is not an ONNX model, or is malformed; or external
-            data is missing.
     """
     model = parse_model(path)
     require_nodes(model, path)

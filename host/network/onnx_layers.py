@@ -62,11 +62,6 @@ def load_onnx(path: str | Path) -> NetworkTable:
     """Read an ONNX model as unique workloads with counts.
 
     A dynamic batch dimension of an input is taken as 1; all other dimensions must be known.
-
-    Raises:
-        WorkloadError: the file is missing or not an ONNX model, external data is missing, the
-            graph is not a sorted acyclic graph, a shape is dynamic, inconsistent or absurdly
-            large, or no operator can be offloaded.
     """
     path = Path(path)
     graph = read_graph(path)
@@ -521,11 +516,7 @@ def _rank(layer: _Layer) -> tuple[int, int, int]:
 
 
 def _attribute(node: Any, name: str, kind: int) -> Any:
-    """The attribute of that name, or ``None``.
-
-    Raises:
-        WorkloadError: it has another type than ``kind`` (an `AttributeProto.AttributeType`).
-    """
+    """The attribute of that name, or ``None``."""
     for attribute in node.attribute:
         if attribute.name == name:
             if attribute.type != kind:

@@ -121,9 +121,6 @@ def snap_scales(scale: float, residual_scale: float) -> tuple[int, int, int]:
     Returns:
         (m1, m2, shift) with ``m1 / 2^shift`` nearest to `scale` and ``m2 * 2^8 / 2^shift`` to the
         other.
-
-    Raises:
-        WorkloadError: a scale that is negative, not finite or above 32767.
     """
     for name, value in (("scale", scale), ("residual_scale", residual_scale)):
         if not math.isfinite(value) or value < 0 or round(value) > MULTIPLIER_MAX:
@@ -164,9 +161,6 @@ def requantise(
 
     Returns:
         int8 of acc's shape.
-
-    Raises:
-        WorkloadError: shapes that do not match.
     """
     if acc.ndim != 4 or acc.shape[1] != params.channels:
         raise WorkloadError(

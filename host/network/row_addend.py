@@ -63,9 +63,6 @@ class Addend:
                 counts as one without addend.
             scale: of a step of the rows.
             bits: binary digits of the least power that is not 0.
-
-        Raises:
-            WorkloadError: values that are no numbers, or a scale beyond what two planes hold.
         """
         if np.isnan(real).any() or np.isposinf(real).any():
             raise WorkloadError(
@@ -129,9 +126,6 @@ class Addend:
 
         Args:
             rows: of the planes' shape.
-
-        Raises:
-            WorkloadError: of another shape.
         """
         self.check(rows.shape)
         x = rows.astype(np.int64)
@@ -143,11 +137,7 @@ class Addend:
         return saturated(x * self.factor) >> self.shift
 
     def check(self, shape: tuple[int, ...]) -> None:
-        """Refuse rows of another shape.
-
-        Raises:
-            WorkloadError: see there.
-        """
+        """Refuse rows of another shape."""
         if any(plane.shape != shape for _, plane in self.planes):
             raise WorkloadError(
                 f"must have the rows' shape {shape}",

@@ -39,9 +39,6 @@ def exp2(exponent: npt.ArrayLike) -> Ints:
 
     Args:
         exponent: int32 values of any shape.
-
-    Returns:
-        Shape of `exponent`, from 0 to 2^31 - 1.
     """
     given = np.asarray(exponent, dtype=np.int64)
     a = np.clip(given, 0, _GREATEST)
@@ -55,9 +52,6 @@ def log2(value: npt.ArrayLike) -> Ints:
 
     Args:
         value: integers below 2^48 of any shape.
-
-    Returns:
-        Shape of `value`, from 0 to 48 * 2^16 - 1.
     """
     v = np.maximum(np.asarray(value, dtype=np.int64), 1)
     leading = np.zeros_like(v)

@@ -107,10 +107,6 @@ class Softmax:
                 number far below the others of its row, is a mask.
             clip: int8 bounds of the result.
             mask_scale: of a step of the mask (see `mask_scale`); None: there is none.
-
-        Raises:
-            WorkloadError: a scale above 80 of the input or the mask, or one that requantisation
-                does not take, or an addend or its scale that `Addend` does not take.
         """
         factor = _factor_of("scale", scale)
         m1, _, shift = snap_scales(math.ldexp(1 / out_scale, -PROBABILITY_BITS), 0.0)
@@ -154,10 +150,6 @@ def mask_scale(scale: float, spread: float = 0.0) -> float:
     """The scale with which -128 of a mask makes a probability exactly 0, whatever rows hold.
 
     A row that is masked everywhere counts as one without a mask.
-
-    Args:
-        scale: of a step of the rows.
-        spread: greatest difference of constants that are added to places of a row.
     """
     certain = 255 * scale + spread + PROBABILITY_BITS * math.log(2)
     return _MARGIN * certain / -_MASKED
@@ -172,12 +164,6 @@ def softmax_probabilities(
         rows: int8 of any shape.
         function: what to compute.
         mask: of a shape that is broadcast to that of `rows`; None: there is none.
-
-    Returns:
-        Shape of `rows`, probabilities times 2^`PROBABILITY_BITS`.
-
-    Raises:
-        WorkloadError: a mask for a function without one, or none for one with it.
     """
     if (mask is None) != (function.mask_factor == 0):
         raise WorkloadError(
@@ -246,10 +232,6 @@ class LayerNorm:
             zero_point: int8 output of the value 0.
             epsilon: added to the variance, in squared steps of the input.
             clip: int8 bounds of the result.
-
-        Raises:
-            WorkloadError: more than 4,096 channels, parameters of other shapes or not finite, an
-                epsilon that is negative or not finite, or a gamma beyond what requantisation takes.
         """
         gamma, beta = np.asarray(gamma, dtype=np.float64), np.asarray(beta, dtype=np.float64)
         channels = gamma.size
@@ -323,11 +305,7 @@ def _units(value: float) -> tuple[int, int]:
 
 
 def normalised(rows: npt.NDArray[np.int8], function: LayerNorm) -> Ints:
-    """Rows without their mean, over their standard deviation.
-
-    Returns:
-        Shape of `rows`, in units of 1 / 2^`NORMAL_BITS`.
-    """
+    """Rows without their mean, over their standard deviation."""
     x = rows.astype(np.int64)
     product = saturated(x.sum(axis=-1, keepdims=True) * function.mean_factor)
     mean = saturated(product + function.mean_half) >> function.mean_shift

@@ -128,12 +128,7 @@ class Schedule:
 
 
 def load_schedule(schedule: str | Path | Schedule) -> Schedule:
-    """Load the YAML file of a schedule; one that is loaded stays as it is.
-
-    Raises:
-        ScheduleError: unknown or missing keys, or bad values.
-        ConfigError: the file cannot be read.
-    """
+    """Load the YAML file of a schedule; one that is loaded stays as it is."""
     if isinstance(schedule, Schedule):
         return schedule
     data = read_yaml_mapping(Path(schedule), "a schedule")

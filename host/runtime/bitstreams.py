@@ -26,11 +26,7 @@ _CHUNK: Final = 1 << 20
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a bitstream, in hexadecimal.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+    """SHA-256 of a bitstream, in hexadecimal."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -44,11 +40,7 @@ def file_digest(path: Path) -> str:
 
 
 def read_bitstreams(folder: Path) -> dict[str, BitstreamManifest]:
-    """The manifests of a folder and its folders by configuration hash; bitstreams are not read.
-
-    Raises:
-        ConfigError: there is none, one cannot be used, or two are of one configuration.
-    """
+    """The manifests of a folder and its folders by configuration hash; bitstreams are not read."""
     if not folder.is_dir():
         raise ConfigError("must be a folder of bitstreams", field=str(folder))
     found: dict[str, BitstreamManifest] = {}
@@ -77,11 +69,7 @@ def read_bitstreams(folder: Path) -> dict[str, BitstreamManifest]:
 
 
 def bit_file(manifest: BitstreamManifest) -> tuple[Path, str]:
-    """The bitstream of a manifest, and its SHA-256.
-
-    Raises:
-        ConfigError: the manifest names none, or several.
-    """
+    """The bitstream of a manifest, and its SHA-256."""
     names = [name for name in manifest.files if name.endswith(SUFFIX) and Path(name).name == name]
     if len(names) != 1:
         raise ConfigError(
@@ -130,12 +118,7 @@ class ReconfigurableDevice:
         return {key: bit_file(manifest)[1] for key, manifest in self._bitstreams.items()}
 
     def configure(self, config_hash: str) -> float:
-        """Load the bitstream of a configuration; the seconds that it took.
-
-        Raises:
-            ConfigError: there is none.
-            Exception: what ``open_device`` raised; the one before is loaded again, if it can be.
-        """
+        """Load the bitstream of a configuration; the seconds that it took."""
         if config_hash not in self._bitstreams:
             raise ConfigError(
                 "the agent has no bitstream of that configuration",

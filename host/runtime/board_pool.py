@@ -42,12 +42,7 @@ class BoardAddress:
     wait_seconds: float = DEFAULT_WAIT_SECONDS
 
     def connect(self) -> RemoteDevice:
-        """Lease the board.
-
-        Raises:
-            ConfigError: the token file cannot be used, or no such host.
-            DeviceError: see `RemoteDevice`.
-        """
+        """Lease the board."""
         return RemoteDevice(
             self.agent,
             read_token(self.token_file),
@@ -62,9 +57,6 @@ def load_board_pool(path: Path) -> tuple[BoardAddress, ...]:
     Each entry has ``name`` and either ``client`` (the file that ``agent init`` wrote for clients)
     or ``agent`` (HOST:PORT) and ``token_file``; and may have ``plain`` and ``wait_seconds``. Files
     are relative to the pool's.
-
-    Raises:
-        ConfigError: the file or a field of it cannot be used; the first wrong one is named.
     """
     data = read_yaml_mapping(path, "a pool of boards")
     for key in data:

@@ -39,11 +39,7 @@ class ContiguousBuffers:
 
     @contextmanager
     def taken(self, nbytes: int) -> Iterator[Any]:
-        """A view of so many bytes from a page's start, for the caller alone.
-
-        Raises:
-            DeviceError: they do not fit the memory, or the buffers are closed.
-        """
+        """A view of so many bytes from a page's start, for the caller alone."""
         buffer = self._take(nbytes)
         try:
             # whatever the address, a page starts in the first `_PAGE` bytes

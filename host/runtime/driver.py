@@ -65,12 +65,7 @@ class Driver:
         self._port: Final = port
 
     def check_identity(self, hw: HwConfig) -> None:
-        """Refuse anything that is not the accelerator of a configuration.
-
-        Raises:
-            DeviceError: no accelerator, another instruction set, or another configuration; the
-                text names what was read and what was expected.
-        """
+        """Refuse anything that is not the accelerator of a configuration."""
         for name, expected, remedy in (
             ("ID", DEVICE_ID, "check the bitstream and the address of the accelerator"),
             ("ISA", ISA_VERSION, "build the bitstream and the programs from one release"),
@@ -94,16 +89,7 @@ class Driver:
         self._write("AXI_ATTRIBUTES", COHERENT if coherent else NOT_COHERENT)
 
     def start(self, program: Program, base: int, *, watchdog_cycles: int) -> None:
-        """Start a program; interrupts are acknowledged and enabled.
-
-        Args:
-            program: its instructions and constants are in memory.
-            base: physical address of the program's memory, a multiple of 4 KiB.
-            watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
-
-        Raises:
-            ProgramError: the registers cannot say where the memory or the program lies.
-        """
+        """Start a program; interrupts are acknowledged and enabled."""
         check_places(program, base)
         self._write64("INSN_BASE", program.regions["insn"].offset)
         self._write64("MEM_BASE", base)
@@ -119,12 +105,7 @@ class Driver:
         return bool(self._status() & (Status.DONE | Status.ERROR))
 
     def finish(self) -> Counters:
-        """Acknowledge the interrupt of a run that ended, and read what it counted.
-
-        Raises:
-            DeviceStatusError: the accelerator stopped with an error status.
-            DeviceError: the run did not end, or the error registers hold unknown codes.
-        """
+        """Acknowledge the interrupt of a run that ended, and read what it counted."""
         self._write("IRQ_STATUS", _INTERRUPTS)
         status = self._status()
         if status & Status.ERROR:
@@ -202,11 +183,7 @@ def check_places(program: Program, base: int) -> None:
 
 
 def check_run(hw: HwConfig, program: Program, memory: Bytes, max_cycles: int) -> None:
-    """Refuse arguments of `Device.run` that no accelerator of a configuration can take.
-
-    Raises:
-        ProgramError: another configuration, memory of another size or type, a negative limit.
-    """
+    """Refuse arguments of `Device.run` that no accelerator of a configuration can take."""
     program.check(hw)
     if memory.dtype != np.uint8 or memory.shape != (program.memory_bytes,):
         raise ProgramError(

@@ -193,11 +193,7 @@ def _check_file(bitstream: Path) -> None:
 
 
 def import_pynq() -> Any:
-    """The `pynq` package.
-
-    Raises:
-        ToolError: it is not installed, or not for this Python.
-    """
+    """The `pynq` package."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of pynq's own dependencies

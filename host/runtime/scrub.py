@@ -73,14 +73,7 @@ def scrub_program(hw: HwConfig) -> Program:
 
 
 def scrub(device: Device) -> Counters:
-    """Zero every scratchpad of a device.
-
-    Returns:
-        What the device counted: the cost of it.
-
-    Raises:
-        DeviceError: the device failed; the scratchpads hold anything.
-    """
+    """Zero every scratchpad of a device."""
     program = scrub_program(device.hw)
     return device.run(program, program.image()).counters
 

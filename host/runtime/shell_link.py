@@ -80,11 +80,7 @@ class ShellLink:
             )
 
     def read(self, address: int, size: int) -> bytes:
-        """Read bytes of whole words.
-
-        Raises:
-            DeviceError: bytes were lost or wrong, or the shell has nothing at an address.
-        """
+        """Read bytes of whole words."""
         parts = []
         for offset in range(0, size, 4 * _FRAME_WORDS):
             length = min(4 * _FRAME_WORDS, size - offset)
@@ -94,11 +90,7 @@ class ShellLink:
         return b"".join(parts)
 
     def write(self, address: int, data: bytes) -> None:
-        """Write bytes of whole words.
-
-        Raises:
-            DeviceError: bytes were lost or wrong, or the shell has nothing at an address.
-        """
+        """Write bytes of whole words."""
         frames = {}
         for offset in range(0, len(data), 4 * _FRAME_WORDS):
             words = data[offset : offset + 4 * _FRAME_WORDS]

@@ -98,12 +98,7 @@ class SystemDriver:
         self._pair: Final = threading.Lock()
 
     def check_identity(self) -> None:
-        """Refuse anything that is not this system.
-
-        Raises:
-            DeviceError: no system, another register map, another system or another core; the text
-                names what was read and what was expected.
-        """
+        """Refuse anything that is not this system."""
         expected = [
             ("ID", _SHARED["ID"], SYSTEM_ID, "check the bitstream and the address of the system"),
             ("VERSION", _SHARED["VERSION"], SYSTEM_VERSION, "build both from one release"),
@@ -131,11 +126,7 @@ class SystemDriver:
     # -- shares of memory ports -------------------------------------------------------------
 
     def set_window(self, cycles: int) -> None:
-        """Set the cycles in which budgets count, 1 to 65535.
-
-        Raises:
-            ConfigError: another number.
-        """
+        """Set the cycles in which budgets count, 1 to 65535."""
         check_integer("window", cycles, 1, MAX_WINDOW)
         self._port.write(_SHARED["WINDOW"], cycles)
 
@@ -144,20 +135,13 @@ class SystemDriver:
 
         Weights count in full in a direction whose limit is below the bursts that each core of the
         port can have in flight (`read_outstanding`, `write_outstanding`).
-
-        Raises:
-            ConfigError: another number.
         """
         check_integer("reads", reads, 1, MAX_IN_FLIGHT)
         check_integer("writes", writes, 1, MAX_IN_FLIGHT)
         self._port.write(_SHARED["PORT_LIMITS"], reads | writes << 8)
 
     def set_share(self, core: int, *, weight: int, read_budget: int, write_budget: int) -> None:
-        """Set a core's weight, 1 to 15, and its budgets in beats a window; 0: no limit.
-
-        Raises:
-            ConfigError: a number that its register cannot hold.
-        """
+        """Set a core's weight, 1 to 15, and its budgets in beats a window; 0: no limit."""
         check_integer("weight", weight, 1, MAX_WEIGHT)
         check_integer("read_budget", read_budget, 0, MAX_WINDOW)
         check_integer("write_budget", write_budget, 0, MAX_WINDOW)
@@ -209,19 +193,7 @@ class SystemDriver:
         watchdog_cycles: int,
         scrub: bool = False,
     ) -> None:
-        """Append a descriptor; there must be room for it (`waiting`).
-
-        Args:
-            core: number of the core.
-            program: its instructions and constants are in memory.
-            base: physical address of the program's memory, a multiple of 4 KiB.
-            tag: 32 bits for the completion.
-            watchdog_cycles: cycles without progress until the core gives up; 0: never.
-            scrub: zero the core's scratchpads before the program.
-
-        Raises:
-            ProgramError: the registers cannot say where the memory or the program lies.
-        """
+        """Append a descriptor; there must be room for it (`waiting`)."""
         check_places(program, base)
         self._write64(core, "DESC_INSN_BASE", program.regions["insn"].offset)
         self._write64(core, "DESC_MEM_BASE", base)

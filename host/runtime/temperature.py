@@ -12,11 +12,7 @@ _CONVERTERS: Final = ("xadc", "ams", "xilinx-xadc", "xilinx-ams")
 
 
 def chip_temperature(system: Path = _SYSTEM) -> float | None:
-    """Degrees Celsius of the programmable chip or else of the CPU; None: Linux does not say.
-
-    Args:
-        system: root of sysfs.
-    """
+    """Degrees Celsius of the programmable chip or else of the CPU; None: Linux does not say."""
     for device in sorted(system.glob("bus/iio/devices/iio:device*")):
         if _text(device / "name") in _CONVERTERS:
             for raw in sorted(device.glob("in_temp*_raw")):

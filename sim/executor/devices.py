@@ -32,10 +32,6 @@ def run_on_device(
     """Call ``function(device, ...)`` with this process's device for ``hw`` and ``memory``.
 
     The device stays open for later jobs (at most `KEPT_DEVICES`).
-
-    Raises:
-        BuildError, ToolError: the device cannot be built.
-        Exception: what ``function`` raises.
     """
     return function(_DEVICES.get(hw, memory), *args, **kwargs)
 
@@ -48,12 +44,7 @@ def run_on_fidelity(
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> _T:
-    """`run_on_device` with another fidelity than ``rtl``.
-
-    Raises:
-        BuildError, ToolError: the device cannot be built.
-        Exception: what ``function`` raises.
-    """
+    """`run_on_device` with another fidelity than ``rtl``."""
     return function(_DEVICES.get(hw, memory, fidelity), *args, **kwargs)
 
 

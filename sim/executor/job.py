@@ -89,11 +89,7 @@ class Job:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Self:
-        """A job that is ready to travel.
-
-        Raises:
-            pickle.PicklingError, AttributeError, TypeError: it cannot be pickled.
-        """
+        """A job that is ready to travel."""
         return cls(job_id=job_id, payload=bytes(ForkingPickler.dumps((function, args, kwargs))))
 
     def answered(self, answer: bytes) -> Outcome:

@@ -283,11 +283,7 @@ def _import_ray() -> Any:
 
 
 def _require_listener(address: str) -> None:
-    """Fail at once where nothing listens: Ray itself would try for two minutes, loudly.
-
-    Raises:
-        DeviceError: nothing does.
-    """
+    """Fail at once where nothing listens: Ray itself would try for two minutes, loudly."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return

@@ -31,20 +31,7 @@ def run_with_waves(
     *,
     max_cycles: int = 0,
 ) -> RunResult:
-    """Run a program on the RTL and record every signal.
-
-    Args:
-        hw: of the device.
-        memory: of the device.
-        program: what runs.
-        image: bytes of its memory.
-        waves: FST file to write; it appears when it is complete.
-        max_cycles: see `Device.run`.
-
-    Raises:
-        DeviceError: the file cannot be written; what `VerilatorDevice.run` raises.
-        BuildError, ToolError: the model cannot be built.
-    """
+    """Run a program on the RTL and record every signal."""
     target = waves.resolve()
     special = target.exists() and not target.is_file()  # a device: it is written to as it is
     part = waves if special else target.with_name(f".{target.name[:64]}.{os.getpid()}")

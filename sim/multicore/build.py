@@ -46,22 +46,7 @@ def build_system(
     checks: bool = True,
     jobs: int = 2,
 ) -> Path:
-    """The shared library that simulates a system, built when the cache does not hold it.
-
-    Args:
-        system: what is elaborated; its MAC arrays are those that simulate fast.
-        fidelity: one of `FIDELITIES`; ``timing`` leaves out arithmetic and data.
-        checks: assert what `SYSTEM_CHECKS` holds; only ``rtl`` can.
-        jobs: compilers that may run at a time.
-
-    Returns:
-        Path of the library; it stays valid while the cache is not deleted.
-
-    Raises:
-        BuildError: Verilator or the compiler refuses; the text holds their first error lines.
-        ConfigError: no system is simulated at that fidelity.
-        ToolError: a tool is missing.
-    """
+    """The shared library that simulates a system, built when the cache does not hold it."""
     if fidelity not in FIDELITIES:
         raise ConfigError(
             "a system must be simulated at one of these",

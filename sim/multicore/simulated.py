@@ -265,11 +265,7 @@ class _Run:
         self.shares: list[Mapping[str, int]] = [{} for _ in system.cores]
 
     def to_the_end(self, start_after: Mapping[int, int], limit: int) -> None:
-        """Run until every submission has ended.
-
-        Raises:
-            DeviceTimeoutError: that takes more cycles.
-        """
+        """Run until every submission has ended."""
         before = [self._driver.share_counters(core) for core in range(len(self.shares))]
         for core in self._waiting:
             self._driver.interrupt_on_completion(core)

@@ -53,14 +53,6 @@ def random_program(
 ) -> tuple[Program, Bytes]:
     """A random legal, race-free program and its memory image.
 
-    Args:
-        hw: any configuration.
-        rng: source of every choice; equal states give equal programs.
-        instructions: random instructions; loads of missing operands, the stores that make
-            results visible and FINISH come on top.
-        tail: let anything follow FINISH, often (see `random_tail`); the program up to FINISH is
-            the same without.
-
     Returns:
         The program and a uint8 image of ``program.memory_bytes`` with random data.
     """
@@ -72,12 +64,7 @@ def random_program(
 
 
 def random_tail(rng: np.random.Generator) -> bytes:
-    """Instructions to follow FINISH, which a device may fetch and never runs.
-
-    Returns:
-        Nothing in one case of four; else up to more than the prefetch holds, of: instructions of
-        every unit with random fields, FINISH, any bits at all.
-    """
+    """Instructions to follow FINISH, which a device may fetch and never runs."""
     if rng.random() < 0.25:
         return b""
     words = rng.bytes(INSTRUCTION_BYTES * int(rng.integers(1, _LONGEST_TAIL)))

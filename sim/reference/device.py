@@ -93,13 +93,6 @@ class ReferenceDevice:
                 those of its ``insn`` region, read once at the start.
             max_cycles: no time is modelled, but tiles are counted, and no unit does more than
                 one per cycle: a run that must exceed the limit is refused. 0: no limit.
-
-        Raises:
-            ProgramError: wrong configuration or sizes, a PARAM shift above 47, or (if strict)
-                a tile read before it is written.
-            DeviceStatusError: what the hardware would report.
-            DeviceError: a pop that precedes its push in stream order; the device is closed.
-            DeviceTimeoutError: more tiles than ``max_cycles``.
         """
         if self._closed:
             raise DeviceError("the device is closed", remedy="create another one")
@@ -119,9 +112,6 @@ class ReferenceDevice:
 
         Returns:
             uint8, shape ``(depth, bytes per tile)``.
-
-        Raises:
-            DeviceError: nothing was run yet.
         """
         if self._machine is None:
             raise DeviceError("no program was run yet", field="scratchpad")
@@ -133,12 +123,7 @@ class ReferenceDevice:
 
 
 def read_stream(hw: HwConfig, program: Program, memory: Bytes) -> list[bytes]:
-    """The encoded instructions that a memory image holds.
-
-    Raises:
-        ProgramError: the program is for another configuration, its stream is not whole
-            instructions inside memory, or the image has another type or size.
-    """
+    """The encoded instructions that a memory image holds."""
     check_run(hw, program, memory, 0)
     if len(program.instructions) % INSTRUCTION_BYTES:
         raise ProgramError(

@@ -105,9 +105,6 @@ def unpack_words(
 
     Returns:
         Per field an int64 array of shape ``words.shape[:-1]``.
-
-    Raises:
-        ProgramError: a field of the layout straddles two words.
     """
     values: dict[str, npt.NDArray[np.int64]] = {}
     position = 0

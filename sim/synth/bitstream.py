@@ -82,23 +82,7 @@ def settings(
 def write_project(
     hw: HwConfig, board: Board, target: VivadoTarget, folder: Path, *, board_name: str = ""
 ) -> Path:
-    """Write the folder that Vivado builds from; what an earlier one left there is replaced.
-
-    Args:
-        hw: configuration.
-        board: with the clock to plan for.
-        target: what Vivado has to know of the board.
-        folder: to write.
-        board_name: name or path that the manifest gives the board; default: its name.
-
-    Returns:
-        The file to give to ``vivado -mode batch -source``.
-
-    Raises:
-        ConfigError: the board's port is narrower, or its bursts are shorter, than the
-            configuration's.
-        BuildError: a file of the RTL cannot be read.
-    """
+    """Write the folder that Vivado builds from; what an earlier one left there is replaced."""
     for name in ("axi_data_bits", "axi_burst_beats"):
         limit = getattr(board, name)
         if getattr(hw, name) > limit:
@@ -130,11 +114,7 @@ def settings_text(hw: HwConfig, board: Board, values: Mapping[str, str]) -> str:
 
 
 def find_vivado() -> Path:
-    """The Vivado on PATH.
-
-    Raises:
-        ToolError: there is none.
-    """
+    """The Vivado on PATH."""
     found = shutil.which("vivado")
     if found is None:
         raise ToolError(
@@ -147,17 +127,7 @@ def find_vivado() -> Path:
 
 
 def build_bitstream(vivado: Path, entry: Path, say: Callable[[str], None]) -> BitstreamManifest:
-    """Build a project; Vivado's own words go to ``vivado.log`` in its folder.
-
-    Args:
-        vivado: the program.
-        entry: what `write_project` returned.
-        say: takes the name of each step as it begins.
-
-    Raises:
-        BuildError: Vivado stopped; the text is its error.
-        ConfigError: the manifest that it wrote cannot be used.
-    """
+    """Build a project; Vivado's own words go to ``vivado.log`` in its folder."""
     told: list[str] = []
     last: list[str] = []
     with subprocess.Popen(

@@ -59,15 +59,7 @@ class Port:
 
 
 def top_ports(source: str, parameters: Mapping[str, str]) -> list[Port]:
-    """The ports of the top module.
-
-    Args:
-        source: text of its file.
-        parameters: values of its parameters.
-
-    Raises:
-        BuildError: the header is not of the form that the project writes.
-    """
+    """The ports of the top module."""
     text = re.sub(r"//[^\n]*", "", source)
     header = _HEADER.search(text)
     if header is None:
@@ -92,15 +84,7 @@ def top_ports(source: str, parameters: Mapping[str, str]) -> list[Port]:
 
 
 def wrapper(hw: HwConfig, source: str) -> str:
-    """The Verilog of one configuration.
-
-    Args:
-        hw: configuration.
-        source: text of the top module's file.
-
-    Raises:
-        BuildError: the header cannot be read, or a port belongs to no interface.
-    """
+    """The Verilog of one configuration."""
     parameters = rtl_parameters(hw)
     ports = top_ports(source, parameters)
     of = {port.name: port.width for port in ports}
@@ -146,21 +130,7 @@ def wrapper(hw: HwConfig, source: str) -> str:
 def write_sources(
     hw: HwConfig, around: Sequence[Path], folder: Path, others: Sequence[str] = ()
 ) -> list[str]:
-    """Write the RTL of a configuration for tools of others.
-
-    Args:
-        hw: configuration.
-        around: RTL files that stand around the wrapper.
-        folder: gets ``tilewright.v``, the wrapper, and ``rtl``, the rest.
-        others: names of what else will be written to the folder.
-
-    Returns:
-        The files relative to the folder, in the order of dependency.
-
-    Raises:
-        BuildError: a file of the RTL cannot be read.
-        ForeignFileError: the folder holds files of others (`host.common.whole_file`).
-    """
+    """Write the RTL of a configuration for tools of others."""
     core = read_manifest()
     top = next((path for path in core if path.name == f"{TOP}.sv"), None)
     if top is None:

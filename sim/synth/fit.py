@@ -61,11 +61,7 @@ class HeldOut:
 
 
 def held_out(rows: Sequence[Row]) -> tuple[HeldOut, ...]:
-    """Leave-one-out errors of the fitted rows, and the errors of the rows that are never fitted.
-
-    Raises:
-        ConfigError: fewer fitted rows than the model has coefficients of a resource, and one.
-    """
+    """Leave-one-out errors of the fitted rows, and the errors of the rows that are never fitted."""
     seen = fittable(rows)
     terms = max(
         sum(f.name.startswith(resource) for f in fields(LogicModel)) for resource in ("lut", "ff")

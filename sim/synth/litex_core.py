@@ -29,20 +29,7 @@ _INSTALL: Final = "pip install litex==2024.12 migen==0.10.0 (part of tilewright[
 
 
 def litex_core(hw: HwConfig, platform: Any = None) -> Any:
-    """The accelerator of a configuration in the clock domain ``sys``.
-
-    Args:
-        hw: configuration.
-        platform: of LiteX; gets the RTL files. None: they are added elsewhere.
-
-    Returns:
-        A `LiteXModule` with ``bus`` (`AXILiteInterface`, 32 data bits, 12 address bits), ``dma``
-        (`AXIInterface`, 40 address bits) and ``irq``.
-
-    Raises:
-        ToolError: LiteX is not installed.
-        BuildError: the header of the top module cannot be read.
-    """
+    """The accelerator of a configuration in the clock domain ``sys``."""
     try:
         from litex.gen import LiteXModule  # noqa: PLC0415  (an optional package)
         from litex.soc.interconnect.axi import (  # noqa: PLC0415  (the same)
@@ -77,11 +64,7 @@ def litex_core(hw: HwConfig, platform: Any = None) -> Any:
 
 
 def _of_bus(port: Port, buses: dict[str, Any]) -> Any:
-    """The signal of a bus's channel that a port is.
-
-    Raises:
-        BuildError: there is none, or it has another width.
-    """
+    """The signal of a bus's channel that a port is."""
     found = _CHANNEL.fullmatch(port.name)
     signal = None
     if found is not None:

@@ -48,19 +48,7 @@ def openxc7_passes(names: Sequence[str]) -> list[str]:
 
 
 def write_openxc7_project(hw: HwConfig, folder: Path) -> Path:
-    """Write the folder that openXC7's tools build from.
-
-    Args:
-        hw: configuration.
-        folder: to write.
-
-    Returns:
-        The script that builds it.
-
-    Raises:
-        ConfigError: the configuration's bus is not that of the port.
-        BuildError: a file of the RTL cannot be read.
-    """
+    """Write the folder that openXC7's tools build from."""
     _check_port(hw)
     names = write_sources(hw, shell_rtl(), folder, [SCRIPT])
     passes = "; ".join(openxc7_passes(names))

@@ -141,13 +141,6 @@ def wrapper(hw: HwConfig, top_source: str) -> str:
 
     Inputs come from a shift register and outputs go to another, so that every path of the
     accelerator starts and ends at a register, as behind an AXI register slice.
-
-    Args:
-        hw: parameters of the instance.
-        top_source: text of the top module; its ports are ``input/output logic [range] name``.
-
-    Raises:
-        BuildError: no ports are found.
     """
     header = top_source.partition(");")[0]
     ports = re.findall(r"^\s*(input|output)\s+logic\s+(\[[^\]]*\])?\s*(\w+)", header, re.MULTILINE)
@@ -191,12 +184,7 @@ def _silent(text: str) -> None:
 def netlist(
     hw: HwConfig, *, manifest: Path = MANIFEST, note: Callable[[str], object] = _silent
 ) -> Path:
-    """The ECP5 netlist of a configuration in its wrapper, as JSON of Yosys; made when missing.
-
-    Raises:
-        BuildError: Yosys refuses the RTL.
-        ToolError: pyosys is missing.
-    """
+    """The ECP5 netlist of a configuration in its wrapper, as JSON of Yosys; made when missing."""
     sources = read_manifest(manifest)
     texts = (path.read_text(encoding="utf-8") for path in sources)
     top = next((text for text in texts if f"module {TOP} " in text), None)
@@ -238,11 +226,7 @@ def _digest(recipe: object) -> str:
 
 
 def nextpnr_version() -> str:
-    """Name and version of nextpnr's package.
-
-    Raises:
-        ToolError: it is not installed.
-    """
+    """Name and version of nextpnr's package."""
     try:
         return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE)}"
     except importlib.metadata.PackageNotFoundError as error:
@@ -257,19 +241,7 @@ def place(
     manifest: Path = MANIFEST,
     note: Callable[[str], object] = _silent,
 ) -> PlaceRouteResult:
-    """Place and route one configuration with one seed.
-
-    Args:
-        hw: configuration to elaborate, with its own MAC style.
-        seed: of placer and router.
-        conditions: part, speed grade and clock to aim at; the defaults of `Conditions` when None.
-        manifest: RTL file list.
-        note: gets a line for each stage that begins.
-
-    Raises:
-        BuildError: Yosys or nextpnr refuses the design (it does not fit, for one).
-        ToolError: pyosys or nextpnr is missing.
-    """
+    """Place and route one configuration with one seed."""
     conditions = conditions or Conditions()
     tools = f"{yosys_version()}, {nextpnr_version()}"
     design = netlist(hw, manifest=manifest, note=note)
@@ -314,16 +286,7 @@ def _read(result: Path, name: str) -> PlaceRouteResult | None:
 
 
 def run_nextpnr(options: Sequence[str], work: Path, note: Callable[[str], object]) -> None:
-    """Run nextpnr in a folder of its own, which receives its report.
-
-    Args:
-        options: its arguments; one of them writes ``report.json``.
-        work: the folder.
-        note: gets a line for each stage that begins.
-
-    Raises:
-        BuildError: it refuses; the text holds its first error lines.
-    """
+    """Run nextpnr in a folder of its own, which receives its report."""
     start = f"import sys, {_MODULE} as tool; sys.exit(tool.run_nextpnr_ecp5(sys.argv[1:]))"
     said: list[str] = []
     with _start(
@@ -350,11 +313,7 @@ def run_nextpnr(options: Sequence[str], work: Path, note: Callable[[str], object
 
 
 def single_clock(report: Mapping[str, Any]) -> tuple[str, float]:
-    """The only clock of nextpnr's report, and the MHz that it reaches.
-
-    Raises:
-        BuildError: there is another number of clocks.
-    """
+    """The only clock of nextpnr's report, and the MHz that it reaches."""
     clocks = report["fmax"]
     if len(clocks) != 1:
         raise BuildError("nextpnr must find one clock", value=", ".join(clocks) or "none")
@@ -418,15 +377,7 @@ def describe(placements: Sequence[PlaceRouteResult]) -> str:
 
 
 def override(hw: HwConfig, changes: Sequence[str]) -> HwConfig:
-    """A configuration with parameters changed, under a name that tells them.
-
-    Args:
-        hw: to start from.
-        changes: ``PARAMETER=NUMBER`` each.
-
-    Raises:
-        ConfigError: one of them names no parameter or no number, or the result is illegal.
-    """
+    """A configuration with parameters changed, under a name that tells them."""
     values: dict[str, Any] = {}
     for change in changes:
         name, _, value = change.partition("=")

@@ -113,11 +113,7 @@ class Results:
 
 
 def load_results(path: Path = RESULTS_FILE) -> Results:
-    """Read the recorded syntheses.
-
-    Raises:
-        ConfigError: the file is missing or malformed.
-    """
+    """Read the recorded syntheses."""
     data = read_yaml_mapping(path, "the synthesis results")
     try:
         rows = tuple(_row(name, entry) for name, entry in data["results"].items())

@@ -56,12 +56,7 @@ _DRAWN: Final[Mapping[str, tuple[int, ...]]] = {
 
 
 def draw(seed: int, count: int = 4) -> tuple[HwConfig, ...]:
-    """Random legal configurations of at most `_DRAWN_MACS` MACs, named as never fitted.
-
-    Args:
-        seed: decides every value.
-        count: how many.
-    """
+    """Random legal configurations of at most `_DRAWN_MACS` MACs, named as never fitted."""
     rng = np.random.default_rng(seed)
     found: list[HwConfig] = []
     while len(found) < count:
@@ -83,19 +78,7 @@ def record(
     stale_only: bool = False,
     note: Callable[[str], object] | None = None,
 ) -> Results:
-    """Synthesise for the record and save after each synthesis.
-
-    Args:
-        names: configurations to add or replace, some by name; none: every row of the file.
-        path: results file; made when it is missing.
-        family: ``xc7`` makes rows, ``ecp5`` adds its counts to rows that exist.
-        stale_only: leave out what sources as they are now have made.
-        note: gets a line for each synthesis.
-
-    Raises:
-        ConfigError: ECP5 counts for a configuration without a row, or a family without a record.
-        TilewrightError: as `load_hwconfig` and `synthesise`.
-    """
+    """Synthesise for the record and save after each synthesis."""
     if family not in ("xc7", "ecp5"):
         raise ConfigError("must be xc7 or ecp5", field="family", value=family)
     known = load_results(path) if path.exists() else Results(tool="", family="", rows=())
@@ -135,11 +118,7 @@ def _made_by(row: Row, family: str) -> str:
 
 
 def write_tables() -> tuple[Path, ...]:
-    """Renew the tables of the pages from the record.
-
-    Returns:
-        The pages.
-    """
+    """Renew the tables of the pages from the record."""
     results = load_results()
     for page, renew in ((DOCS_FILE, renewed), (CONFIGURATIONS_FILE, renewed_overview)):
         page.write_text(renew(page.read_text(encoding="utf-8"), results), encoding="utf-8")

@@ -144,11 +144,7 @@ class SynthesisReport:
 
 
 def family_of(board: Board) -> str:
-    """The `synth_xilinx` family of a board's part.
-
-    Raises:
-        ConfigError: neither 7-series nor UltraScale+.
-    """
+    """The `synth_xilinx` family of a board's part."""
     if board.part.startswith("xc7"):
         return "xc7"
     if board.part.startswith("xczu"):
@@ -162,18 +158,7 @@ def family_of(board: Board) -> str:
 
 
 def synthesise(design: Design, *, family: str = "xc7") -> SynthesisReport:
-    """Synthesise an accelerator or a system.
-
-    Args:
-        design: what to elaborate.
-        family: one of `FAMILIES`.
-
-    Raises:
-        BuildError: Yosys refuses the RTL; the text holds its first error lines. Or the DSP slices
-            of its netlist may compute something else than the RTL (see `sim.synth.dsp_packing`).
-        ConfigError: unknown family.
-        ToolError: pyosys is missing.
-    """
+    """Synthesise an accelerator or a system."""
     if family not in FAMILIES:
         raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
     tool = yosys_version()

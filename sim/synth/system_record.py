@@ -56,11 +56,7 @@ class SystemRow:
 
 
 def load_system_rows(path: Path = SYSTEMS_FILE) -> tuple[SystemRow, ...]:
-    """Read the record; without a file there is no row.
-
-    Raises:
-        ConfigError: the file is malformed.
-    """
+    """Read the record; without a file there is no row."""
     if not path.exists():
         return ()
     data = read_yaml_mapping(path, "the syntheses of systems")
@@ -75,11 +71,7 @@ def load_system_rows(path: Path = SYSTEMS_FILE) -> tuple[SystemRow, ...]:
 
 
 def smallest_board(system: SystemConfig) -> Board:
-    """The board with the fewest LUTs that holds the estimate of a system.
-
-    Raises:
-        ConfigError: no board holds it.
-    """
+    """The board with the fewest LUTs that holds the estimate of a system."""
     design = system_design(system)
     boards = [load_board(name) for name in named_boards()]
     fitting = [board for board in boards if not design.shortfalls(design.estimate, board)]
@@ -94,16 +86,7 @@ def record_systems(
     *,
     note: Callable[[str], object] | None = None,
 ) -> tuple[SystemRow, ...]:
-    """Synthesise systems for the family of the smallest board that holds each; save after each.
-
-    Args:
-        names: of systems to add or replace; none: those of the record.
-        path: of the record; made when it is missing.
-        note: gets a line for each synthesis.
-
-    Raises:
-        TilewrightError: as `load_system`, `smallest_board` and `synthesise`.
-    """
+    """Synthesise systems for the family of the smallest board that holds each; save after each."""
     rows = {row.name: row for row in load_system_rows(path)}
     for name in names or list(rows):
         system = load_system(name)
@@ -130,12 +113,7 @@ def save_system_rows(rows: Sequence[SystemRow], path: Path = SYSTEMS_FILE) -> No
 
 
 def systems_table(rows: Sequence[SystemRow], accelerators: Results) -> str:
-    """Markdown: every named system, as Yosys counts it or as estimated.
-
-    Args:
-        rows: recorded syntheses of systems.
-        accelerators: recorded syntheses of accelerators alone, for the sum of the cores.
-    """
+    """Markdown: every named system, as Yosys counts it or as estimated."""
     counted = {row.name: row for row in rows}
     alone = {row.hw.config_hash: row.area for row in accelerators.rows}
     lines = [

@@ -121,32 +121,20 @@ def _holders(hw: HwConfig, area: Area, boards: Sequence[Board]) -> str:
 
 
 def renewed(text: str, results: Results) -> str:
-    """docs/results/synthesis.md with its tables replaced by those of ``results``.
-
-    Raises:
-        ConfigError: the page has no place for a table.
-    """
+    """docs/results/synthesis.md with its tables replaced by those of ``results``."""
     text = put_table(text, DOCS_FILE, TABLE_BEGIN, TABLE_END, table(results))
     errors = held_out_table(held_out(results.rows))
     return put_table(text, DOCS_FILE, HELDOUT_BEGIN, HELDOUT_END, errors)
 
 
 def renewed_overview(text: str, results: Results) -> str:
-    """docs/results/configurations.md with its table replaced by that of ``results``.
-
-    Raises:
-        ConfigError: the page has no place for it.
-    """
+    """docs/results/configurations.md with its table replaced by that of ``results``."""
     content = configurations(results)
     return put_table(text, CONFIGURATIONS_FILE, CONFIGURATIONS_BEGIN, CONFIGURATIONS_END, content)
 
 
 def put_table(text: str, page: Path, begin: str, end: str, content: str) -> str:
-    """The text of a page with what stands between two marks replaced.
-
-    Raises:
-        ConfigError: the page has no such marks.
-    """
+    """The text of a page with what stands between two marks replaced."""
     before, found_begin, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found_begin or not found_end:

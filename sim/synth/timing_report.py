@@ -68,13 +68,7 @@ class Owners:
     def __init__(
         self, sources: Mapping[str, str], prefixes: Mapping[str, str], kinds: Mapping[str, str]
     ) -> None:
-        """Keep what is known.
-
-        Args:
-            sources: module of each cell whose source line survived.
-            prefixes: module of each instance path.
-            kinds: library cell of each cell.
-        """
+        """Keep what is known."""
         self._sources = sources
         self._prefixes = prefixes
         self._kinds = kinds
@@ -152,13 +146,7 @@ def timing_path(steps: Sequence[Mapping[str, Any]], owners: Owners) -> TimingPat
 def endpoints(
     nets: Sequence[Mapping[str, Any]], clock: str, owners: Owners
 ) -> tuple[Endpoint, ...]:
-    """The slowest arrival at each module's registers, slowest module first.
-
-    Args:
-        nets: ``detailed_net_timings`` of nextpnr; a delay is [shortest, longest] in ns.
-        clock: paths from and to this clock count.
-        owners: modules of the cells.
-    """
+    """The slowest arrival at each module's registers, slowest module first."""
     worst: dict[str, Endpoint] = {}
     for net in nets:
         if clock not in net["event"]:

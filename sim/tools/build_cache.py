@@ -58,9 +58,6 @@ def finished(folder: Path) -> Path | None:
 
     Every file of the folder must have the SHA-256 that was recorded; a note says when one has
     not. The build counts as used now (see `trim`).
-
-    Raises:
-        BuildError: the folder or a file may have been written by somebody else.
     """
     for each in (cache_dir(), folder.parent, folder, folder / _RECORD):
         check_owned(each)
@@ -89,19 +86,7 @@ def _as_recorded(folder: Path, text: str) -> bool:
 
 
 def cached_library(key: str, make: Callable[[Path, Path], Mapping[str, Any]]) -> Path:
-    """The library of a key, made when the cache does not hold it.
-
-    Args:
-        key: of everything that decides what is made.
-        make: called with an empty work folder and with the library's path, in a folder whose other
-            files belong to it; returns facts for the ``build.json`` beside it.
-
-    Returns:
-        Path of the library; it stays valid while the cache is not deleted.
-
-    Raises:
-        BuildError: the cache is not to be trusted or cannot be written; and what ``make`` raises.
-    """
+    """The library of a key, made when the cache does not hold it."""
     target = cache_dir() / "models" / key
     if (library := finished(target)) is not None:
         return library
@@ -118,11 +103,7 @@ def cached_library(key: str, make: Callable[[Path, Path], Mapping[str, Any]]) ->
 
 
 def _install(result: Path, target: Path, facts: Mapping[str, Any]) -> None:
-    """Put a finished folder into its place, facts and the SHA-256 of its files recorded.
-
-    Raises:
-        BuildError: the place is not to be trusted.
-    """
+    """Put a finished folder into its place, facts and the SHA-256 of its files recorded."""
     record_path = result / _RECORD
     record = {**facts, "sha256": {path.name: seal(path) for path in sorted(result.iterdir())}}
     record_path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -139,10 +120,6 @@ def load_library(path: Path) -> ctypes.CDLL:
     """Load a shared library; one that lies in the build cache is checked first.
 
     A library elsewhere was named by the caller, who answers for it.
-
-    Raises:
-        BuildError: the library is of the cache and is damaged or not to be trusted.
-        OSError: it cannot be loaded.
     """
     if path.is_relative_to(cache_dir()) and finished(path.parent) != path:
         raise BuildError(
@@ -156,16 +133,7 @@ def load_library(path: Path) -> ctypes.CDLL:
 def bind_library(
     path: Path, versions: Mapping[str, int], signatures: Mapping[str, tuple[Sequence[Any], Any]]
 ) -> ctypes.CDLL:
-    """Load a library of ours for use through ctypes.
-
-    Args:
-        path: of the library.
-        versions: what each of its version functions must return.
-        signatures: argument types and result type of each other function.
-
-    Raises:
-        BuildError: it cannot be loaded, lacks a function, or is of another version.
-    """
+    """Load a library of ours for use through ctypes."""
     remedy = "delete this folder of the build cache and try again"
     try:
         library = load_library(path)
@@ -188,11 +156,7 @@ def bind_library(
 
 
 def cached_object(key: str, compile_to: Callable[[Path], object]) -> Path:
-    """An object file of the cache, made by ``compile_to(path)`` when it is missing or damaged.
-
-    Raises:
-        BuildError: the compiler refuses, or the cache is not to be trusted.
-    """
+    """An object file of the cache, made by ``compile_to(path)`` when it is missing or damaged."""
     target = cache_dir() / "objects" / f"{key}.o"
     if _intact(target):
         return target
@@ -227,11 +191,7 @@ def _digest_of(target: Path) -> Path:
 
 
 def cache_limit() -> int:
-    """Bytes that finished builds may take: TILEWRIGHT_CACHE_MB, else 8 GB.
-
-    Raises:
-        BuildError: the variable is not a whole number of at least 1.
-    """
+    """Bytes that finished builds may take: TILEWRIGHT_CACHE_MB, else 8 GB."""
     text = os.environ.get("TILEWRIGHT_CACHE_MB", "") or str(_DEFAULT_LIMIT_MB)
     if not text.isdecimal() or int(text) < 1:
         raise BuildError(
@@ -247,15 +207,6 @@ def trim(limit: int | None = None) -> int:
 
     What was used within the last hour stays, whatever it takes: another process may be about to
     load it. One process trims at a time; others go on without.
-
-    Args:
-        limit: bytes; by default `cache_limit`.
-
-    Returns:
-        Bytes that were freed.
-
-    Raises:
-        BuildError: TILEWRIGHT_CACHE_MB is not a number.
     """
     limit = cache_limit() if limit is None else limit
     locks = cache_dir() / "locks"
@@ -306,9 +257,6 @@ def builder(key: str) -> Iterator[Path]:
     """Hold the key's lock and give an empty work folder, removed at the end.
 
     The kernel drops the lock when its holder dies; the next builder clears what that one left.
-
-    Raises:
-        BuildError: the cache cannot be written.
     """
     root = cache_dir()
     locks, works = root / "locks", root / "work"
@@ -343,12 +291,7 @@ def keep_json(document: Mapping[str, Any], work: Path, target: Path) -> None:
 
 
 def run_compiler(arguments: Sequence[str]) -> str:
-    """Run the C++ compiler and return its output.
-
-    Raises:
-        BuildError: it refuses; the text holds its first error lines.
-        ToolError: it is missing.
-    """
+    """Run the C++ compiler and return its output."""
     compiler = find_compiler()
     done = subprocess.run(
         [str(compiler.path), *arguments],
@@ -365,11 +308,7 @@ def run_compiler(arguments: Sequence[str]) -> str:
 def compile_objects(
     tasks: Sequence[tuple[Sequence[str], Path]], work: Path, jobs: int
 ) -> list[str]:
-    """Compile sources, each with its flags, into a folder; the paths of the objects.
-
-    Raises:
-        BuildError, ToolError: see `run_compiler`.
-    """
+    """Compile sources, each with its flags, into a folder; the paths of the objects."""
 
     def compile_one(task: tuple[Sequence[str], Path]) -> str:
         flags, source = task
@@ -382,23 +321,14 @@ def compile_objects(
 
 
 def link_library(objects: Sequence[str], output: Path, *libraries: str) -> None:
-    """Link a shared library of which nothing binds to another one.
-
-    Raises:
-        BuildError, ToolError: see `run_compiler`.
-    """
+    """Link a shared library of which nothing binds to another one."""
     closed = ("-shared", "-Wl,-Bsymbolic", "-Wl,--exclude-libs,ALL", "-Wl,--no-undefined")
     run_compiler([*closed, *objects, *libraries, "-pthread", "-o", str(output)])
 
 
 @functools.cache
 def native_target() -> tuple[str, ...]:
-    """What ``-march=native`` means to the compiler on this machine, one option a line.
-
-    Raises:
-        BuildError: the compiler refuses.
-        ToolError: it is missing.
-    """
+    """What ``-march=native`` means to the compiler on this machine, one option a line."""
     return tuple(run_compiler(["-march=native", "-Q", "--help=target"]).splitlines())
 
 
@@ -412,11 +342,7 @@ def tool_failure(rule: str, output: str, pattern: str) -> BuildError:
 
 
 def source_text(path: Path) -> str:
-    """Text of an input of a build.
-
-    Raises:
-        BuildError: it cannot be read.
-    """
+    """Text of an input of a build."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

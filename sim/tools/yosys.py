@@ -31,11 +31,7 @@ _CHILD: Final = (
 
 
 def yosys_version() -> str:
-    """Name and version of Yosys's package.
-
-    Raises:
-        ToolError: it is not installed.
-    """
+    """Name and version of Yosys's package."""
     try:
         return f"{_PACKAGE} {importlib.metadata.version(_PACKAGE)}"
     except importlib.metadata.PackageNotFoundError as error:
@@ -45,11 +41,7 @@ def yosys_version() -> str:
 
 
 def cxxrtl_runtime() -> Path:
-    """Folder of the CXXRTL headers, which come with Yosys.
-
-    Raises:
-        ToolError: Yosys is not installed, or without them.
-    """
+    """Folder of the CXXRTL headers, which come with Yosys."""
     yosys_version()
     found = importlib.util.find_spec(_PACKAGE)
     root = Path(found.origin).parent if found is not None and found.origin else Path()
@@ -86,14 +78,7 @@ def copy_sources(sources: Sequence[Path], work: Path) -> None:
 
 
 def run_yosys(commands: Sequence[str], work: Path) -> str:
-    """Run passes in a working folder.
-
-    Returns:
-        What Yosys printed.
-
-    Raises:
-        BuildError: Yosys refuses, and the text holds its first error lines; or it was killed.
-    """
+    """Run passes in a working folder."""
     done = subprocess.run(
         python_command("-c", _CHILD, *commands),
         stdout=subprocess.PIPE,

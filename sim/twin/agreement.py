@@ -37,17 +37,7 @@ class TwinDisagreesError(ConfigError):
 
 
 def require_agreement(hw: HwConfig, memory: MemoryModel) -> None:
-    """Accept the twin for the RTL that is built, or refuse it; Tilewright's own RTL passes.
-
-    Args:
-        hw: configuration that is compared.
-        memory: DRAM timing.
-
-    Raises:
-        TwinDisagreesError: a counter of a program differs; the first instruction that does is
-            named.
-        BuildError: the RTL cannot be built.
-    """
+    """Accept the twin for the RTL that is built, or refuse it; Tilewright's own RTL passes."""
     digest = variant_digest()
     if not digest or os.environ.get(AGREED) == digest:
         return

@@ -27,13 +27,5 @@ def twin_inputs() -> list[Path]:
 
 
 def build_twin() -> Path:
-    """The shared library of the twin, built when the cache does not hold it.
-
-    Returns:
-        Path of the library; it stays valid while the cache is not deleted.
-
-    Raises:
-        BuildError: the compiler refuses; the text holds its first error lines.
-        ToolError: the compiler is missing.
-    """
+    """The shared library of the twin, built when the cache does not hold it."""
     return build_native("twin", twin_inputs())

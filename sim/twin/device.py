@@ -146,11 +146,6 @@ class Twin:
 
         The program is not checked for errors (ranges, alignment, fields): it comes from the
         lowering or has run on the reference.
-
-        Raises:
-            ProgramError: the program was built for another configuration.
-            DeviceError: the program can never finish.
-            DeviceTimeoutError: ``max_cycles`` (default `DEFAULT_MAX_CYCLES`) went by.
         """
         return self._run(program, max_cycles, None)
 
@@ -159,16 +154,9 @@ class Twin:
     ) -> tuple[Counters, npt.NDArray[np.uint64]]:
         """Counters, and when each instruction was taken by its unit and when it retired.
 
-        Args:
-            program: what to count.
-            max_cycles: see `counters`.
-
         Returns:
             The counters and cycles, uint64 of shape (instructions, 2): taken, retired. FINISH and
             what follows it have zeros.
-
-        Raises:
-            ProgramError, DeviceError, DeviceTimeoutError: as `counters`.
         """
         events = np.zeros((program.instruction_count, 2), dtype=np.uint64)
         return self._run(program, max_cycles, events), events
@@ -180,9 +168,6 @@ class Twin:
             lowering: of the workload, on the same configuration.
             points: int32 of shape (schedules, 9), from `native_lowering.encode_schedules`.
             max_cycles: a run that takes longer is refused (`Refusal.CYCLE_LIMIT`).
-
-        Raises:
-            ConfigError: ``lowering`` is for another configuration.
         """
         if lowering.hw.config_hash != self.hw.config_hash:
             raise ConfigError(
@@ -274,12 +259,7 @@ class TwinDevice:
         return self._twin.memory
 
     def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
-        """Run a program to FINISH (see `Device.run`).
-
-        Raises:
-            ProgramError, DeviceError: as the reference raises them; an error status among them.
-            DeviceTimeoutError: ``max_cycles`` went by.
-        """
+        """Run a program to FINISH (see `Device.run`)."""
         started = time.perf_counter()
         image = self._reference.run(program, memory).memory
         counters = self._twin.counters(program, max_cycles=max_cycles)

@@ -23,15 +23,6 @@ def first_difference(device: VerilatorDevice, twin: Twin, program: Program, memo
 
     Every probe runs the RTL from the start, two for each instruction that is looked at: use it on
     failures only.
-
-    Args:
-        device: full RTL on the twin's configuration and memory.
-        twin: what is compared with it.
-        program: runs on both without an error.
-        memory: image to start from, as for `Device.run`.
-
-    Returns:
-        One line: index, unit, cycle on both sides; or that no instruction differs.
     """
     _, events = twin.timeline(program)
     by_unit = _instructions(program)

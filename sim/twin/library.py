@@ -23,11 +23,7 @@ class _Int32Record(ctypes.Structure):
 
     @classmethod
     def checked(cls, values: Mapping[str, int]) -> Self:
-        """The structure with these values.
-
-        Raises:
-            ProgramError: a value does not fit; ctypes itself would cut it off.
-        """
+        """The structure with these values."""
         for name, value in values.items():
             if not 0 <= value < 2**31:
                 raise ProgramError(
@@ -103,11 +99,7 @@ TOTALS: Final = (
 
 @functools.cache
 def load_twin(path: Path) -> ctypes.CDLL:
-    """The library that `build_twin` returned, with its signatures.
-
-    Raises:
-        BuildError: it cannot be loaded or has another version.
-    """
+    """The library that `build_twin` returned, with its signatures."""
     pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
     signatures: dict[str, tuple[list[Any], Any]] = {
         "tw_lowering_create": ([], pointer),

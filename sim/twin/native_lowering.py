@@ -45,11 +45,7 @@ _RESIDUAL: Final = REGIONS.index("res")
 
 
 def encode_schedules(schedules: Iterable[Schedule]) -> Points:
-    """Schedules as an array for `NativeLowering.rules` and `NativeLowering.totals`.
-
-    Raises:
-        ProgramError: a tile of 2^31 or more.
-    """
+    """Schedules as an array for `NativeLowering.rules` and `NativeLowering.totals`."""
     rows = [
         (s.tile_b, s.tile_h, s.tile_w, s.tile_ci, s.tile_co, s.h_threading, s.oc_threading,
          _ORDERS[s.loop_order], _FUSIONS[s.fusion])
@@ -77,11 +73,7 @@ def c_hardware(hw: HwConfig) -> CHardware:
 
 
 def c_layer(shape: Geometry) -> CLayer:
-    """The numbers of a layer.
-
-    Raises:
-        ProgramError: an extent of 2^31 or more.
-    """
+    """The numbers of a layer."""
     return CLayer.checked({name: int(getattr(shape, name)) for name, _ in CLayer._fields_})
 
 
@@ -135,11 +127,7 @@ class NativeLowering:
         return functools.partial(type(self), clip=self.clip), (self.hw, self.workload)
 
     def lower(self, schedule: Schedule) -> LoweredLayer:
-        """What `host.lowering.lower` returns, byte for byte.
-
-        Raises:
-            ScheduleError: the schedule is not legal; the text is that of `host.lowering`.
-        """
+        """What `host.lowering.lower` returns, byte for byte."""
         point, lowered = encode_schedules([schedule]), CLowered()
         rule = self._call(
             "tw_lower", point.ctypes.data, ctypes.byref(self._c_clip), ctypes.byref(lowered)
@@ -188,11 +176,7 @@ class NativeLowering:
         return found
 
     def c_arguments(self) -> tuple[int, Any, Any, Any]:
-        """Handle, hardware, layer and clip: what the C functions of the twin lower with.
-
-        Raises:
-            DeviceError: the lowering is closed.
-        """
+        """Handle, hardware, layer and clip: what the C functions of the twin lower with."""
         hardware, layer = ctypes.byref(self._hardware), ctypes.byref(self._layer)
         return self._native.handle, hardware, layer, ctypes.byref(self._c_clip)
 

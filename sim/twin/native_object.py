@@ -33,11 +33,7 @@ class NativeObject:
 
     @property
     def handle(self) -> int:
-        """What the library's functions take.
-
-        Raises:
-            DeviceError: it is closed.
-        """
+        """What the library's functions take."""
         if not self._handle:
             raise DeviceError(f"{self._what} is closed", field="device", remedy="create a new one")
         return self._handle

@@ -72,11 +72,7 @@ class NetworkTiming:
 
 
 def time_network(network: CompiledNetwork, memory: MemoryModel) -> NetworkTiming:
-    """Cycles of a compiled network on the twin.
-
-    Raises:
-        ConfigError, DeviceError, DeviceTimeoutError: see `time_layers`.
-    """
+    """Cycles of a compiled network on the twin."""
     timed = [time_layers(program, memory) for program in network.programs]
     return NetworkTiming(
         layers=tuple(layer for _, layers in timed for layer in layers),
@@ -85,12 +81,7 @@ def time_network(network: CompiledNetwork, memory: MemoryModel) -> NetworkTiming
 
 
 def time_layers(code: RegionProgram, memory: MemoryModel) -> tuple[Counters, list[LayerTiming]]:
-    """Counters of a network program, and when each of its layers was done.
-
-    Raises:
-        ConfigError: the twin does not cover the memory.
-        DeviceError, DeviceTimeoutError: the program does not finish.
-    """
+    """Counters of a network program, and when each of its layers was done."""
     with closing(Twin(code.hw, memory)) as twin:
         counters, events = twin.timeline(code.program, max_cycles=MAX_CYCLES)
     timings, done = [], 0

@@ -56,11 +56,7 @@ class CCompletion(ctypes.Structure):
 
 @functools.cache
 def load_system_twin(path: Path) -> ctypes.CDLL:
-    """The library that `build_twin` returned, with the signatures of the twin of a system.
-
-    Raises:
-        BuildError: it cannot be loaded or has another version.
-    """
+    """The library that `build_twin` returned, with the signatures of the twin of a system."""
     pointer, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     i32, i64 = ctypes.c_int32, ctypes.c_int64
     signatures: dict[str, tuple[list[Any], Any]] = {

@@ -77,11 +77,7 @@ _ENTRY: Final = {register.offset: register.name for register in CORE_ENTRY}
 
 
 def scrub_cycles(hw: HwConfig) -> int:
-    """Cycles of the program that zeroes the scratchpads of a core of a system.
-
-    Raises:
-        ConfigError: the twin does not stand for the RTL that is built.
-    """
+    """Cycles of the program that zeroes the scratchpads of a core of a system."""
     twin = Twin(hw, _SCRUB_MEMORY)
     try:
         return twin.counters(scrub_program(hw)).cycles
@@ -156,11 +152,7 @@ class TwinRegisters:
         return self._earlier + self._cycle
 
     def run(self, max_cycles: int) -> RunOutcome:
-        """Clock until the interrupt rises or the limit is reached.
-
-        Raises:
-            DeviceError: a program cannot be counted, or never ends.
-        """
+        """Clock until the interrupt rises or the limit is reached."""
         before = self._cycle
         self._advance(before)
         progress = self._advance(before + max_cycles, to_interrupt=True)
@@ -206,11 +198,7 @@ class TwinRegisters:
     # -- registers ----------------------------------------------------------------------------
 
     def write(self, address: int, value: int) -> None:
-        """Write a 32-bit register.
-
-        Raises:
-            DeviceError: a program cannot be counted; the twin has no such register.
-        """
+        """Write a 32-bit register."""
         page, offset = self._page(address)
         self._advance(self._cycle + _WRITTEN_AFTER)
         if page == 0:
@@ -220,11 +208,7 @@ class TwinRegisters:
         self._cycle += _WRITE_CYCLES
 
     def read(self, address: int) -> int:
-        """Read a 32-bit register.
-
-        Raises:
-            DeviceError: a program cannot be counted; the twin has no such register.
-        """
+        """Read a 32-bit register."""
         page, offset = self._page(address)
         at = self._cycle + _READ_AFTER
         self._advance(at)

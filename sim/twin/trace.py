@@ -32,20 +32,7 @@ NO_TOKEN: Final = "waits for an instruction or a bank"
 
 
 def write_trace(path: Path, twin: Twin, program: Program, counters: Counters | None = None) -> int:
-    """Write the trace of a program that ends without an error.
-
-    Args:
-        path: JSON file to write.
-        twin: of the configuration and memory that the program ran on.
-        program: what ran.
-        counters: of a run on another device; all must be those of the twin.
-
-    Returns:
-        Number of instructions in the trace.
-
-    Raises:
-        DeviceError: a counter of the run differs from the twin's, or the file cannot be written.
-    """
+    """Write the trace of a program that ends without an error."""
     own, cycles = twin.timeline(program)
     if counters is not None and counters != own:
         names = [name for name in own.values if own[name] != counters[name]]

@@ -78,20 +78,7 @@ class Bench:
 
 
 def build_bench(bench: Bench, *, cache: Path, waves: bool = False) -> Path:
-    """Build a bench unless the cache has it.
-
-    Args:
-        bench: what to elaborate.
-        cache: folder for builds; may be shared by concurrent processes.
-        waves: trace signals when run.
-
-    Returns:
-        The build folder.
-
-    Raises:
-        BuildError: Verilator or the compiler refused the design; the text has its messages.
-        ToolError: a tool is missing.
-    """
+    """Build a bench unless the cache has it."""
     verilator, compiler = find_verilator(), find_compiler()
     folder = cache / f"{bench.top}-{bench.key(verilator, compiler, waves=waves)}"
     with _locked(folder.with_suffix(".lock")):
@@ -143,27 +130,7 @@ def run_bench(
     waves: bool = False,
     wall_seconds: int = 900,
 ) -> int:
-    """Build (or reuse) a bench and run the cocotb tests of a module.
-
-    Args:
-        bench: what to elaborate.
-        module: importable name of the module with the tests.
-        search_path: folder that holds the module.
-        cache: folder for builds and results.
-        seed: of every random choice; passed on as `SEED_VARIABLE` and to cocotb.
-        variables: further environment variables of the tests.
-        test_filter: regular expression of the tests to run; all if None.
-        waves: write ``dump.vcd`` into the result folder.
-        wall_seconds: limit of the simulation, which is killed when it takes longer.
-
-    Returns:
-        How many tests ran (at least 1).
-
-    Raises:
-        BenchError: a test failed, or none ran; the text has the messages, the end of the log
-            and the seed that repeats the run.
-        BuildError: the bench does not build.
-    """
+    """Build (or reuse) a bench and run the cocotb tests of a module."""
     folder = build_bench(bench, cache=cache, waves=waves)
     name = f"{module}-{os.getpid()}"
     results, log = folder / f"{name}.xml", folder / f"{name}.log"

@@ -162,18 +162,7 @@ class Report:
 
 
 def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None]) -> Report:
-    """Build, run, merge.
-
-    Args:
-        seed: of every random choice.
-        quick: the quick scenarios alone, and no token overflow on a counting model.
-        programs: random programs on each scenario.
-        note: gets lines that show progress.
-
-    Raises:
-        BuildError, ToolError: a model cannot be built or its data not be read.
-        DeviceError: a run gave a wrong result.
-    """
+    """Build, run, merge."""
     started = time.perf_counter()
     functional = FunctionalCoverage()
     scenarios = [s for s in SCENARIOS if s.quick or not quick]

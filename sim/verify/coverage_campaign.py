@@ -113,11 +113,7 @@ def random_memory(rng: np.random.Generator) -> MemoryModel:
 def run_random(
     target: Target, rng: np.random.Generator, observer: Observer, *, programs: int
 ) -> None:
-    """Random programs, a new memory for every few of them.
-
-    Raises:
-        DeviceError: a result differs from the reference's.
-    """
+    """Random programs, a new memory for every few of them."""
     done = 0
     while done < programs:
         with closing(
@@ -129,11 +125,7 @@ def run_random(
 
 
 def run_rare(target: Target, observer: Observer) -> None:
-    """Legal programs for what random ones meet seldom.
-
-    Raises:
-        DeviceError: a result differs from the reference's.
-    """
+    """Legal programs for what random ones meet seldom."""
     with closing(VerilatorDevice(target.hw, DISTANT, library=target.library)) as device:
         for steps in rare_programs(target.hw):
             run_checked(device, *directed(target.hw, steps), observer)
@@ -319,11 +311,7 @@ def run_overflow(target: Target, unit: Unit, observer: Observer) -> None:
 
 
 def run_registers(target: Target, rng: np.random.Generator) -> None:
-    """Every register is written and read back; counters past the last one read 0.
-
-    Raises:
-        DeviceError: a register does not hold what was written.
-    """
+    """Every register is written and read back; counters past the last one read 0."""
     held = {register.name: register.kept for register in REGISTERS if register.kept}
     with closing(_open(target, STEADY)) as simulation:
         for name, mask in held.items():
@@ -342,11 +330,7 @@ def run_registers(target: Target, rng: np.random.Generator) -> None:
 
 
 def run_resets(target: Target, rng: np.random.Generator, observer: Observer, *, runs: int) -> None:
-    """Soft resets at random moments and in each unit's work; the next program must be right.
-
-    Raises:
-        DeviceError: the reset does not end, or a result after it is wrong.
-    """
+    """Soft resets at random moments and in each unit's work; the next program must be right."""
     for _ in range(runs):
         memory, (program, image) = random_memory(rng), random_program(target.hw, rng)
         _reset_in(target, memory, program, image, int(rng.integers(50, 2500)), rng, observer)
@@ -383,11 +367,7 @@ def _reset_in(
 
 
 def run_outside_memory(target: Target, observer: Observer) -> None:
-    """A program that lies beyond MEM_SIZE.
-
-    Raises:
-        DeviceError: fetch does not refuse it.
-    """
+    """A program that lies beyond MEM_SIZE."""
     program, image = directed(target.hw, [])
     with closing(_open(target, STEADY)) as simulation:
         simulation.attach(image, MEMORY_BASE)

@@ -54,11 +54,7 @@ class Point:
 
 
 def merge(files: Sequence[Path], target: Path) -> None:
-    """Add the counts of data files with verilator_coverage.
-
-    Raises:
-        ToolError: there is nothing to merge, or the tool is missing or fails.
-    """
+    """Add the counts of data files with verilator_coverage."""
     if not files:
         raise ToolError(
             "no simulation left coverage data",
@@ -83,11 +79,7 @@ def merge(files: Sequence[Path], target: Path) -> None:
 
 
 def read_points(path: Path) -> list[Point]:
-    """The points of a data file.
-
-    Raises:
-        ToolError: a line is not a point of the format that is known.
-    """
+    """The points of a data file."""
     points = []
     with path.open(encoding="utf-8") as lines:
         for text in lines:
@@ -166,12 +158,7 @@ class FileCoverage:
 
 
 def summarise(points: Iterable[Point], sources: Lines) -> list[FileCoverage]:
-    """Coverage by file: what one instance of one configuration reached is reached.
-
-    Args:
-        points: of any number of configurations.
-        sources: lines of every file that points name.
-    """
+    """Coverage by file: what one instance of one configuration reached is reached."""
     runs: dict[tuple[str, int], int] = {}
     branches: dict[tuple[str, int, int, str], int] = {}
     toggles: dict[tuple[str, int, str], int] = {}
@@ -232,11 +219,7 @@ class Waiver:
 
 
 def load_waivers(path: Path) -> list[Waiver]:
-    """Read the waiver file.
-
-    Raises:
-        ConfigError: not readable, another structure, an empty text, or a double entry.
-    """
+    """Read the waiver file."""
     entries = read_yaml_mapping(path, "a coverage waiver file").get("waivers")
     if not isinstance(entries, list):
         raise ConfigError("must be a list", field=f"{path}: waivers", value=type(entries).__name__)

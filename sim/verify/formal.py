@@ -247,21 +247,7 @@ class Verdict:
 
 
 def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERTIES) -> Verdict:
-    """Run one proof.
-
-    Args:
-        proof: one of `PROOFS`.
-        manifest: RTL file list with the units; that of systems lies beside it.
-        properties: folder with the property modules.
-
-    Returns:
-        Whether it holds, and which assertions do not. An induction that fails without a
-        counterexample from reset does not hold either, nor a proof with a state out of reach.
-
-    Raises:
-        BuildError: the source is refused, or a solver fails or takes too long.
-        ToolError: a tool is missing.
-    """
+    """Run one proof."""
     programs = _find_programs()
     top = proof.top
     manifests = (manifest, manifest.with_name(SYSTEM_MANIFEST))
@@ -387,11 +373,7 @@ def _covered(verdict: Verdict, output: str, seconds: float) -> Verdict:
 
 
 def _status(proof: Proof, output: str) -> str:
-    """PASS, FAIL or UNKNOWN.
-
-    Raises:
-        BuildError: SymbiYosys could not run the proof.
-    """
+    """PASS, FAIL or UNKNOWN."""
     done = re.search(r"DONE \((\w+), rc=\d+\)", output)
     status = done[1] if done else "ERROR"
     if status in ("PASS", "FAIL", "UNKNOWN"):
@@ -418,11 +400,7 @@ def _environment(programs: Mapping[str, str]) -> dict[str, str]:
 
 
 def named_proofs(names: Sequence[str]) -> list[Proof]:
-    """Proofs by name; none named: all of them.
-
-    Raises:
-        ConfigError: there is no proof of a name.
-    """
+    """Proofs by name; none named: all of them."""
     for name in names:
         if name not in PROOFS:
             raise ConfigError(

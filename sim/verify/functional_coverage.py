@@ -201,11 +201,7 @@ class FunctionalCoverage:
     hits: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def hit(self, group: str, name: str) -> None:
-        """Count a bin.
-
-        Raises:
-            KeyError: the table has no such bin.
-        """
+        """Count a bin."""
         if name not in BINS[group]:
             raise KeyError(f"{group}: {name}")
         self.hits[group, name] = self.hits.get((group, name), 0) + 1

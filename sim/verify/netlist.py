@@ -44,21 +44,7 @@ def differences(
     *,
     done: Callable[[], None] = lambda: None,
 ) -> Iterator[Difference]:
-    """Run random programs on a netlist.
-
-    Args:
-        hw: configuration that was synthesised.
-        library: what `build_netlist` made of it.
-        rng: source of the programs.
-        programs: how many.
-        done: called after each program.
-
-    Yields:
-        The programs that ended in another way than on the reference.
-
-    Raises:
-        DeviceError: the netlist is not the accelerator that ``hw`` describes.
-    """
+    """Run random programs on a netlist."""
     with closing(VerilatorDevice(hw, load_memory("ideal"), library=library)) as device:
         for number in range(programs):
             if number:

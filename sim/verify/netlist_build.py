@@ -58,21 +58,7 @@ def build_netlist(
     checked: bool = True,
     jobs: int = 2,
 ) -> Path:
-    """The library that simulates the netlist of ``hw``, for `VerilatorDevice(library=...)`.
-
-    Args:
-        hw: configuration to synthesise, with its own MAC style.
-        family: one of `FAMILIES`.
-        stage: how far it is synthesised; ``PACKED`` is for xc7 alone.
-        manifest: RTL file list.
-        checked: refuse what `check_packing` refuses; without, the simulation shows what it does.
-        jobs: compilers that may run at a time.
-
-    Raises:
-        BuildError: Yosys, Verilator or the compiler refuses, or Yosys packed slices wrongly.
-        ConfigError: a family without models, or without the stage.
-        ToolError: a tool is missing.
-    """
+    """The library that simulates the netlist of ``hw``, for `VerilatorDevice(library=...)`."""
     if family not in FAMILIES:
         raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
     if stage is Stage.PACKED and family != "xc7":
@@ -120,11 +106,7 @@ def _commands(family: str, stage: Stage) -> Sequence[str]:
 
 
 def _slice_model() -> str:
-    """Yosys's own model of a DSP slice, its combinational assignments made blocking.
-
-    Raises:
-        BuildError: the installed Yosys has none.
-    """
+    """Yosys's own model of a DSP slice, its combinational assignments made blocking."""
     found = importlib.util.find_spec("pyosys")
     root = Path(found.origin).parent if found is not None and found.origin else Path()
     library = root / "share/xilinx/cells_sim.v"

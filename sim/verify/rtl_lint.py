@@ -41,11 +41,7 @@ SLANG_WAIVERS: Final = {
 
 
 def lint(design: HwConfig | SystemConfig) -> str:
-    """Verilator's complaints about one configuration or system; empty when it is clean.
-
-    Raises:
-        ToolError: Verilator is missing.
-    """
+    """Verilator's complaints about one configuration or system; empty when it is clean."""
     verilator = find_verilator()
     with scratch_folder() as folder:
         top, sources = _design(design, folder)
@@ -75,11 +71,7 @@ def _rtl_values(hw: HwConfig) -> dict[str, int]:
 
 
 def lint_slang(design: HwConfig | SystemConfig) -> str:
-    """Complaints of slang, the front end of Yosys, about the same; empty when it is clean.
-
-    Raises:
-        ToolError: pyosys is missing.
-    """
+    """Complaints of slang, the front end of Yosys, about the same; empty when it is clean."""
     options = ["-Weverything", *(f"-Wno-{name}" for name in SLANG_WAIVERS)]
     with scratch_folder() as folder:
         top, sources = _design(design, folder)

@@ -145,27 +145,7 @@ def build_model(
     manifest: Path | None = None,
     jobs: int = 2,
 ) -> Path:
-    """The shared library that simulates ``hw``, built when the cache does not hold it.
-
-    Args:
-        hw: configuration to elaborate.
-        waves: support FST recording (slower even when none is made).
-        coverage: count executed lines, branches and toggles; each simulation
-            writes them to the folder TILEWRIGHT_COVERAGE_DIR when it ends (see
-            `sim.verify.coverage`).
-        checks: assert what `CHECKS` holds; only ``rtl`` can.
-        fidelity: what the model computes; all but ``rtl`` give a library that serves every
-            configuration with the bus width of ``hw``.
-        manifest: RTL file list; None: of the RTL that is built (`rtl_variant`).
-        jobs: compilers that may run at a time.
-
-    Returns:
-        Path of the library; it stays valid while the cache is not deleted.
-
-    Raises:
-        BuildError: Verilator or the compiler refuses; the text holds their first error lines.
-        ToolError: a tool is missing.
-    """
+    """The shared library that simulates ``hw``, built when the cache does not hold it."""
     recipe = _recipe(
         hw,
         waves=waves,
@@ -192,12 +172,7 @@ def build_model(
 
 
 def build_memory_model() -> Path:
-    """The memory model alone as a shared library (see memory_capi.cpp), for tests.
-
-    Raises:
-        BuildError: the compiler refuses.
-        ToolError: the compiler is missing.
-    """
+    """The memory model alone as a shared library (see memory_capi.cpp), for tests."""
     names = ("memory_model.cpp", "memory_capi.cpp")
     flags = (_FAST, *compiler_flags())
     key = "memory-" + digest([*flags, find_compiler().version, *_harness_texts()])
@@ -292,18 +267,7 @@ _GENERATED_FLAGS: Final = ("-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT")
 
 
 def compile_generated(sources: Sequence[Path], work: Path, output: Path, jobs: int = 2) -> None:
-    """Compile Verilog that a tool made of the accelerator: its ports, no parameters.
-
-    Args:
-        sources: Verilog files.
-        work: folder for what is made on the way.
-        output: the library.
-        jobs: compilers that may run at a time.
-
-    Raises:
-        BuildError: Verilator or the compiler refuses; the text holds their first error lines.
-        ToolError: a tool is missing.
-    """
+    """Compile Verilog that a tool made of the accelerator: its ports, no parameters."""
     recipe = Recipe(
         key="",
         sources=sources,
@@ -333,12 +297,7 @@ def generated_inputs() -> list[str]:
 
 
 def verilate(recipe: Recipe, folder: Path) -> None:
-    """Let Verilator generate the model of a recipe in a new folder.
-
-    Raises:
-        BuildError: Verilator refuses; the text holds its first error lines.
-        ToolError: it is missing.
-    """
+    """Let Verilator generate the model of a recipe in a new folder."""
     folder.mkdir()
     wrapper = folder.parent / f"{WRAPPER}.sv"
     if recipe.wrapper:
@@ -363,12 +322,7 @@ def verilate(recipe: Recipe, folder: Path) -> None:
 
 
 def run_verilator(arguments: Sequence[str]) -> None:
-    """Let Verilator generate a model.
-
-    Raises:
-        BuildError: it refuses; the text holds its first error lines.
-        ToolError: it is missing.
-    """
+    """Let Verilator generate a model."""
     verilator = find_verilator()
     done = subprocess.run(
         [str(verilator.path), *arguments],

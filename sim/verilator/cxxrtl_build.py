@@ -46,20 +46,7 @@ _HARNESS_FLAGS: Final = ("-O2", "-Wall", "-Wextra", "-Werror")
 
 
 def build_cxxrtl(hw: HwConfig, *, manifest: Path | None = None, jobs: int = 2) -> Path:
-    """The shared library that simulates ``hw`` with CXXRTL, built when the cache lacks it.
-
-    Args:
-        hw: configuration to elaborate, with its own MAC style.
-        manifest: RTL file list.
-        jobs: compilers that may run at a time.
-
-    Returns:
-        Path of the library; it stays valid while the cache is not deleted.
-
-    Raises:
-        BuildError: Yosys or the compiler refuses; the text holds their first error lines.
-        ToolError: pyosys or the compiler is missing.
-    """
+    """The shared library that simulates ``hw`` with CXXRTL, built when the cache lacks it."""
     tool, runtime = yosys_version(), cxxrtl_runtime()
     sources = read_manifest(manifest)
     commands = _commands(hw, sources)

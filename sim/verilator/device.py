@@ -125,14 +125,6 @@ class VerilatorDevice:
         """Run a program to FINISH (see `Device.run`).
 
         After any error the device is reset and can run again.
-
-        Raises:
-            ProgramError: the program was built for another configuration, or sizes differ.
-            DeviceStatusError: the accelerator stopped with an error status.
-            SimulationError: the design broke an AXI rule or an assertion fired.
-            DeviceTimeoutError: ``max_cycles`` (default `DEFAULT_MAX_CYCLES`) or the device's
-                longest run went by.
-            DeviceError: `give_up` was called.
         """
         simulation = self._open_simulation()
         check_run(self._hw, program, memory, max_cycles)
@@ -295,12 +287,7 @@ def _mark_waves(path: Path) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """Make the folder of a wave file, and try to write the file.
-
-    Raises:
-        ForeignFileError: a file that no command made is there.
-        DeviceError: it cannot be written.
-    """
+    """Make the folder of a wave file, and try to write the file."""
     try:
         refuse_foreign(path)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -32,9 +32,6 @@ def elaborated(hw: HwConfig, fidelity: Fidelity) -> HwConfig:
 
     General builds have the widest counters that any legal configuration of the bus needs, and LOAD
     for all forms of weights.
-
-    Raises:
-        ConfigError: the fidelity is no simulation of the RTL.
     """
     if fidelity not in SIMULATED:
         raise ConfigError(

@@ -107,11 +107,7 @@ class Pins:
         return list(self._ports)
 
     def __getattr__(self, name: str) -> int | list[int]:
-        """Value of a pin.
-
-        Raises:
-            AttributeError: there is no such pin.
-        """
+        """Value of a pin."""
         port = self._port(name)
         data, size = bytes(self._memory[name]), port.element_bytes
         values = [
@@ -121,12 +117,7 @@ class Pins:
         return values if port.elements else values[0]
 
     def __setattr__(self, name: str, value: int | Sequence[int]) -> None:
-        """Drive an input; outputs follow at the next `Interactive.settle` or tick.
-
-        Raises:
-            AttributeError: there is no such pin.
-            ConfigError: an output, or a value that does not fit.
-        """
+        """Drive an input; outputs follow at the next `Interactive.settle` or tick."""
         port = self._port(name)
         if not port.is_input:
             raise ConfigError("only inputs can be driven", field=name, value="an output")
@@ -161,11 +152,7 @@ class Clock:
         """Rising edges so far."""
 
     def tick(self, cycles: int = 1) -> None:
-        """Whole clock cycles: inputs settle, the clock rises and falls.
-
-        Raises:
-            DeviceError: an assertion of the RTL failed.
-        """
+        """Whole clock cycles: inputs settle, the clock rises and falls."""
         self._simulation.run_clock(self.pin, cycles)
         self.cycles += cycles
 
@@ -226,27 +213,15 @@ class Interactive:
             self.close()
 
     def settle(self) -> None:
-        """Let outputs follow the inputs; no time passes.
-
-        Raises:
-            DeviceError: an assertion of the RTL failed, or the simulation is closed.
-        """
+        """Let outputs follow the inputs; no time passes."""
         self.advance(0)
 
     def advance(self, units: int) -> None:
-        """Settle, then let units of the wave file's time pass (a cycle has 10).
-
-        Raises:
-            DeviceError: an assertion of the RTL failed, or the simulation is closed.
-        """
+        """Settle, then let units of the wave file's time pass (a cycle has 10)."""
         self._check(self._library.tw_unit_evaluate(self._open(), units) != 0)
 
     def run_clock(self, pin: str, cycles: int) -> None:
-        """Whole cycles of a clock pin; `Clock.tick` counts them, too.
-
-        Raises:
-            DeviceError: an assertion of the RTL failed, or the simulation is closed.
-        """
+        """Whole cycles of a clock pin; `Clock.tick` counts them, too."""
         index = list(self.ports).index(pin)
         self._check(self._library.tw_unit_tick(self._open(), index, cycles, _HALF_PERIOD) != 0)
 
@@ -259,21 +234,7 @@ class Interactive:
         sink: tuple[str, str, str],
         quiet: int,
     ) -> bytes:
-        """Bytes through a source and a sink of the module, some in every cycle.
-
-        Args:
-            data: to give to the source.
-            wanted: bytes of the sink to wait for; more may come while data are given.
-            source: its pins valid, ready and data.
-            sink: the same.
-            quiet: cycles without a byte after which it ends in any case.
-
-        Returns:
-            What came.
-
-        Raises:
-            DeviceError: an assertion of the RTL failed, or the simulation is closed.
-        """
+        """Bytes through a source and a sink of the module, some in every cycle."""
         room = len(data) + wanted + _ROOM
         got = ctypes.create_string_buffer(room)
         numbers = [list(self.ports).index(name) for name in (self.clock.pin, *source, *sink)]
@@ -290,11 +251,7 @@ class Interactive:
             raise DeviceError(f"the RTL stopped the simulation: {text}", field="simulation")
 
     def start_waves(self, path: Path | str) -> None:
-        """Record every signal to an FST file from now on.
-
-        Raises:
-            DeviceError: the file cannot be written.
-        """
+        """Record every signal to an FST file from now on."""
         handle = self._open()
         folder = Path(path).parent
         if not folder.is_dir() or not self._library.tw_unit_open_waves(handle, str(path).encode()):
@@ -325,19 +282,7 @@ def load(
     sources: Sequence[Path] | None = None,
     **parameters: int | str,
 ) -> Interactive:
-    """Simulate a module of the RTL by itself.
-
-    Args:
-        module: name of the module, ``tw_fifo`` or ``tilewright_top`` for example.
-        clock: name of its clock pin; by default one of clk_i, aclk, clk, clock.
-        sources: files to elaborate instead of the RTL's manifest.
-        parameters: values of its parameters; what is wider than 32 bits as a literal of Verilog.
-
-    Raises:
-        BuildError: Verilator or the compiler refuses.
-        ConfigError: the module has no such clock.
-        ToolError: a tool is missing.
-    """
+    """Simulate a module of the RTL by itself."""
     files = [LINT_WAIVERS, *(read_manifest(MANIFEST) if sources is None else sources)]
     library = _build(module, files, parameters)
     ports = _ports((library.parent / "ports.json").read_text(encoding="utf-8"))

@@ -75,11 +75,7 @@ class ContiguousMemory:
         return sum(self._taken.values())
 
     def allocate(self, size: int) -> Allocation:
-        """A buffer in the first gap that holds it.
-
-        Raises:
-            RuntimeError: none does (as pynq reports it).
-        """
+        """A buffer in the first gap that holds it."""
         offset = 0
         for begin, taken in sorted(self._taken.items()):
             if offset + size <= begin:
@@ -157,9 +153,6 @@ def simulated_device(logic: SimulatedLogic) -> Any:
 
     `pynq.Overlay`, `pynq.MMIO` and `pynq.allocate` work on it (``device=`` or ``target=``). Any
     file is a bitstream to it.
-
-    Raises:
-        ToolError: pynq cannot be imported.
     """
     import_pynq()
     return _device_class()(logic)

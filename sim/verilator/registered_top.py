@@ -37,17 +37,7 @@ _REGISTERED: Final = "m_axi_"
 
 
 def registered_top(sources: Iterable[str], top: str) -> str:
-    """The wrapper's SystemVerilog, made from the text of the module that it wraps.
-
-    Args:
-        sources: texts of the files; the one that counts declares ``top`` with parameters and ANSI
-            ports, one per line.
-        top: name of the module.
-
-    Returns:
-        The text; empty when no file declares such a module with inputs ``m_axi_*``: it is then
-        simulated without a wrapper, more slowly.
-    """
+    """The wrapper's SystemVerilog, made from the text of the module that it wraps."""
     pattern = re.compile(rf"^module {top} #\((.*?)^\) \((.*?)^\);", re.DOTALL | re.MULTILINE)
     header = next(filter(None, map(pattern.search, sources)), None)
     if header is None:
@@ -82,11 +72,7 @@ def registered_top(sources: Iterable[str], top: str) -> str:
 
 
 def clock_history(verilated: Path) -> str:
-    """The variable in which the generated code of a folder keeps the last value of the clock.
-
-    Raises:
-        BuildError: there is not exactly one.
-    """
+    """The variable in which the generated code of a folder keeps the last value of the clock."""
     texts = (path.read_text(encoding="utf-8") for path in verilated.glob("*root*.cpp"))
     found: set[str] = {name for text in texts for name in _HISTORY.findall(text)}
     if len(found) != 1:
@@ -100,12 +86,7 @@ def clock_history(verilated: Path) -> str:
 
 
 def clock_edge(verilated: Path) -> str:
-    """The function that does all that the rising edge of the clock triggers.
-
-    Returns:
-        Its name; empty when the generated code has another form or more than one trigger: every
-        cycle is then a whole evaluation.
-    """
+    """The function that does all that the rising edge of the clock triggers."""
     if not any(_TRIGGERS in path.read_text("utf-8") for path in verilated.glob("*root.h")):
         return ""
     bodies = [

@@ -35,11 +35,7 @@ def rtl_manifest() -> Path:
 
 @contextlib.contextmanager
 def rtl_variant(manifest: str | Path | None) -> Iterator[None]:
-    """Build a variant in place of Tilewright's RTL; None: leave it as it is.
-
-    Raises:
-        BuildError: a file of the variant cannot be read.
-    """
+    """Build a variant in place of Tilewright's RTL; None: leave it as it is."""
     if manifest is None:
         yield
         return
@@ -57,11 +53,7 @@ def rtl_variant(manifest: str | Path | None) -> Iterator[None]:
 
 
 def variant_digest() -> str:
-    """Identity of the variant that is built; empty: Tilewright's RTL.
-
-    Raises:
-        BuildError: a file of the variant cannot be read.
-    """
+    """Identity of the variant that is built; empty: Tilewright's RTL."""
     if rtl_manifest() == STOCK:
         return ""
     digest = hashlib.sha256()
@@ -71,14 +63,7 @@ def variant_digest() -> str:
 
 
 def read_manifest(manifest: Path | None = None) -> list[Path]:
-    """The RTL files of a manifest, in order; paths are relative to its folder.
-
-    Args:
-        manifest: the file list; None: of the RTL that is built.
-
-    Raises:
-        BuildError: the manifest or a file of it is missing, or a line is not a file name.
-    """
+    """The RTL files of a manifest, in order; paths are relative to its folder."""
     manifest = rtl_manifest() if manifest is None else manifest
     try:
         lines = manifest.read_text(encoding="utf-8").splitlines()

@@ -82,10 +82,6 @@ class Belief:
 
         The expected rise of the rate above ``now`` under each draw's normal predictive
         distribution (Jones et al. 1998, equation 15), averaged over the draws, as a saving of cost.
-
-        Args:
-            x: the time, in slots.
-            now: rate reached so far, in the unit that the belief was fitted in.
         """
         rise, sigma = self.rates(x)[:, 0] - now, np.exp(self.draws[:, 3])
         z = rise / sigma
@@ -128,9 +124,6 @@ def corners(times: Floats, bests: Floats, ends: Sequence[float]) -> npt.NDArray[
         times: ascending, shape (trials,).
         bests: non-increasing costs, shape (trials,).
         ends: times at which slots ended, each of them in ``times`` or before the first.
-
-    Returns:
-        Ascending positions, the first and the last among them.
     """
     rises = np.flatnonzero(np.diff(bests) < 0) + 1
     closed = np.searchsorted(times, np.asarray(ends, dtype=np.float64))

@@ -88,11 +88,7 @@ class Oracle:
         return self._solve(goal=goal * (1 + SLACK), budget=np.inf)
 
     def best(self, budget: float) -> Optimum:
-        """The least cost of the network for at most ``budget``.
-
-        Raises:
-            TunerError: ``budget`` is negative.
-        """
+        """The least cost of the network for at most ``budget``."""
         if budget < 0:
             raise TunerError("must not be negative", field="budget", value=budget)
         found = self._solve(goal=np.inf, budget=budget * (1 + SLACK))
@@ -171,11 +167,7 @@ class _Relaxation:
         return found
 
     def rounded(self, price: float, cost: float, *, goal: float, budget: float) -> float:
-        """What is reached from a state by whole steps alone: an upper bound of the optimum.
-
-        Returns:
-            A price where there is a goal, else a cost; infinite where the goal is not reached.
-        """
+        """What is reached from a state by whole steps alone: an upper bound of the optimum."""
         if np.isfinite(goal):
             step = int(np.searchsorted(-self._costs, -(goal - cost)))
             return price + float(self._prices[step]) if step < len(self._prices) else np.inf

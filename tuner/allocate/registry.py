@@ -84,19 +84,7 @@ ALLOCATORS: Final[Registry[Allocator]] = Registry(
 def make_allocator(
     name: str, arms: Sequence[Arm], *, seed: Seed, slot: float, **options: Any
 ) -> Allocator:
-    """An allocator by name.
-
-    Args:
-        name: a key of `ALLOCATORS`, or ``package.module:Class``.
-        arms: the tasks.
-        seed: entropy of its generator.
-        slot: length of a slot, in the unit of its prices.
-        options: further arguments of the allocator's class.
-
-    Raises:
-        TunerError: there is none of that name, a package that it needs is not installed, or a
-            plug-in is broken.
-    """
+    """An allocator by name."""
     kind = ALLOCATORS.load(name)
     with ALLOCATORS.running(kind):
         return kind(arms, seed=seed, slot=slot, **options)

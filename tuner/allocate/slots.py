@@ -95,12 +95,7 @@ class Course:
     choices: tuple[int, ...]
 
     def time_to(self, cost: float, *, overhead: float = 0.0) -> float:
-        """Price paid when the network first cost at most ``cost``; infinite if it never did.
-
-        Args:
-            cost: to reach.
-            overhead: price of a second of deciding.
-        """
+        """Price paid when the network first cost at most ``cost``; infinite if it never did."""
         reached = np.flatnonzero(self.costs <= cost)
         if not len(reached):
             return float("inf")
@@ -119,17 +114,7 @@ def run_slots(
     budget: float,
     until: Callable[[float], bool] = lambda _: False,
 ) -> Course:
-    """Give slots until the budget is paid.
-
-    Args:
-        allocator: decides.
-        pull: gives an arm a slot.
-        budget: price after which no slot is begun.
-        until: ends the run early, given the network's cost after a slot.
-
-    Raises:
-        TunerError: ``budget`` is not positive.
-    """
+    """Give slots until the budget is paid."""
     if not budget > 0:
         raise TunerError("must be positive", field="budget", value=budget)
     now, deciding = 0.0, 0.0

@@ -20,17 +20,6 @@ def spend(allocator: Allocator, pull: Pull, trials: int) -> int:
     """Give slots until a number of trials is spent, never more.
 
     The last slot is cut short. The allocator goes on where it was at the next call.
-
-    Args:
-        allocator: decides; its slot is a number of trials.
-        pull: searches; a slot of length n must make at most n trials.
-        trials: to spend.
-
-    Returns:
-        Trials spent: fewer when every search is exhausted.
-
-    Raises:
-        TunerError: a slot made more trials than it was given.
     """
     left = trials
     while left > 0:
@@ -53,11 +42,6 @@ def spend(allocator: Allocator, pull: Pull, trials: int) -> int:
 
 
 def can_win(allocator: Allocator, incumbent: float | None) -> bool:
-    """Whether the bounds of a configuration's tasks allow a network below the incumbent.
-
-    Args:
-        allocator: of the configuration.
-        incumbent: cost of the best network so far; None when there is none.
-    """
+    """Whether the bounds of a configuration's tasks allow a network below the incumbent."""
     least = sum(arm.count * (arm.bound or 0.0) for arm in allocator.arms)
     return incumbent is None or least < incumbent

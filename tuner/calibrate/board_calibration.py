@@ -102,24 +102,7 @@ def calibrate(
     seed: int = 0,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Calibration:
-    """Fit a board's memory model to its boards.
-
-    Args:
-        pool: the boards; each runs every schedule.
-        board: the model as it is.
-        hw: configuration that the boards hold.
-        layers: at least two that run on it; every other one is held out.
-        rules: which schedules are legal.
-        command: what the evidence names.
-        schedules: of each layer.
-        seed: of the random schedules.
-        tell: told in a line what becomes of a board.
-
-    Raises:
-        CalibrationError: fewer than two layers, a layer that does not run, or a fit that predicts
-            the layers that it did not see no better.
-        ConfigError, DeviceError, EnvironmentFaultError: see `BoardOracle`.
-    """
+    """Fit a board's memory model to its boards."""
     if len(layers) < 2:
         raise CalibrationError(
             "calibration needs at least two layers, of which it holds one out",
@@ -181,11 +164,7 @@ def calibrate(
 def probe_schedules(
     layer: Workload, hw: HwConfig, rules: Rules, count: int, seed: tuple[int, ...]
 ) -> list[Schedule]:
-    """The untuned schedule and random legal ones, all different.
-
-    Raises:
-        CalibrationError: the layer does not run on the configuration.
-    """
+    """The untuned schedule and random legal ones, all different."""
     try:
         found = [rules.default_schedule(hw, layer)]
     except TilewrightError as error:
@@ -213,11 +192,7 @@ def board_yaml(board: Board) -> str:
 
 
 def _counted(layer: str, board: str, trial: LoweredTrial, answer: Measurement) -> CountedRun:
-    """What a board counted in a run that ended well.
-
-    Raises:
-        EnvironmentFaultError: it did not.
-    """
+    """What a board counted in a run that ended well."""
     if not answer.valid:
         raise EnvironmentFaultError(
             f"board {board} must run {layer} ({answer.failure or answer.status})",

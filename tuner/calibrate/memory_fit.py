@@ -80,11 +80,7 @@ class MemoryFit:
 
 
 def residuals(hw: HwConfig, memory: MemoryModel, runs: Sequence[CountedRun]) -> Floats:
-    """What the twin counts too much, shape (runs x `COMPARED`,).
-
-    Raises:
-        DeviceError: a program does not end on the twin.
-    """
+    """What the twin counts too much, shape (runs x `COMPARED`,)."""
     twin = Twin(hw, memory)
     try:
         known: dict[int, Mapping[str, int]] = {}
@@ -101,13 +97,7 @@ def residuals(hw: HwConfig, memory: MemoryModel, runs: Sequence[CountedRun]) -> 
 
 
 def fit_memory(hw: HwConfig, start: MemoryModel, runs: Sequence[CountedRun]) -> MemoryFit:
-    """Fit latencies and bandwidths to runs of one configuration.
-
-    Args:
-        hw: of the programs.
-        start: the model as it is; what the runs do not tell stays.
-        runs: of one or more boards.
-    """
+    """Fit latencies and bandwidths to runs of one configuration."""
     beat = hw.axi_data_bits / 8
     fitted = [name for name in PARAMETERS if getattr(start, name) or "shared" not in name]
 

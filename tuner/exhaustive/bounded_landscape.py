@@ -78,11 +78,7 @@ class BoundedLandscape:
         return self._points
 
     def measure(self, flat: int) -> int:
-        """Cycles of one legal schedule, run to its end if that was never done.
-
-        Raises:
-            SpaceError: it does not end: a defect.
-        """
+        """Cycles of one legal schedule, run to its end if that was never done."""
         if self.cycles[flat] == NOT_YET:
             with self._lock:
                 if self._alone is None:
@@ -107,9 +103,6 @@ class BoundedLandscape:
             limit: in cycles.
             workers: threads.
             on_progress: told how many of the wanted ones are done, and how many there are.
-
-        Raises:
-            SpaceError: a schedule does not end: a defect.
         """
         open_ = wanted & self.legal & (self.cycles == NOT_YET) & (self.floors < limit)
         places = np.flatnonzero(open_)

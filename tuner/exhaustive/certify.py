@@ -166,12 +166,7 @@ class Certifier:
         self._end: Final = time.monotonic() + seconds
 
     def run(self) -> Certificate:
-        """Decide every class, in the order of their bounds.
-
-        Raises:
-            SpaceError: a schedule space is too large, no configuration fits the board, or none
-                runs every task.
-        """
+        """Decide every class, in the order of their bounds."""
         started = time.monotonic()
         best = _Best(cycles=self._limit, schedules={})
         starts = class_starts(self._board, self._base, self._rules)
@@ -265,11 +260,7 @@ class Certifier:
         return result
 
     def _measure(self, hw: HwConfig, task: Workload, points: Points, limit: int) -> Cycles | None:
-        """Cycles of legal schedules; 0 where they exceed a limit; None when time ran out.
-
-        Raises:
-            SpaceError: a legal schedule does not finish: a defect.
-        """
+        """Cycles of legal schedules; 0 where they exceed a limit; None when time ran out."""
 
         def run(part: range, stopped: threading.Event) -> tuple[int, Cycles | None]:
             twin, lowering = Twin(hw, self._memory), NativeLowering(hw, task)

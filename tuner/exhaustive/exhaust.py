@@ -72,11 +72,7 @@ class Landscape:
 
     @property
     def best(self) -> tuple[Schedule, int]:
-        """The first schedule with the fewest cycles.
-
-        Raises:
-            SpaceError: no schedule is legal.
-        """
+        """The first schedule with the fewest cycles."""
         return self.ranked(0)
 
     def ranked(self, place: int) -> tuple[Schedule, int]:
@@ -125,20 +121,7 @@ def exhaust(
     workers: int = 2,
     on_progress: Progress | None = None,
 ) -> Landscape:
-    """Measure every point of a space on the twin.
-
-    Args:
-        space: schedules of one workload on one configuration.
-        memory: DRAM timing.
-        folder: where the landscape is kept; a finished one is read, a part is completed.
-        identity: of the twin and the RTL that it stands for; another one starts a new landscape.
-        workers: threads.
-        on_progress: told after every `CHUNK` points.
-
-    Raises:
-        SpaceError: the space is too large to enumerate.
-        StoreError: the folder cannot be written or holds a damaged landscape.
-    """
+    """Measure every point of a space on the twin."""
     points = space.raw_size
     if points > MAX_POINTS:
         raise SpaceError(
@@ -191,13 +174,7 @@ def _measure(
 def in_threads(
     run: Callable[[P, threading.Event], T], parts: Sequence[P], workers: int
 ) -> Iterator[T]:
-    """What is found of each part, as it is done; whoever stops asking stops the work.
-
-    Args:
-        run: finds it; told in the event, which it looks at now and then, that nobody asks any more.
-        parts: of the work.
-        workers: threads.
-    """
+    """What is found of each part, as it is done; whoever stops asking stops the work."""
     stopped = threading.Event()
     with ThreadPoolExecutor(workers) as pool:  # which waits for what runs when it is left
         futures = [pool.submit(run, part, stopped) for part in parts]
@@ -228,9 +205,6 @@ def check_finished(space: ScheduleSpace, flats: Cycles, refusals: Cycles) -> Non
         space: of the schedules.
         flats: their places in index order, shape (schedules,).
         refusals: of the twin, shape (schedules,).
-
-    Raises:
-        SpaceError: one did not: a defect.
     """
     if (refusals != Refusal.NONE).any():
         first = int(np.flatnonzero(refusals)[0])
@@ -265,18 +239,7 @@ def open_landscape(
     *,
     quantity: str = "cycles",
 ) -> np.memmap[Any, np.dtype[np.int64]]:
-    """A file of a landscape, opened or created: int64 of shape (points,), zeros at first.
-
-    Args:
-        folder: where the landscape is kept.
-        space: schedules of one workload on one configuration.
-        memory: DRAM timing.
-        identity: of the twin and the RTL that it stands for.
-        quantity: what the file holds; its suffix.
-
-    Raises:
-        StoreError: the folder cannot be written or holds a damaged landscape.
-    """
+    """A file of a landscape, opened or created: int64 of shape (points,), zeros at first."""
     about = _about(space, memory, identity)
     text = json.dumps(about, indent=1, sort_keys=True) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]

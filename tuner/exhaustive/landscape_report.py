@@ -43,27 +43,7 @@ def print_landscapes(
     console: Console,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Landscape]:
-    """Enumerate each workload's schedules and print a table.
-
-    Args:
-        hw: configuration.
-        workloads: layers.
-        memory: DRAM timing.
-        kind: of the schedule space.
-        confirm: schedules a layer to run on the RTL, the best first.
-        confirm_cycles: what takes more is not run on the RTL.
-        seed: of the choice and of the operands.
-        workers: threads.
-        folder: where landscapes are kept.
-        console: where to print.
-        on_progress: told a layer, its schedules done, and all of them.
-
-    Returns:
-        The landscapes, in the order of the workloads.
-
-    Raises:
-        DeviceError: the RTL counts other cycles than the twin, or its output is wrong.
-    """
+    """Enumerate each workload's schedules and print a table."""
     rules, identity = host_rules(), identity_of(Fidelity.TWIN.value)
     table = plain_table(
         "layer", "points", "legal", "optimum", "of bound", "median", "worst", "within 1 %",

@@ -68,11 +68,7 @@ class Table:
 
     @property
     def optimum(self) -> int:
-        """The fewest cycles of any point: proven, because every point was measured.
-
-        Raises:
-            StoreError: no point is legal.
-        """
+        """The fewest cycles of any point: proven, because every point was measured."""
         if not len(self.cycles):
             raise StoreError("a table without a legal point has no optimum", field="legal", value=0)
         return int(self.cycles.min())
@@ -116,13 +112,7 @@ class Table:
 
 
 def header_of(landscape: Landscape, *, identities: Mapping[str, str], bound: int) -> dict[str, Any]:
-    """What a table says of itself.
-
-    Args:
-        landscape: complete.
-        identities: of the RTL and of the twin that counted, by ``rtl`` and ``twin``.
-        bound: no schedule takes fewer cycles, by the host's closed form.
-    """
+    """What a table says of itself."""
     space = landscape.space
     return {
         "format": FORMAT,
@@ -149,11 +139,7 @@ def header_of(landscape: Landscape, *, identities: Mapping[str, str], bound: int
 
 
 def write_table(landscape: Landscape, path: Path, header: Mapping[str, Any]) -> Path:
-    """Write a landscape; equal landscapes give equal files.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write a landscape; equal landscapes give equal files."""
     raw = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed,
@@ -257,11 +243,7 @@ def read_table(path: str | Path) -> Table:
 
 
 def _unpacked(path: Path) -> io.StringIO:
-    """The text of a file, which does not swell as those of an adversary do.
-
-    Raises:
-        OSError, ValueError, zlib.error: it cannot be read, or would swell.
-    """
+    """The text of a file, which does not swell as those of an adversary do."""
     limit = max(RATIO_FREE_BYTES, MAX_RATIO * path.stat().st_size)
     with gzip.open(path, "rb") as file:
         data = file.read(limit + 1)

@@ -31,9 +31,6 @@ def accelerator_architecture(hw: HwConfig, memory: MemoryModel) -> Architecture:
     has both together. Prices of energy are those of Horowitz, ISSCC 2014 (45 nm), over 0.3 pJ for
     an 8-bit multiply and a 32-bit add: 2.5 pJ per byte of a 32 KB SRAM, 162 pJ per byte of DRAM.
     Registers are assumed to take 0.03 pJ per byte.
-
-    Raises:
-        ConfigError: the configuration works on several images at once; a mapping has no batch.
     """
     if hw.batch != 1:
         raise ConfigError(

@@ -157,9 +157,6 @@ def load_architecture(name_or_path: str | Path | Architecture) -> Architecture:
 
     ``tilewright-CONFIGURATION`` is Tilewright's accelerator behind DRAM that a bus word per cycle
     never waits for.
-
-    Raises:
-        ConfigError: unknown name, unreadable file, or bad values.
     """
     if isinstance(name_or_path, Architecture):
         return name_or_path

@@ -123,11 +123,7 @@ class Costs:
 
 
 def require_priced(arch: Architecture, objective: Objective) -> None:
-    """Refuse an objective that is zero for every mapping: there is nothing to minimise.
-
-    Raises:
-        ConfigError: the architecture has no price of what is minimised.
-    """
+    """Refuse an objective that is zero for every mapping: there is nothing to minimise."""
     kind = "area" if objective is Objective.AREA else "energy"
     prices = _PRICES[kind]
     if objective is not Objective.LATENCY and not any(getattr(arch, name) for name in prices):
@@ -199,12 +195,7 @@ def _mask(loops: str) -> int:
 
 @functools.cache
 def mapping_library() -> ctypes.CDLL:
-    """The native cost model and exact mapper, built when the cache does not hold them.
-
-    Raises:
-        BuildError: the compiler refuses, or the cache is not to be trusted.
-        ToolError: the compiler is missing.
-    """
+    """The native cost model and exact mapper, built when the cache does not hold them."""
     inputs = sorted(path for path in NATIVE_DIR.iterdir() if path.suffix in (".cpp", ".h"))
     pointer, i32, i64, number = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_double
     signatures: dict[str, tuple[list[Any], Any]] = {
@@ -247,11 +238,7 @@ class CostModel:
         return CostModel, (self.nest, self.arch)
 
     def costs(self, batch: Batch) -> Costs:
-        """Costs of a batch, shape ``[n, len(COLUMNS)]``.
-
-        Raises:
-            ConfigError: the batch has another shape.
-        """
+        """Costs of a batch, shape ``[n, len(COLUMNS)]``."""
         if batch.ndim != 2 or batch.shape[1] != len(COLUMNS):
             raise ConfigError(
                 f"must have the shape [n, {len(COLUMNS)}]", field="batch", value=batch.shape
@@ -270,11 +257,7 @@ class CostModel:
         return Costs(rules, values)
 
     def cost(self, mapping: Mapping) -> dict[str, float]:
-        """Costs of one mapping, by the names of `MEASURES`.
-
-        Raises:
-            ConfigError: it is not legal for this nest on this architecture.
-        """
+        """Costs of one mapping, by the names of `MEASURES`."""
         costs = self.costs(mapping.row()[None])
         found = dict(zip(MEASURES, costs.values[0].tolist(), strict=True))
         self._require_legal(Rule(int(costs.rules[0])), mapping, found)

@@ -191,18 +191,6 @@ def best_mapping(
 
     Ctrl-C ends the search, not the program: the result is then the best mapping found so far.
 
-    Args:
-        nest: the problem.
-        arch: the hardware.
-        objective: what is minimised.
-        seconds: processor time after which the search ends as soon as it has a mapping and a
-            bound; None: it ends with a proof.
-        gap: relative gap that is good enough.
-        listener: told about every `STEP_SECONDS`.
-
-    Raises:
-        ConfigError: no mapping fits the buffers, a limit is none, or the objective has no price.
-
     Example:
         >>> from tilewright.tuner.mapping.architecture import load_architecture
         >>> nest = LoopNest(name="fc", sizes=(64, 256, 1, 1, 1, 1))

@@ -86,20 +86,7 @@ def finder(
     seconds: float | None = None,
     gap: float = 0.0,
 ) -> Finder:
-    """What maps one nest after another; ``method`` is looked up here, before any work.
-
-    Args:
-        arch: the hardware.
-        objective: what is minimised.
-        method: `EXACT`, or a mapper's name (`make_mapper`).
-        budget: samples of a mapper, per nest.
-        seed: entropy of a mapper's generator.
-        seconds: limit of a proof, per nest; see `best_mapping`.
-        gap: at which a proof may end; see `best_mapping`.
-
-    Raises:
-        MapperError, TunerError: there is no such method.
-    """
+    """What maps one nest after another; ``method`` is looked up here, before any work."""
     if method == EXACT:
 
         def prove(nest: LoopNest, listener: Listener | None = None) -> Found:

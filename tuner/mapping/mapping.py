@@ -141,11 +141,7 @@ class Mapping:
 
 
 def mapping_of(row: Sequence[int] | Batch) -> Mapping:
-    """The mapping of one row of a `Batch`.
-
-    Raises:
-        ConfigError: the row is none.
-    """
+    """The mapping of one row of a `Batch`."""
     values = [int(v) for v in row]
     if len(values) != len(COLUMNS) or not all(0 <= v < _D for v in values[2 * _D : 4 * _D + 2]):
         raise ConfigError(f"must have {len(COLUMNS)} columns", field="row", value=values)
@@ -160,11 +156,7 @@ def mapping_of(row: Sequence[int] | Batch) -> Mapping:
 
 
 def mapping_from(values: MappingType[str, Any]) -> Mapping:
-    """The mapping of `Mapping.as_dict`.
-
-    Raises:
-        ConfigError: a key is missing or unknown, or a value is none.
-    """
+    """The mapping of `Mapping.as_dict`."""
     known = ("outer", "inner", "clusters", "cluster_size")
     if not isinstance(values, dict) or sorted(values) != sorted(known):
         raise ConfigError(f"must have the keys {', '.join(known)}", field="mapping", value=values)

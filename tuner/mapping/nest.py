@@ -125,11 +125,7 @@ def window(outputs: int, kernel: int, stride: int) -> int:
 
 
 def nest_of(workload: Workload) -> LoopNest:
-    """The loop nest of a convolution, depthwise or dense workload.
-
-    Raises:
-        WorkloadError: neither a convolution nor dense, or a dilated kernel.
-    """
+    """The loop nest of a convolution, depthwise or dense workload."""
     if not workload.kind.weighs:
         raise WorkloadError(
             f"a {workload.kind} workload has no multiply-accumulate loops",

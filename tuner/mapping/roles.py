@@ -12,15 +12,7 @@ Roles = Mapping[str, Sequence[str]]
 
 
 def owned_knobs(knobs: Sequence[str], roles: Roles | None) -> dict[str, list[int]]:
-    """Places of the knobs of each agent.
-
-    Args:
-        knobs: names, in the order of the space.
-        roles: together all knobs, once; None: one agent per knob, called as the knob.
-
-    Raises:
-        ConfigError: a knob that does not exist, or that has no owner or two; an idle agent.
-    """
+    """Places of the knobs of each agent."""
     if roles is None:
         return {knob: [place] for place, knob in enumerate(knobs)}
     lists = isinstance(roles, Mapping) and all(isinstance(v, Sequence) for v in roles.values())

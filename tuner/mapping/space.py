@@ -127,21 +127,13 @@ class MappingSpace(Space[Mapping]):
     # -- one point --------------------------------------------------------------------------
 
     def decode(self, index: Index) -> Mapping:
-        """The mapping of an index.
-
-        Raises:
-            SpaceError: the index names no point.
-        """
+        """The mapping of an index."""
         if why := self._outside(index):
             raise SpaceError(why, field="index", value=index)
         return mapping_of(self._row(index))
 
     def encode(self, point: Mapping) -> Index:
-        """The plain index of a mapping: no tile that `decode` would cut.
-
-        Raises:
-            SpaceError: a tile, a parallel loop or a number of PEs that the space does not have.
-        """
+        """The plain index of a mapping: no tile that `decode` would cut."""
         row = point.row()
         rule = Rule(int(self.model.costs(row[None]).rules[0]))
         if rule in _OUTSIDE:

@@ -68,11 +68,7 @@ class Backend:
 
 
 def rtl_sources() -> list[Path]:
-    """The RTL and the memory model.
-
-    Raises:
-        BuildError: the RTL cannot be read.
-    """
+    """The RTL and the memory model."""
     return [*read_manifest(), *sorted(HARNESS_DIR.glob("memory_model.*"))]
 
 
@@ -92,20 +88,12 @@ def run_rtl(
 
 
 def control_sources() -> list[Path]:
-    """The RTL, what stands in for its data, and the memory model.
-
-    Raises:
-        BuildError: the RTL cannot be read.
-    """
+    """The RTL, what stands in for its data, and the memory model."""
     return [*rtl_sources(), *sorted(RUNTIME.glob("*")), *sorted(HARNESS_DIR.glob("data_path.*"))]
 
 
 def twin_sources() -> list[Path]:
-    """The twin, and the RTL that it stands for.
-
-    Raises:
-        BuildError: the RTL cannot be read.
-    """
+    """The twin, and the RTL that it stands for."""
     return [*rtl_sources(), *twin_inputs()]
 
 
@@ -145,11 +133,7 @@ def build_timing(hw: HwConfig) -> None:
 def run_twin(
     hw: HwConfig, memory: MemoryModel, program: Program, image: Bytes, *, max_cycles: int
 ) -> RunResult:
-    """Count on the twin: the memory stays as it was; see `Run`.
-
-    Raises:
-        DeviceTimeoutError: ``max_cycles`` went by.
-    """
+    """Count on the twin: the memory stays as it was; see `Run`."""
     started = time.perf_counter()
     counters = _twin(hw, memory).counters(program, max_cycles=max_cycles)
     return RunResult(memory=image, counters=counters, host_seconds=time.perf_counter() - started)
@@ -163,11 +147,7 @@ def _twin(hw: HwConfig, memory: MemoryModel) -> Twin:
 def run_board(
     hw: HwConfig, memory: MemoryModel, program: Program, image: Bytes, *, max_cycles: int
 ) -> RunResult:
-    """Refuse: a worker process has no board.
-
-    Raises:
-        ConfigError: always; `board_oracle.BoardOracle` measures on boards.
-    """
+    """Refuse: a worker process has no board."""
     del memory, program, image, max_cycles
     raise ConfigError(
         "boards are measured through their agents",
@@ -200,11 +180,7 @@ BACKENDS: Final = {
 
 
 def backend_of(name: str) -> Backend:
-    """What measures at the fidelity of a name.
-
-    Raises:
-        ConfigError: nothing does.
-    """
+    """What measures at the fidelity of a name."""
     try:
         return BACKENDS[Fidelity(name)]
     except (KeyError, ValueError) as error:

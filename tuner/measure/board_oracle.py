@@ -156,11 +156,7 @@ class BoardOracle:
         """A bitstream is loaded when its first trial runs."""
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
-        """See `Oracle.measure`.
-
-        Raises:
-            EnvironmentFaultError: no board can go on; after the answers of all that ended.
-        """
+        """See `Oracle.measure`."""
         if not requests:
             return
         waiting = [_Trial(position=p, request=r) for p, r in enumerate(requests)]
@@ -222,11 +218,7 @@ class BoardOracle:
             )
 
     def _check(self, board: _Board, device: RemoteDevice) -> None:
-        """Refuse a board that is not what the study measures.
-
-        Raises:
-            ConfigError: another kind of board, or other bitstreams.
-        """
+        """Refuse a board that is not what the study measures."""
         if device.board != self._kind:
             raise ConfigError(
                 f"every board of the pool must be a {self._kind}",
@@ -319,14 +311,7 @@ class BoardOracle:
         )
 
     def _ready(self, board: _Board, device: RemoteDevice, key: str, course: _Course) -> float:
-        """Have a board hold a configuration, connected anew if it was lost.
-
-        Returns:
-            The seconds that loading took.
-
-        Raises:
-            TilewrightError: it is gone, or is another board now.
-        """
+        """Have a board hold a configuration, connected anew if it was lost."""
         deadline = time.monotonic() + REACH_SECONDS
         while True:
             try:

@@ -50,19 +50,6 @@ def run_trial(
 
     A run whose connection broke is asked for once more: an agent with a journal has its result, if
     it had ended.
-
-    Args:
-        request: what to measure.
-        device: of the board.
-        board: its name.
-        bitstream: digest of what it runs on.
-        ready: called before each run: makes the device hold the configuration, connected anew if
-            need be; the seconds that loading took.
-        wanted: whether anyone still wants the answer.
-
-    Raises:
-        WrongResultError: an output differs from the golden model.
-        TilewrightError: the board cannot go on.
     """
     started = time.perf_counter()
 

@@ -59,12 +59,7 @@ def scratchpad_bytes(hw: HwConfig, counters: Mapping[str, int]) -> int:
 
 
 def energy_pj(hw: HwConfig, counters: Mapping[str, int]) -> float:
-    """Energy of a run in picojoules.
-
-    Args:
-        hw: configuration that ran.
-        counters: of the run, all of `host.machine.registers.COUNTERS`.
-    """
+    """Energy of a run in picojoules."""
     macs = counters["macs_tiles"] * hw.batch * hw.block_in * hw.block_out
     return (
         MAC_PJ * macs
@@ -162,21 +157,13 @@ class _ForeignEnergy(EnergyModel):
         self.static_cycle_pj = static  # type: ignore[misc]  # of this model
 
     def energy_pj(self, hw: HwConfig, counters: Mapping[str, int]) -> float:
-        """See `EnergyModel.energy_pj`.
-
-        Raises:
-            EnergyError: it fails, or gives no positive and finite number.
-        """
+        """See `EnergyModel.energy_pj`."""
         with ENERGY_MODELS.running(type(self._model)):
             found = self._model.energy_pj(hw, counters)
         return self._checked("energy_pj", found)
 
     def least_energy_pj(self, task: Workload) -> float:
-        """See `EnergyModel.least_energy_pj`.
-
-        Raises:
-            EnergyError: it fails, or gives no positive and finite number.
-        """
+        """See `EnergyModel.least_energy_pj`."""
         with ENERGY_MODELS.running(type(self._model)):
             found = self._model.least_energy_pj(task)
         return self._checked("least_energy_pj", found)
@@ -193,11 +180,7 @@ class _ForeignEnergy(EnergyModel):
 
 
 def load_energy(name: str = DEFAULT_ENERGY) -> EnergyModel:
-    """The energy model of a name.
-
-    Raises:
-        EnergyError: there is none of that name, or a plug-in is broken.
-    """
+    """The energy model of a name."""
     kind = ENERGY_MODELS.load(name)
     with ENERGY_MODELS.running(kind):
         model = kind()

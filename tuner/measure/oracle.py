@@ -59,11 +59,7 @@ DATA_SEED: Final = 0x7E57
 
 
 def rtl_identity() -> str:
-    """What cycle counts of the RTL depend on (`identity_of`).
-
-    Raises:
-        BuildError: the RTL cannot be read.
-    """
+    """What cycle counts of the RTL depend on (`identity_of`)."""
     return identity_of(Fidelity.RTL.value)
 
 
@@ -115,13 +111,7 @@ class DeviceOracle:
             self._executor.submit_unlimited(job, build_job, self.fidelity, hw)
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
-        """Measure; trials start as soon as their configuration is built.
-
-        Raises:
-            EnvironmentFaultError: the machine cannot build or run; after the answers of all that
-                was running.
-            DeviceError: workers do not start.
-        """
+        """Measure; trials start as soon as their configuration is built."""
         waiting: dict[str, list[int]] = {}
         for position, request in enumerate(requests):
             self.prepare(request.hw)
@@ -260,11 +250,7 @@ def _failure_text(outcome: Outcome) -> str:
 
 
 def build_job(fidelity: str, hw: HwConfig) -> None:
-    """Prepare a configuration.
-
-    Raises:
-        EnvironmentFaultError: it cannot be built on this machine.
-    """
+    """Prepare a configuration."""
     try:
         backend_of(fidelity).prepare(hw)
     except (TilewrightError, OSError, MemoryError) as error:
@@ -277,11 +263,7 @@ def trial_jobs(fidelity: str, requests: Sequence[Request]) -> list[Measurement]:
 
 
 def trial_job(fidelity: str, request: Request) -> Measurement:
-    """`measure_once`, with what a trial itself causes told in the measurement.
-
-    Raises:
-        BuildError, ToolError, MemoryError, OSError: the machine failed, not the trial.
-    """
+    """`measure_once`, with what a trial itself causes told in the measurement."""
     started = time.perf_counter()
 
     def answer(status: Status, failure: str) -> Measurement:
@@ -304,17 +286,7 @@ def trial_job(fidelity: str, request: Request) -> Measurement:
 
 
 def measure_once(fidelity: str, request: Request) -> Measurement:
-    """Lower, run, and, if the fidelity has data, compare the output with the golden model.
-
-    Returns:
-        A measurement that is ok, or a mismatch.
-
-    Raises:
-        ScheduleError: the schedule is not legal.
-        DeviceTimeoutError: the cycle limit was reached.
-        DeviceError: the device stopped with an error.
-        BuildError, ToolError, MemoryError, OSError: the machine failed.
-    """
+    """Lower, run, and, if the fidelity has data, compare the output with the golden model."""
     started = time.perf_counter()
     backend = backend_of(fidelity)
     trial = LoweredTrial.of(request)
@@ -351,11 +323,7 @@ class LoweredTrial:
 
     @classmethod
     def of(cls, request: Request) -> LoweredTrial:
-        """Lower a request.
-
-        Raises:
-            ScheduleError: the schedule is not legal.
-        """
+        """Lower a request."""
         lowered = lower(request.hw, request.workload, request.schedule)
         tensors, expected = golden(request.hw, request.workload)
         return cls(lowered=lowered, image=lowered.image(tensors), expected=expected)

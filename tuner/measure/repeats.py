@@ -71,11 +71,7 @@ class Runs:
 
 
 def summarise(cycles: Sequence[int]) -> Runs:
-    """Work out what runs of one program say.
-
-    Args:
-        cycles: of each run, 1 to `MOST_RUNS` of them.
-    """
+    """Work out what runs of one program say."""
     middle = statistics.median(cycles)
     deviation = _MAD_TO_DEVIATION * statistics.median(abs(c - middle) for c in cycles)
     far = OUTLIER * max(deviation, LEAST_DEVIATION * middle)

@@ -69,11 +69,7 @@ class TwinOracle:
         """The twin needs no build of a configuration."""
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
-        """See `Oracle.measure`.
-
-        Raises:
-            EnvironmentFaultError: memory, disk or tools of this machine failed.
-        """
+        """See `Oracle.measure`."""
         groups: dict[tuple[str, str], list[int]] = {}
         for position, request in enumerate(requests):
             groups.setdefault((hw_key(request.hw), request.workload.key), []).append(position)

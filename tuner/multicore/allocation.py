@@ -91,13 +91,7 @@ class Regulation:
 
     @classmethod
     def even(cls, bandwidth: float, ports: Indices, window: float = DEFAULT_WINDOW) -> Regulation:
-        """The same budget for each core of a port; together what the port can move.
-
-        Args:
-            bandwidth: bytes per cycle of a port.
-            ports: of each core, ``[cores]``.
-            window: cycles.
-        """
+        """The same budget for each core of a port; together what the port can move."""
         sharing = np.bincount(ports)[ports]
         return cls(window=window, budgets=tuple((bandwidth * window / sharing).tolist()))
 
@@ -148,12 +142,7 @@ class _CProblem(ctypes.Structure):
 
 @functools.cache
 def multicore_library() -> ctypes.CDLL:
-    """The native allocator, built when the cache does not hold it.
-
-    Raises:
-        BuildError: the compiler refuses, or the cache is not to be trusted.
-        ToolError: the compiler is missing.
-    """
+    """The native allocator, built when the cache does not hold it."""
     inputs = sorted(path for path in NATIVE_DIR.iterdir() if path.suffix in (".cpp", ".h"))
     pointer, i64 = ctypes.c_void_p, ctypes.c_int64
     signatures: dict[str, tuple[list[Any], Any]] = {
@@ -238,11 +227,7 @@ class NativeProblem:
 
 
 def checked_ports(ports: Sequence[int], cores: int) -> Indices:
-    """The port of each core as an array; without any, one port has all.
-
-    Raises:
-        ConfigError: not one port per core, numbered from 0 without a gap.
-    """
+    """The port of each core as an array; without any, one port has all."""
     found = np.array(ports or (0,) * cores, dtype=np.int32)
     if found.shape != (cores,) or set(found.tolist()) != set(range(int(found.max()) + 1)):
         raise ConfigError(
@@ -277,9 +262,6 @@ def makespans(
 
     Returns:
         float64 ``[population]``; infinite where a job is on a core that cannot run it.
-
-    Raises:
-        ConfigError: a bandwidth, policy, regulation, port or mapping that cannot be.
 
     Example:
         Two jobs that need 8 bytes per cycle each share 8: both take twice their time.
@@ -320,9 +302,6 @@ def timeline(
         policy: as of `makespans`.
         regulation: as of `makespans`.
         ports: as of `makespans`.
-
-    Raises:
-        ConfigError: as `makespans`; or a job is on a core that cannot run it.
     """
     problem = NativeProblem(table, bandwidth, policy, regulation, ports)
     cores, priorities = _population(table, np.asarray(core)[None], np.asarray(priority)[None])

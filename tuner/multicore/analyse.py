@@ -93,11 +93,6 @@ def analyse(
         link: bytes per cycle of a core for which its mappings and schedules are made; by default
             its share when all cores have the same. It shapes the table and is no limit of it.
         listener: told after each cost.
-
-    Raises:
-        ConfigError: a model or link that cannot be, or the model of the paper for a core that is a
-            configuration of ours.
-        WorkloadError: a layer that no core can run, or fewer jobs than cores.
     """
     if bw_model not in tuple(BandwidthModel):
         raise ConfigError(

@@ -34,17 +34,7 @@ class Walk:
 
 
 def anneal(instance: Instance, start: Population, temperatures: Numbers, seed: int) -> Walk:
-    """Try as many changes as there are temperatures.
-
-    Args:
-        instance: what is solved.
-        start: one mapping, of jobs on cores that can run them; its priorities from 0 to 1.
-        temperatures: of each step, above 0, in the logarithm of the makespan.
-        seed: of the changes, from 0 to below 2^64.
-
-    Raises:
-        ConfigError: an instance that cannot be.
-    """
+    """Try as many changes as there are temperatures."""
     problem = NativeProblem(
         instance.table, instance.bandwidth, instance.policy, instance.regulation, instance.ports
     )

@@ -83,14 +83,7 @@ class Loads:
     port: npt.NDArray[np.int32]
 
     def makespans(self, core: npt.NDArray[np.int32]) -> Numbers:
-        """A lower bound of the makespan for each placement.
-
-        Args:
-            core: of each job, ``[n, jobs]``.
-
-        Returns:
-            Shape ``[n]``.
-        """
+        """A lower bound of the makespan for each placement."""
         jobs = np.arange(core.shape[1])
         queues = np.stack(
             [
@@ -209,14 +202,7 @@ class _Program:
     def _rows(
         self, number: npt.NDArray[Any], values: Numbers, excess: Numbers, makespan: float
     ) -> Any:
-        """Rows with a value per pair, each in the row of its number.
-
-        Args:
-            number: of the row of each pair.
-            values: of the pairs.
-            excess: what the excesses of the ports count in each row, ``[rows, ports]``.
-            makespan: what the makespan counts in all rows.
-        """
+        """Rows with a value per pair, each in the row of its number."""
         from scipy.sparse import coo_array, csr_array, hstack  # noqa: PLC0415  (of `search`)
 
         pairs, rows = len(self.job), len(excess)

@@ -75,9 +75,6 @@ def mapped_cost(
         arch: the core; its own ``dram_bytes_per_cycle`` does not count.
         link: bytes per cycle that the mapping is made for; finite, above 0.
         flexible: the array may have any shape of as many PEs.
-
-    Returns:
-        The cost; its ``gap`` is that of the first question.
     """
     if flexible:
         arch = replace(arch, max_clusters=0, max_cluster_size=0)

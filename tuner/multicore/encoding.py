@@ -56,13 +56,7 @@ def joined(*parts: Population) -> Population:
 
 
 def random_population(table: JobTable, n: int, rng: np.random.Generator) -> Population:
-    """Mappings whose cores and priorities are drawn evenly; a job only on a core that can run it.
-
-    Args:
-        table: the jobs.
-        n: mappings.
-        rng: draws them.
-    """
+    """Mappings whose cores and priorities are drawn evenly; jobs only on cores that run them."""
     return Population(
         core=random_cores(table, rng.random((n, table.jobs))),
         priority=rng.random((n, table.jobs)),
@@ -75,9 +69,6 @@ def random_cores(table: JobTable, shares: Numbers) -> Cores:
     Args:
         table: the jobs.
         shares: shape ``[n, jobs]``.
-
-    Returns:
-        Shape ``[n, jobs]``.
     """
     able = np.isfinite(table.latency)
     # The cores that can run a job come first in its row, in their own order.

@@ -56,12 +56,6 @@ class Optimum:
 def best_mapping(instance: Instance) -> Optimum:
     """The mapping of least makespan.
 
-    Args:
-        instance: of a group with at most `MOST_JOBS` (`MOST_ORDERED`) and `MOST_PLACEMENTS`.
-
-    Raises:
-        ConfigError: the group is larger.
-
     Example:
         >>> from tilewright.tuner.multicore.job_table import JobTable
         >>> table = JobTable([[10, 10]] * 3, [[1, 1]] * 3)

@@ -49,11 +49,7 @@ class Instance:
         return checked_ports(self.ports, self.table.cores)
 
     def makespans(self, population: Population) -> Numbers:
-        """Cycles until the last job ends, for each mapping; shape ``[len(population)]``.
-
-        Raises:
-            ConfigError: a mapping that cannot be.
-        """
+        """Cycles until the last job ends, for each mapping; shape ``[len(population)]``."""
         return makespans(
             self.table,
             self.bandwidth,

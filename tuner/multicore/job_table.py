@@ -109,9 +109,6 @@ class JobTable:
         """The table of a CSV file: ``row``, then ``lat_core0`` ..., then ``reqbw_core0`` ...
 
         ``row`` is the job's name; a latency may be ``inf``. Empty lines are passed over.
-
-        Raises:
-            WorkloadError: it cannot be read, or is no such table.
         """
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:  # "-sig": of spreadsheets
@@ -152,11 +149,7 @@ class JobTable:
 
 
 def require_number(field: str, value: Any) -> None:
-    """Refuse what cannot be computed with.
-
-    Raises:
-        ConfigError: it is no number from `LEAST` to `MOST`.
-    """
+    """Refuse what cannot be computed with."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not (number and LEAST <= value <= MOST):
         raise ConfigError(f"must be {_RANGE}", field=field, value=value)

@@ -44,11 +44,7 @@ def task_names() -> tuple[str, ...]:
 
 
 def task_networks(task: str) -> tuple[NetworkTable, ...]:
-    """The networks of a task.
-
-    Raises:
-        WorkloadError: no task of that name.
-    """
+    """The networks of a task."""
     if task not in task_names():
         raise WorkloadError(
             "no task of that name", field="task", value=task, remedy=choices(task, task_names())
@@ -126,17 +122,6 @@ def draw_group(
 
     A network's layers are its distinct ones, so that the many heads of a Transformer do not fill
     the group. Max pools are left out: they multiply nothing.
-
-    Args:
-        name: of the group.
-        networks: that jobs come from.
-        seed: the same seed gives the same group.
-        size: number of jobs.
-        mini_batch: of each job.
-        cores: of the platform; a group has at least as many jobs.
-
-    Raises:
-        WorkloadError: a size or mini-batch that cannot be, or a network without layers to draw.
 
     Example:
         >>> group = draw_group("vision", task_networks("vision"), seed=1, size=3)

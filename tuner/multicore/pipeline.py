@@ -80,12 +80,7 @@ class Whole:
 
 
 def whole_on(graph: QGraph, hw: HwConfig, memory: MemoryModel, schedule_of: ScheduleOf) -> Whole:
-    """A fused region on a configuration, timed by the twin.
-
-    Raises:
-        ScheduleError, WorkloadError: the region cannot be lowered.
-        ConfigError, DeviceError, DeviceTimeoutError: see `time_layers`.
-    """
+    """A fused region on a configuration, timed by the twin."""
     places = {operator.name: place for place, operator in enumerate(graph.operators)}
     found, total = np.zeros(len(graph.operators)), 0
     executable = compile_part(graph, hw, schedule_of)
@@ -106,19 +101,7 @@ def balanced(
     cores: Sequence[int] | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Pipeline:
-    """Cut a network over the cores of a system.
-
-    Args:
-        graph: the network's one region, fused.
-        device: the system, with the shares of its ports set.
-        costs: cycles of each operator on each core, ``[cores][operators]``.
-        book: schedules for a configuration.
-        cores: of the stages in their order; None: the best order of any of them.
-        tell: what is done.
-
-    Raises:
-        TilewrightError: see `compile_stages` and `SystemDevice.run`.
-    """
+    """Cut a network over the cores of a system."""
     hws = [core.hw for core in device.system.cores]
     moved = [
         sum(prod(graph.tensors[name].shape) for name in crossing(graph, place))
@@ -206,26 +189,7 @@ def measure_pipeline(
     check: bool = True,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Figures:
-    """Cut a network over the cores of a system and run frames of noise through it.
-
-    Args:
-        imported: the network.
-        device: the system.
-        shares: its cores with the weights, budgets and window of the run.
-        board: its CPU decides nothing: all that a core can run goes to the cores.
-        memory: of the device.
-        book: schedules for a configuration.
-        frames: that go through all stages, at least as many as stages.
-        cores: see `balanced`.
-        one: a configuration on which the whole network is timed too.
-        seed: of the noise.
-        check: run frames and compare memories with the reference's; a device without data cannot.
-        tell: what is done.
-
-    Raises:
-        WorkloadError: operators of the CPU divide the network.
-        TilewrightError: see `balanced` and `run_stages`.
-    """
+    """Cut a network over the cores of a system and run frames of noise through it."""
     from tilewright.host.compiler.divide.cost import CostModel  # noqa: PLC0415  (heavy)
 
     hws = [core.hw for core in shares.cores]

@@ -101,11 +101,7 @@ class Platform:
         object.__setattr__(self, "bandwidths", tuple(float(value) for value in values))
 
     def bytes_per_cycle(self, bandwidth: float) -> float:
-        """A bandwidth in GB/s in the unit of job tables and allocators.
-
-        Raises:
-            ConfigError: either is a number that no allocator computes with.
-        """
+        """A bandwidth in GB/s in the unit of job tables and allocators."""
         require_number("bandwidth", bandwidth)
         found = bandwidth * 1000 / self.clock_mhz
         require_number("bandwidth", found)
@@ -126,9 +122,6 @@ def load_platform(name_or_path: str | Path | Platform) -> Platform:
     """Load a named platform or a YAML file; one that is loaded stays as it is.
 
     A name with `FLEXIBLE` at its end is that platform with flexible cores.
-
-    Raises:
-        ConfigError: unknown name, unreadable file, or bad values; the field names the place.
 
     Example:
         >>> platform = load_platform("S2")

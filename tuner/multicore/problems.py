@@ -54,15 +54,7 @@ def is_table(target: str) -> bool:
 
 
 def instance_of(problem: Problem, listener: Listener | None = None) -> Instance:
-    """The instance of a problem; what jobs take on cores is computed once and kept.
-
-    Args:
-        problem: which.
-        listener: is told of costs done.
-
-    Raises:
-        ConfigError, WorkloadError: there is no such task, platform or table, or they do not fit.
-    """
+    """The instance of a problem; what jobs take on cores is computed once and kept."""
     if is_table(problem.target):
         if problem.bandwidth is None:
             raise ConfigError(

@@ -21,16 +21,7 @@ Solver = Callable[[Instance, Listener | None], Trace]
 
 
 def solver(method: str, *, budget: int, seed: int) -> Solver:
-    """What solves an instance; ``method`` is looked up here, before any work.
-
-    Args:
-        method: `EXACT`, or a mapper's name (`make_group_mapper`).
-        budget: samples of a mapper.
-        seed: entropy of a mapper's generator.
-
-    Raises:
-        GroupMapperError, TunerError: there is no such method.
-    """
+    """What solves an instance; ``method`` is looked up here, before any work."""
     if method == EXACT:
         return _proven
     mapper = make_group_mapper(method)

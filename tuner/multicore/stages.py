@@ -37,14 +37,6 @@ def best_cut(costs: Costs, moved: Sequence[int], cores: Sequence[int] | None = N
     Dynamic programming over (cores that are used, operators that are placed). The first pass finds
     the cycles of the slowest stage, the second the fewest bytes within them, so the result is
     optimal for these costs. A core may be left out.
-
-    Args:
-        costs: cycles of each operator on each core, ``[cores][operators]``.
-        moved: bytes that cross in front of each operator, ``[operators]``; the first is not used.
-        cores: fixed order of the cores, all of which get a stage; None: any order of any of them.
-
-    Raises:
-        WorkloadError: more fixed cores than operators.
     """
     count, operators = costs.shape
     sums = np.concatenate([np.zeros((count, 1)), np.cumsum(costs, axis=1)], axis=1)

@@ -12,16 +12,7 @@ from tilewright.tuner.multicore.platform import Core, Platform
 
 
 def platform_of(system: SystemConfig, *, clock_mhz: float, bandwidths: Sequence[float]) -> Platform:
-    """The cores of a system; `ports_of` says behind which memory port each is.
-
-    Args:
-        system: the hardware.
-        clock_mhz: of all cores.
-        bandwidths: of the memory, in GB/s, ascending.
-
-    Raises:
-        ConfigError: a clock or bandwidth that cannot be.
-    """
+    """The cores of a system; `ports_of` says behind which memory port each is."""
     return Platform(
         name=system.name,
         cores=tuple(Core(name=core.hw.name, hardware=core.hw) for core in system.cores),
@@ -47,10 +38,6 @@ def regulation_of(system: SystemConfig, *, reads: bool = False) -> Regulation:
 
     A turn is a number of bursts, so a weight counts as often as a burst has bytes. The model has
     one bucket for both directions: it gets both budgets, and no limit where a direction has none.
-
-    Args:
-        system: the hardware.
-        reads: the bytes of jobs are those of one direction, mostly reads: their budget counts.
 
     Example:
         >>> from tilewright.host.machine.system_config import load_system

@@ -48,9 +48,6 @@ def twin_cost(workload: Workload, hw: HwConfig, link: float, *, flexible: bool =
         link: bytes per cycle of DRAM; the best schedule is that of the least cycles and, where it
             moves more than that, of the least bytes.
         flexible: the array may have any legal shape of as many multipliers; the best counts.
-
-    Returns:
-        The cost; its latency is infinite where no schedule is legal.
     """
     memory = load_memory("ideal")
     configs = tuple(shapes_of(hw)) if flexible else (hw,)

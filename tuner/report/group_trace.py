@@ -16,11 +16,7 @@ MEMORY: Final = 1
 
 
 def write_trace(path: Path, group: MappedGroup) -> None:
-    """Write the trace of a mapped group; one microsecond of the viewer is a cycle.
-
-    Raises:
-        DeviceError: the file cannot be written.
-    """
+    """Write the trace of a mapped group; one microsecond of the viewer is a cycle."""
     other = {
         "title": group.title,
         "makespan": group.timeline.makespan,

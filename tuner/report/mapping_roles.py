@@ -27,12 +27,7 @@ def correlation_map(clustering: Mapping[str, Any]) -> HeatMap:
 
 
 def dendrogram(clustering: Mapping[str, Any], roles: Mapping[str, Sequence[str]]) -> XYChart:
-    """The tree of the knobs, with a colour per role where a branch lies within one.
-
-    Args:
-        clustering: the knobs and their linkage.
-        roles: what the tree was cut into.
-    """
+    """The tree of the knobs, with a colour per role where a branch lies within one."""
     knobs, order = clustering["knobs"], _leaves(clustering)
     owner = {knob: name for name, own in roles.items() for knob in own}
     # Of each node of the tree: its height on the page, its distance, and whose knobs it holds.
@@ -72,13 +67,7 @@ def dendrogram(clustering: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
 def trajectories(
     samples: Sequence[int], mappings: Sequence[Mapping[str, Any]], budget: int
 ) -> list[tuple[str, XYChart]]:
-    """Tiles and PEs of the best mapping so far, by samples: a panel per level, and one for PEs.
-
-    Args:
-        samples: of each improvement, counted from 1.
-        mappings: what was found there, in the form of `Mapping.as_dict`.
-        budget: samples of the run.
-    """
+    """Tiles and PEs of the best mapping so far, by samples: a panel per level, and one for PEs."""
     along = [*samples, budget]
     panels = []
     for title, numbers in (

@@ -69,20 +69,7 @@ def export_to_optuna(
     trials: Iterable[StoredTrial],
     path: Path,
 ) -> list[str]:
-    """Write a storage of Optuna.
-
-    Args:
-        name: of the study.
-        trials: of it, in order.
-        path: of the SQLite file, which must not exist.
-
-    Returns:
-        Names of the studies in the file: NAME/LAYER.
-
-    Raises:
-        StoreError: the file exists or cannot be written, or there are no trials.
-        ModuleNotFoundError: Optuna is not installed (extra ``search``).
-    """
+    """Write a storage of Optuna."""
     import optuna  # noqa: PLC0415  (an extra)
 
     if path.exists() or path.is_symlink():

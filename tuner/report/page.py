@@ -58,16 +58,7 @@ from tilewright.tuner.study.results import StudyResult, ratio, schedule_text
 
 
 def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Path:
-    """Write the report of a study.
-
-    Args:
-        result: worked out from the store.
-        archive: networks that no other one beats (`pareto`); empty in per-layer mode.
-        path: the file to write.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
+    """Write the report of a study."""
     try:
         write_whole(path, page(result, archive))
     except OSError as error:

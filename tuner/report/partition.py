@@ -71,13 +71,7 @@ class Block:
 
 
 def blocks(network: CompiledNetwork, board: Board, timing: NetworkTiming) -> list[Block]:
-    """A network's blocks in the order in which they begin.
-
-    Args:
-        network: compiled.
-        board: clock, and rates of the CPU.
-        timing: of its layers.
-    """
+    """A network's blocks in the order in which they begin."""
     groups: dict[tuple[str, int], list[Placed]] = {}
     run = 0
     last = ""
@@ -198,14 +192,7 @@ class PartitionPicture:
 def partition_page(
     network: CompiledNetwork, model: onnx.ModelProto, board: Board, timing: NetworkTiming
 ) -> str:
-    """The page.
-
-    Args:
-        network: compiled.
-        model: the quantised model that it was made from.
-        board: clock, and rates of the CPU.
-        timing: of its layers.
-    """
+    """The page."""
     spent = latency(network, board, timing.cycles)
     found = blocks(network, board, timing)
     block_of = {name: n for n, block in enumerate(found) for name in block.operators}
@@ -256,11 +243,7 @@ def partition_page(
 
 
 def write_partition(page: str, path: Path) -> None:
-    """Write a page.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Write a page."""
     try:
         write_whole(path, page)
     except OSError as error:

@@ -46,11 +46,7 @@ WORDS: Final = (
 
 
 def write_page(text: str, path: Path) -> None:
-    """Write a page, whole or not at all.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Write a page, whole or not at all."""
     try:
         write_whole(path, text)
     except OSError as error:
@@ -92,14 +88,7 @@ def page(
     conditions: Mapping[str, Any],
     slices: Sequence[Slice] = (),
 ) -> str:
-    """The page.
-
-    Args:
-        rows: of ``tilewright multicore NETWORK...``, one per network.
-        summary: of them.
-        conditions: that they hold under.
-        slices: frames of the run together.
-    """
+    """The page."""
     title = f"{', '.join(str(row['network']) for row in rows)} on {conditions['system']}"
     parts = [heading(title, f"{conditions['fidelity']}, memory {conditions['memory']}")]
     if summary["makespan"] is None:

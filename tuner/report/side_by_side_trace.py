@@ -15,16 +15,7 @@ _CORES: Final = 0
 
 
 def write_trace(path: Path, slices: Sequence[Slice], other: Mapping[str, Any]) -> None:
-    """Write the trace; one microsecond of the viewer is a cycle.
-
-    Args:
-        path: JSON file to write.
-        slices: frames.
-        other: more that it tells, in plain values.
-
-    Raises:
-        DeviceError: the file cannot be written.
-    """
+    """Write the trace; one microsecond of the viewer is a cycle."""
     write_events(path, trace_events(slices), other)
 
 

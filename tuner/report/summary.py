@@ -77,12 +77,7 @@ def task_table(result: StudyResult) -> Table:
 
 
 def trial_counts(result: StudyResult, task: str = "") -> list[str]:
-    """Valid of all trials of the search, and of the confirmations where the study has some.
-
-    Args:
-        result: of the study.
-        task: name of one task; empty: all of them.
-    """
+    """Valid of all trials of the search, and of the confirmations where the study has some."""
     studies = [result] if result.screening is None else [result.screening, result]
     counts = []
     for study in studies:

@@ -14,11 +14,7 @@ FULL_SHARE: Final = 0.9
 
 
 def share_lines(settings: Mapping[str, Any]) -> tuple[str, str]:
-    """What is tuned and what is left out; and a warning if that is much, otherwise empty.
-
-    Args:
-        settings: `StudySettings.to_mapping`.
-    """
+    """What is tuned and what is left out; and a warning if that is much, otherwise empty."""
     tasks = [Workload.from_mapping(task) for task in settings["tasks"]]
     layers, macs = sum(t.count for t in tasks), sum(t.macs * t.count for t in tasks)
     left = settings["cpu_operators"]

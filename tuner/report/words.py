@@ -44,11 +44,7 @@ WORDS: Final[Mapping[str, str]] = {
 
 
 def schedule_words(schedule: Mapping[str, Any]) -> str:
-    """A schedule in words, one choice per line.
-
-    Args:
-        schedule: `Schedule.to_mapping`.
-    """
+    """A schedule in words, one choice per line."""
     rows, columns = schedule["h_threading"], schedule["oc_threading"]
     threads = f"threads {rows}x{columns}: "
     if rows * columns == 1:
@@ -76,11 +72,7 @@ def schedule_words(schedule: Mapping[str, Any]) -> str:
 
 
 def layer_words(task: Mapping[str, Any]) -> str:
-    """A layer in words.
-
-    Args:
-        task: `Workload.to_mapping`.
-    """
+    """A layer in words."""
     kind = str(task["kind"])
     text = f"{task['name']}: {'convolution' if kind == 'conv2d' else kind}"
     if "kernel_h" in task:

@@ -59,14 +59,7 @@ class BusTimes:
     def axis(
         self, extent: int, cut: Callable[[int], Spans], *, inp_bytes: int, out_bytes: int
     ) -> Axis:
-        """Sums over the tiles of an image axis, by tile size.
-
-        Args:
-            extent: output positions.
-            cut: the tiles of a size.
-            inp_bytes: of a pixel of a stored block of the input.
-            out_bytes: of the output.
-        """
+        """Sums over the tiles of an image axis, by tile size."""
         table = np.zeros((7, extent + 1))
         for size in range(1, extent + 1):
             spans = cut(size)

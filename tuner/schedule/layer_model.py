@@ -209,11 +209,7 @@ class LayerModel:
         self._out: Final = _output_parts(shape, bus, hw.out_tile_bytes)
 
     def legal(self, points: Points) -> Bools:
-        """Whether each schedule lowers: bool of shape (schedules,); native, 0.3 us each.
-
-        Raises:
-            BuildError, ToolError: the native lowering cannot be built.
-        """
+        """Whether each schedule lowers: bool of shape (schedules,); native, 0.3 us each."""
         if self._native is None:
             self._native = NativeLowering(self.hw, self.workload)
         legal: Bools = self._native.rules(points) == 0

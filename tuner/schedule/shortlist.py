@@ -70,17 +70,6 @@ def shortlist(
     around the base, each with the depths that suit the network best, and the base's own class is
     among them; classes that cannot beat a predicted network by their bound are left out.
     Without one, ties go to the geometry that is nearest to a square.
-
-    Args:
-        board: budget and port.
-        base: always the first.
-        rules: area rules.
-        network_bound: lower bound of the network's cycles on a configuration.
-        count: configurations wanted, the base included.
-        predict: predicted cycles of the network on a configuration; infinite where a task does
-            not run.
-        weight: what a cycle on a configuration counts (`Objective.weight`).
-        built: the only configurations that there are; empty: all that the rules allow.
     """
 
     def value_bound(hw: HwConfig) -> float:

@@ -115,11 +115,7 @@ class ScheduleSpace(Space[Schedule]):
         return Schedule(**self.values(index))
 
     def encode(self, point: Schedule) -> Index:
-        """The index of a schedule.
-
-        Raises:
-            SpaceError: the schedule lies outside the space.
-        """
+        """The index of a schedule."""
         index = self.index_of({knob.name: getattr(point, knob.name) for knob in self.knobs})
         if self.decode(index) != point:
             raise SpaceError(
@@ -170,9 +166,6 @@ class HardwareSpace(Space[HwConfig]):
 
         Configurations are remembered: in a joint space many schedules share one, and making one
         takes longer than judging a schedule.
-
-        Raises:
-            ConfigError: the parameters break a rule.
         """
         known = self._configs.get(index)
         if known is None:
@@ -181,11 +174,7 @@ class HardwareSpace(Space[HwConfig]):
         return known
 
     def encode(self, point: HwConfig) -> Index:
-        """The index of a configuration.
-
-        Raises:
-            SpaceError: the configuration lies outside the space.
-        """
+        """The index of a configuration."""
         index = self.index_of(point.parameters())
         if self.base.with_(**self.values(index)).parameters() != point.parameters():
             raise SpaceError(
@@ -253,11 +242,7 @@ class HardwareChoice(Space[HwConfig]):
         return self.configs[index[0]]
 
     def encode(self, point: HwConfig) -> Index:
-        """The position of a configuration.
-
-        Raises:
-            SpaceError: it is not in the list.
-        """
+        """The position of a configuration."""
         return (self.knobs[0].position(point.config_hash),)
 
     def _refusal(self, index: Index) -> str:
@@ -308,11 +293,7 @@ class JointSpace(Space[JointPoint]):
         return extents
 
     def decode(self, index: Index) -> JointPoint:
-        """The configuration and schedule of an index.
-
-        Raises:
-            ConfigError: the parameters break a rule.
-        """
+        """The configuration and schedule of an index."""
         schedule = {
             knob.name: knob.values[position]
             for knob, position in zip(self.knobs[self._split :], index[self._split :], strict=True)
@@ -321,11 +302,7 @@ class JointSpace(Space[JointPoint]):
         return JointPoint(hw=hw, schedule=Schedule(**schedule))
 
     def encode(self, point: JointPoint) -> Index:
-        """The index of a joint point.
-
-        Raises:
-            SpaceError: it lies outside the space.
-        """
+        """The index of a joint point."""
         knobs = self.knobs[self._split :]
         tail = tuple(knob.position(getattr(point.schedule, knob.name)) for knob in knobs)
         index = (*self.hardware.encode(point.hw), *tail)

@@ -31,11 +31,7 @@ class BestSoFar:
         self._curve: Final = np.full(budget, np.inf)
 
     def add(self, values: Values) -> npt.NDArray[np.intp]:
-        """Count the costs of samples, in order; at most as many as are left.
-
-        Returns:
-            Positions of those that improved on all before them.
-        """
+        """Count the costs of samples, in order; at most as many as are left."""
         start = self.budget - self.left
         best = np.minimum(np.minimum.accumulate(values), self.lowest)
         before = np.concatenate([[self.lowest], best[:-1]])

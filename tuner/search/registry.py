@@ -156,11 +156,7 @@ _PREFIX: Final = "tuner-"
 
 
 def named_tuner(name: str) -> str | None:
-    """The tuner that a mapper ``tuner-NAME`` is; None: the mapper is another one.
-
-    Raises:
-        TunerError: there is no such tuner, or a plug-in is broken.
-    """
+    """The tuner that a mapper ``tuner-NAME`` is; None: the mapper is another one."""
     if not isinstance(name, str) or not name.startswith(_PREFIX):
         return None
     tuner = name.removeprefix(_PREFIX)
@@ -169,11 +165,7 @@ def named_tuner(name: str) -> str | None:
 
 
 def taken_by(name: str) -> frozenset[str]:
-    """What a tuner takes of `Offer`; a built-in one is not imported for it.
-
-    Raises:
-        TunerError: there is none of that name, or a plug-in is broken.
-    """
+    """What a tuner takes of `Offer`; a built-in one is not imported for it."""
     known = TUNERS.find(name).takes
     return TUNERS.load(name).takes if known is None else known
 

@@ -59,12 +59,6 @@ class Claims:
         """Answer each request: by an earlier trial, another process's, or a measurement.
 
         The caller stores every answer under `owner` before it asks for the next.
-
-        Yields:
-            Position in ``requests`` and its answer, in no particular order.
-
-        Raises:
-            StoreError: the store fails.
         """
         waiting: dict[str, list[int]] = {}
         for position, request in enumerate(requests):
@@ -142,11 +136,7 @@ def _machine() -> str:
 
 
 def _process(pid: int | None = None) -> str:
-    """A process that is never confused with a later one of the same number, where Linux tells.
-
-    Raises:
-        OSError: there is no such process.
-    """
+    """A process that is never confused with a later one of the same number, where Linux tells."""
     number = os.getpid() if pid is None else pid
     if not Path("/proc/self/stat").exists():
         os.kill(number, 0)

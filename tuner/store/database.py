@@ -163,11 +163,7 @@ class Database:
         )
 
     def read(self, body: Callable[[sa.Connection], T]) -> T:
-        """What ``body`` reads from a connection that only reads.
-
-        Raises:
-            StoreError: the database fails, or makes wait for too long.
-        """
+        """What ``body`` reads from a connection that only reads."""
 
         def attempt() -> T:
             with self._engine.connect() as connection:
@@ -176,15 +172,7 @@ class Database:
         return self._again(attempt, self._patience_s)
 
     def write(self, body: Callable[[sa.Connection], T], *, patient: bool = True) -> T:
-        """Commit what ``body`` writes; when this returns, it survives the end of the process.
-
-        Args:
-            body: may run again if the connection is lost, even after a commit that was not heard.
-            patient: False: fail at once.
-
-        Raises:
-            StoreError: the database fails, or makes wait for too long.
-        """
+        """Commit what ``body`` writes; when this returns, it survives the end of the process."""
 
         def attempt() -> T:
             with self._engine.begin() as connection:
@@ -311,11 +299,7 @@ class Database:
                 connection.execute(REVISIONS.insert().values(version_num=REVISION))
 
     def _is_empty(self, connection: sa.Connection, *, check: bool = False) -> bool:
-        """Whether the tables must be created; otherwise they are those of a usable store.
-
-        Raises:
-            StoreError: this is no store, one of another version, or damaged.
-        """
+        """Whether the tables must be created; otherwise they are those of a usable store."""
         present = set(sa.inspect(connection).get_table_names())
         if not present:
             return True

@@ -11,12 +11,7 @@ STORE_FILE: Final = "studies.sqlite"
 
 
 def store_location(store: str | Path, runs: Path) -> Path | str:
-    """A store's URL, or the path of its SQLite file.
-
-    Args:
-        store: URL or path; empty: the store of ``runs``.
-        runs: folder of the studies.
-    """
+    """A store's URL, or the path of its SQLite file."""
     if "://" in str(store):
         return str(store)
     return Path(store) if str(store) else runs / STORE_FILE

@@ -80,14 +80,7 @@ _OF_VALUES: Final = (
 
 @contextmanager
 def values_from(place: str) -> Iterator[None]:
-    """What is read inside comes from rows that anybody may have written, of whatever values.
-
-    Args:
-        place: of the store, for the message.
-
-    Raises:
-        StoreError: a value is none that this version writes.
-    """
+    """What is read inside comes from rows that anybody may have written, of whatever values."""
     try:
         yield
     except _OF_VALUES as error:
@@ -138,11 +131,7 @@ class Store:
     def open_study(
         self, name: str, settings: Mapping[str, Any], versions: Mapping[str, str]
     ) -> StoredStudy:
-        """Start a study, or take one up again that has equal settings.
-
-        Raises:
-            StoreError: a study of that name has other settings.
-        """
+        """Start a study, or take one up again that has equal settings."""
         row = {
             "name": name,
             "settings": dump(settings),
@@ -161,16 +150,7 @@ class Store:
     def require_equal(
         self, name: str, settings: Mapping[str, Any], *, ignoring: frozenset[str] = frozenset()
     ) -> None:
-        """Refuse settings that are not those of the stored study of that name, if there is one.
-
-        Args:
-            name: of the study.
-            settings: all of them.
-            ignoring: settings that are not known yet.
-
-        Raises:
-            StoreError: they differ.
-        """
+        """Refuse settings that are not those of the stored study of that name, if there is one."""
         stored = next((study for study in self.studies() if study.name == name), None)
         if stored is None:
             return
@@ -195,11 +175,7 @@ class Store:
         return [study_of(row) for row in self._rows(sa.select(STUDIES).order_by(STUDIES.c.id))]
 
     def study(self, name: str) -> StoredStudy:
-        """One study by name.
-
-        Raises:
-            StoreError: there is none.
-        """
+        """One study by name."""
         for row in self._rows(sa.select(STUDIES).where(STUDIES.c.name == name)):
             return study_of(row)
         raise StoreError(
@@ -215,11 +191,7 @@ class Store:
         return choices(name, known)
 
     def set_status(self, study_id: int, status: str, *, patient: bool = True) -> None:
-        """Record whether a study runs, was interrupted or is complete.
-
-        Raises:
-            StoreError: the store fails; at once without ``patient``, where it is locked.
-        """
+        """Record whether a study runs, was interrupted or is complete."""
         mine = STUDIES.update().where(STUDIES.c.id == study_id)
         self._execute(mine.values(status=status), patient=patient)
 
@@ -267,10 +239,6 @@ class Store:
 
         Its energy is the one by ``energy``, the study's model; None: the default. Of an ``origin``
         that names a class, ``package.module:Class``, the class's name is kept, as far as it fits.
-
-        Raises:
-            DuplicateTrialError: the study already holds it; nothing was written.
-            StoreError: it cannot be written.
         """
         row = trial_row(request, measurement, oracle, energy)
         who = origin.rpartition(":")[2][:ORIGIN_LETTERS]
@@ -387,16 +355,7 @@ class Store:
     # -- claims -----------------------------------------------------------------------------
 
     def claim(self, keys: Iterable[str], owner: str, *, seconds: int) -> set[str]:
-        """Announce measurements; of several processes that want one, a single one gets it.
-
-        Args:
-            keys: what is going to be measured.
-            owner: who measures it.
-            seconds: after which others may take the claim over, unless it is renewed.
-
-        Returns:
-            The keys that are now, or were already, the owner's.
-        """
+        """Announce measurements; of several processes that want one, a single one gets it."""
         rows = [
             {"key": key, "owner": owner, "expires": self._clock() + seconds}
             for key in sorted(set(keys))  # in one order everywhere: no deadlock on a server

@@ -34,22 +34,12 @@ class Cost:
     area: float
 
     def value(self, goal: Goal, *, least_energy: float, base_area: float) -> float:
-        """What the goal minimises.
-
-        Args:
-            goal: of the study.
-            least_energy: that the work can take, in picojoules.
-            base_area: of the base configuration.
-        """
+        """What the goal minimises."""
         return goal.value(float(self.cycles), self.energy / least_energy, self.area / base_area)
 
 
 def energy_model(result: StudyResult) -> EnergyModel:
-    """The energy model of a study.
-
-    Raises:
-        EnergyError: the plug-in that brings it is not there.
-    """
+    """The energy model of a study."""
     return load_energy(result.settings.get("energy", DEFAULT_ENERGY))
 
 

@@ -54,31 +54,7 @@ def conduct(
     warm_start: str = "",
     waiting: Callable[[str], None] = lambda _: None,
 ) -> str:
-    """Run a study to the end of its budget, or take it up where it was left.
-
-    Args:
-        settings: of the study, the warm start left out.
-        name: of the study; empty: made from the settings.
-        location: of the store: the path of a SQLite file or a URL.
-        fidelity: what measures or confirms.
-        listener: who is told.
-        workers: worker processes; None: one per core.
-        cluster: address of a Ray cluster to measure on; empty: this machine.
-        boards: file of the pool that fidelity ``board`` measures on (`host.runtime.board_pool`).
-        seconds: start no new trial of the search after so long; None: no limit.
-        warm_start: STORE[:STUDY] to begin with; empty: none.
-        waiting: told when the store is locked or does not answer.
-
-    Returns:
-        The name of the study that holds the result: that of a stopped screening is its own.
-
-    Raises:
-        SettingsError: a number of workers or seconds that makes no sense.
-        StudyError: the name cannot be used, or see `run_study`.
-        TwinDisagreesError: the twin does not stand for the user's RTL.
-        ToolError: Verilator or the C++ compiler is missing.
-        StoreError, EnvironmentFaultError, KeyboardInterrupt: see `run_study`.
-    """
+    """Run a study to the end of its budget, or take it up where it was left."""
     if workers is not None and (type(workers) is not int or workers < 1):
         raise SettingsError(
             "must be an integer of at least 1",
@@ -154,11 +130,7 @@ def conduct(
 
 
 def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start: str) -> str:
-    """The name that a user gave a study, or the one that follows from its settings.
-
-    Raises:
-        StudyError: it cannot be the name of a report's file.
-    """
+    """The name that a user gave a study, or the one that follows from its settings."""
     if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise StudyError(
             f"must be printable text of at most {LONGEST_NAME} bytes",
@@ -172,12 +144,7 @@ def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start:
 def open_boards(
     pool: Sequence[BoardAddress], settings: StudySettings, listener: Listener
 ) -> BoardOracle:
-    """What measures on boards.
-
-    Raises:
-        ConfigError: a board of the pool is not what the study measures.
-        DeviceError: no board answers.
-    """
+    """What measures on boards."""
     return BoardOracle(
         pool,
         board=settings.board.name,

@@ -60,11 +60,7 @@ def stopped_name(name: str, trials: int) -> str:
 def finalists(
     settings: StudySettings, screened: StudyResult, untuned: Sequence[StoredTrial]
 ) -> list[Finalist]:
-    """The untuned schedules on the base, then the best schedule of each task.
-
-    Raises:
-        StudyError: the screening found no complete network.
-    """
+    """The untuned schedules on the base, then the best schedule of each task."""
     if screened.best_network is None:
         raise StudyError(
             "no configuration runs every task: nothing to confirm",
@@ -95,11 +91,7 @@ def _finalist(settings: StudySettings, trial: StoredTrial) -> Finalist:
 
 
 def confirm(session: Session, screened: StudyResult, chosen: Sequence[Finalist]) -> None:
-    """Measure the finalists, and compare every counter with the twin's.
-
-    Raises:
-        StudyError: the fidelity and the twin differ; the first difference is named.
-    """
+    """Measure the finalists, and compare every counter with the twin's."""
     for config in screened.configs:
         hw = HwConfig(**config.hw)
         status = config.status if config.status != "measured" else "screened"
@@ -116,11 +108,7 @@ def confirm(session: Session, screened: StudyResult, chosen: Sequence[Finalist])
 
 
 def require_equal(finalist: Finalist, answer: Measurement, settings: StudySettings) -> None:
-    """The confirmed counters are the screened ones.
-
-    Raises:
-        StudyError: they are not.
-    """
+    """The confirmed counters are the screened ones."""
     differing = [
         f"{name} {answer.counters[name]:,} instead of {value:,}"
         for name, value in finalist.screened.counters.items()

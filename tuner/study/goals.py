@@ -111,11 +111,7 @@ class _ForeignGoal(Goal):
         self.unit = goal.unit  # type: ignore[misc]  # of this goal
 
     def value(self, cycles: float, energy: float, area: float) -> float:
-        """See `Goal.value`.
-
-        Raises:
-            GoalError: it fails, or the value is no positive and finite number.
-        """
+        """See `Goal.value`."""
         with OBJECTIVES.running(type(self._goal)):
             found = self._goal.value(cycles, energy, area)
         if not is_positive(found):
@@ -130,11 +126,7 @@ class _ForeignGoal(Goal):
 
 
 def load_goal(name: str) -> Goal:
-    """The goal of a name, checked at a few points.
-
-    Raises:
-        GoalError: there is none, a plug-in is broken, or its values cannot be minimised.
-    """
+    """The goal of a name, checked at a few points."""
     kind = OBJECTIVES.load(name)
     with OBJECTIVES.running(kind):
         goal = kind()

@@ -24,10 +24,6 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
     """Spend the session's budget on the tasks, as its allocator decides.
 
     The first trials of a task are the untuned schedules, on the base configuration first.
-
-    Args:
-        session: measures, counts and stores.
-        configs: the configurations of every joint space; the base is the first.
     """
     hardware = HardwareChoice(configs)
     for hw in configs:

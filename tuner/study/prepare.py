@@ -66,34 +66,7 @@ def prepare_settings(
     bitstreams: str | Path | None = None,
     without: Iterable[str] = (),
 ) -> StudySettings:
-    """Look up what is named, and put a study's settings together.
-
-    Args:
-        model: a network by name or path, one that is loaded, or a single layer.
-        board: by name or path, or one that is loaded.
-        memory: ``board``: the board's; or a memory by name or path, or one that is loaded.
-        layers: the network's layers to tune; none: all.
-        compiled: take the layers of the compiled graph of a model file.
-        trust_model: read any PyTorch file; needs ``compiled``.
-        hw: the only configuration; None: configurations are searched.
-        base: configuration that the search starts from; ``hw`` takes its place.
-        configs: configurations that are measured at most; None: `DEFAULT_CONFIGS`.
-        mode: ``shared`` or ``per-layer``.
-        tuner: name of the search algorithm.
-        allocator: who decides which task gets the next measurements.
-        objective: what is minimised: ``latency``, ``edp``, ``area`` or ``package.module:Class``.
-        energy: its model: ``counters`` or ``package.module:Class``.
-        space: kind of schedule space.
-        budget: measurements; None: `DEFAULT_BUDGET`.
-        seed: of every random choice.
-        screen: search on the twin and confirm on ``fidelity``; None: unless that is ``board``.
-        fidelity: what measures or confirms; on the twin itself nothing is screened.
-        bitstreams: folder of bitstreams that fidelity ``board`` chooses configurations from.
-        without: parts of the default tuner that are switched off.
-
-    Raises:
-        TilewrightError: something named does not exist, or two settings contradict each other.
-    """
+    """Look up what is named, and put a study's settings together."""
     if trust_model and not compiled:
         raise SettingsError(
             "needs the compiled graph", field="trust_model", remedy="ask for compiled as well"
@@ -173,12 +146,7 @@ def prepare_settings(
 
 
 def _at_one_clock(board: Board, manifests: Mapping[str, BitstreamManifest]) -> Board:
-    """The board at the clock of its bitstreams.
-
-    Raises:
-        SettingsError: they have different clocks, whose cycles cannot be compared.
-        ConfigError: one is for another part.
-    """
+    """The board at the clock of its bitstreams."""
     clocks = {manifest.path: manifest.clock_mhz for manifest in manifests.values()}
     if len(set(clocks.values())) > 1:
         raise SettingsError(
@@ -197,11 +165,7 @@ def _among(
     hw: str | Path | HwConfig | None,
     base: str | Path | HwConfig,
 ) -> HwConfig:
-    """The configuration to start from: the one that is named, or the first of the folder.
-
-    Raises:
-        SettingsError: there is no bitstream of the one that is named.
-    """
+    """The configuration to start from: the one that is named, or the first of the folder."""
     named = base if hw is None else hw
     if hw is None and base == DEFAULT_BASE:
         return next(iter(manifests.values())).hw
@@ -217,11 +181,7 @@ def _among(
 
 
 def _member(kind: type[E], name: str, field: str) -> E:
-    """The member of a name.
-
-    Raises:
-        SettingsError: there is none.
-    """
+    """The member of a name."""
     try:
         return kind(name)
     except ValueError as error:

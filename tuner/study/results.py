@@ -162,11 +162,7 @@ def ratio(over: int | None, under: int | None) -> float | None:
 
 
 def load_result(store: Store, name: str) -> StudyResult:
-    """Work out the result of a study, and that of its screening.
-
-    Raises:
-        StoreError: no study of that name, or the store fails.
-    """
+    """Work out the result of a study, and that of its screening."""
     study = store.study(name)
     screen = study.settings.get("screen")
     screening = load_result(store, screen["study"]) if isinstance(screen, dict) else None

@@ -90,19 +90,11 @@ class ScheduleLookup:
         self._oracle: TwinOracle | None = None
 
     def __call__(self, workload: Workload) -> Schedule:
-        """The schedule of a workload.
-
-        Raises:
-            ScheduleError: no schedule of it is legal.
-        """
+        """The schedule of a workload."""
         return self.entry(workload).schedule
 
     def entry(self, workload: Workload) -> Entry:
-        """The schedule of a workload, and where it comes from.
-
-        Raises:
-            ScheduleError: no schedule of it is legal.
-        """
+        """The schedule of a workload, and where it comes from."""
         known = self._entries.get(workload.key)
         if known is None:
             known = self._entries[workload.key] = self._find(workload)

@@ -220,14 +220,7 @@ class Session:
         )
 
     def measure(self, proposals: Sequence[Proposal]) -> list[Measurement]:
-        """Measure; answers in the order of the proposals.
-
-        Raises:
-            StudyError: more proposals than the budget allows, or the store's trials do not
-                follow from the study's settings.
-            StoreError: a trial cannot be written.
-            TimeUp: a trial is not stored yet and the deadline has passed; none is started.
-        """
+        """Measure; answers in the order of the proposals."""
         if len(proposals) > self.left:
             raise StudyError("more proposals than the budget allows", value=len(proposals))
         first, self._used = self._used, self._used + len(proposals)
@@ -265,11 +258,7 @@ class Session:
         )
 
     def _replayed(self, sequence: int, proposal: Proposal, request: Request) -> Measurement | None:
-        """The answer from this study's former run.
-
-        Raises:
-            StudyError: that run had another trial in its place.
-        """
+        """The answer from this study's former run."""
         number = self._stored.get((proposal.task.name, hw_key(proposal.hw), request.key[2]))
         if number is None and sequence in self._stored_numbers:
             raise self._astray(f"trial {sequence} is stored as another one")

@@ -58,12 +58,7 @@ class Candidate:
 
 
 def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
-    """Spend the session's budget on configurations.
-
-    Args:
-        session: measures, counts and stores.
-        configs: the configurations, the base first, the most promising next.
-    """
+    """Spend the session's budget on configurations."""
     settings = session.settings
     tasks = len(settings.tasks)
     affordable = int(settings.budget * FIRST_RUNG_SHARE) // (TRIALS_PER_TASK * tasks)

@@ -62,27 +62,6 @@ def run_study(
     study is then marked as stopped, and goes on when it is run again. What a stopped screening
     found is confirmed in a study of its own, since the rest of the screening may find something
     else (`confirmation.stopped_name`).
-
-    Args:
-        name: unique in the store.
-        settings: what to search; must equal the stored ones when the study exists.
-        store: where every trial is committed as soon as it is known.
-        oracle: who measures, or confirms what was screened; the caller closes it.
-        rules: the host's judgements.
-        listener: who is told.
-        screen: who measures in a screened study.
-        seconds: no new trial of the search is started after so long; None: no limit.
-
-    Returns:
-        The row of the study that holds the result, after the run.
-
-    Raises:
-        StoreError: the study exists with other settings, or the store fails.
-        EnvironmentFaultError: the machine cannot build or run; what was measured is stored, and
-            the same call goes on from there.
-        StudyError: the base configuration does not fit the board, stored trials do not follow
-            from the settings, or the oracle's counters are not the screen's.
-        KeyboardInterrupt: after the study was marked as interrupted.
     """
     if (screen is not None) != (settings.screen != "none"):
         raise StudyError(

@@ -8,13 +8,7 @@ from tilewright.tuner.allocate import Arm
 
 
 def task_arm(task: Workload, *, start: float | None = None, bound: float | None = None) -> Arm:
-    """The arm of a task: tasks of equal kind, kernel and stride are alike.
-
-    Args:
-        task: the workload.
-        start: measured cycles of its untuned schedule; None when it is not measured.
-        bound: lower bound of its cycles on the configuration.
-    """
+    """The arm of a task: tasks of equal kind, kernel and stride are alike."""
     return Arm(
         name=task.name,
         count=task.count,

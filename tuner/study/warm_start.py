@@ -132,17 +132,7 @@ def split_source(source: str) -> tuple[str, str]:
 def read_warm_start(
     source: str, *, name: str = "", earlier: Mapping[str, Any] | None = None
 ) -> WarmStart:
-    """Read the trials to start from.
-
-    Args:
-        source: STORE[:STUDY].
-        name: of the study that starts: its own trials and its screening's do not count.
-        earlier: the reference that the study's stored settings keep, when it is taken up again.
-
-    Raises:
-        StoreError: there is no such store or study.
-        WarmStartError: nothing valid is stored there, or what the study started from is gone.
-    """
+    """Read the trials to start from."""
     location, study = split_source(source)
     known = earlier["counts"] if earlier and earlier.get("source") == source else None
     where = location if "://" in location else Path(location)

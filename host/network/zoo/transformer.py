@@ -53,11 +53,6 @@ def decoder_block(*, width: int, context: int, weight_bits: int = 8) -> tuple[Wo
 
     Each weight is used once, so that reading them is what takes time. The keys and values of
     earlier tokens are int8: they take the place of weights in ``scores`` and ``context``.
-
-    Args:
-        width: channels, a multiple of 64.
-        context: tokens that attention looks at.
-        weight_bits: 8 or 4, of the constant weights.
     """
     heads = width // _HEAD
     weighted = (

@@ -11,11 +11,7 @@ from tilewright.host.common.errors import ConfigError
 
 
 def split_address(address: str, *, field: str) -> tuple[str, int]:
-    """Host and port of ``HOST:PORT``, ``[HOST]:PORT`` for IPv6; the host is not looked up.
-
-    Raises:
-        ConfigError: it has another form.
-    """
+    """Host and port of ``HOST:PORT``, ``[HOST]:PORT`` for IPv6; the host is not looked up."""
     host, colon, port = address.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not (colon and host and _is_port(port)):
@@ -28,9 +24,6 @@ def resolve(address: str, *, field: str) -> tuple[socket.AddressFamily, Any]:
 
     Of a name for this machine (``localhost``) it is the address of IPv4 if there is one, whatever
     the system puts first: the agent listens at 127.0.0.1 unless told otherwise.
-
-    Raises:
-        ConfigError: it has another form, or the host has no address.
     """
     host, port = split_address(address, field=field)
     try:
@@ -61,16 +54,7 @@ def same_agent(one: str, other: str) -> bool:
 
 
 def check_plain(address: Any, *, field: str, value: str) -> None:
-    """Refuse a socket address that other machines reach, for traffic without TLS.
-
-    Args:
-        address: what `resolve` found.
-        field: where it was given.
-        value: as it was given.
-
-    Raises:
-        ConfigError: it is no loopback address.
-    """
+    """Refuse a socket address that other machines reach, for traffic without TLS."""
     if not ipaddress.ip_address(address[0]).is_loopback:
         raise ConfigError(
             "without TLS must be an address of this machine alone",

@@ -72,11 +72,7 @@ def client_file(agent: str, token: bytes) -> bytes:
 
 
 def read_client(path: Path) -> ClientFile:
-    """A client's file.
-
-    Raises:
-        ConfigError: the file cannot be read, others may read it, or it has other content.
-    """
+    """A client's file."""
     data = _read(path)
     found = _CLIENT_FILE.fullmatch(data)
     if found is None:
@@ -87,12 +83,7 @@ def read_client(path: Path) -> ClientFile:
 
 
 def read_token(path: Path) -> bytes:
-    """The token in a file, without white space around it, or that of a client's file.
-
-    Raises:
-        ConfigError: the file cannot be read, others may read it, or its token is too short, too
-            long or no random one.
-    """
+    """The token in a file, without white space around it, or that of a client's file."""
     data = _read(path)
     found = _CLIENT_FILE.fullmatch(data)
     return _checked(data if found is None else found["token"], path)
@@ -124,19 +115,7 @@ def _checked(data: bytes, path: Path) -> bytes:
 
 
 def admit(channel: Channel, token: bytes) -> str:
-    """The agent's side: find out whether a client knows the token.
-
-    Args:
-        channel: a new connection, after TLS.
-        token: the shared secret.
-
-    Returns:
-        The agent's own proof, for the answer: ``welcome`` or ``full``.
-
-    Raises:
-        AuthenticationError: the client does not know the token; it was told.
-        ProtocolError, ConnectionLostError: see `Channel.receive`.
-    """
+    """The agent's side: find out whether a client knows the token."""
     theirs = _receive(channel, "hello").hexadecimal("nonce", _NONCE_BYTES)
     mine = secrets.token_bytes(_NONCE_BYTES)
     channel.send("challenge", nonce=mine.hex())
@@ -149,20 +128,7 @@ def admit(channel: Channel, token: bytes) -> str:
 
 
 def join(channel: Channel, token: bytes) -> Message:
-    """The client's side: prove to know the token, and have the agent prove it.
-
-    Args:
-        channel: a new connection, after TLS.
-        token: the shared secret.
-
-    Returns:
-        The agent's welcome.
-
-    Raises:
-        AgentFullError: there is no place for one more client now.
-        AuthenticationError: either side does not know the token, or somebody stands between.
-        ProtocolError, ConnectionLostError: see `Channel.receive`.
-    """
+    """The client's side: prove to know the token, and have the agent prove it."""
     mine = secrets.token_bytes(_NONCE_BYTES)
     channel.send("hello", nonce=mine.hex())
     theirs = _receive(channel, "challenge").hexadecimal("nonce", _NONCE_BYTES)

@@ -69,12 +69,7 @@ class Channel:
         self._deadline = math.inf
 
     def start_tls(self) -> None:
-        """The client's side of TLS.
-
-        Raises:
-            TlsError: the other side speaks none.
-            ConnectionLostError: it is gone or silent.
-        """
+        """The client's side of TLS."""
         try:
             with self._swap:
                 secured = self._socket = tls.connect(self._socket)
@@ -84,13 +79,7 @@ class Channel:
         self._binding = tls.digest_of_peer(secured)
 
     def accept_tls(self, identity: tls.Identity | None) -> None:
-        """The agent's side of TLS, or of none without an identity.
-
-        Raises:
-            ProtocolError: the client wants the other; it was told.
-            TlsError: it speaks no TLS 1.3.
-            ConnectionLostError: it is gone or silent.
-        """
+        """The agent's side of TLS, or of none without an identity."""
         try:
             self._socket.settimeout(self._left(math.inf))
             first = self._socket.recv(1, socket.MSG_PEEK)
@@ -110,11 +99,7 @@ class Channel:
         self._binding = identity.digest
 
     def send(self, kind: str, body: Buffers = (), /, **fields: Any) -> None:
-        """Send a message.
-
-        Raises:
-            ConnectionLostError: the other side is gone or takes nothing.
-        """
+        """Send a message."""
         start = pack(kind, fields, sum(len(part) for part in body))
         try:
             for part in (start, *body):
@@ -125,33 +110,14 @@ class Channel:
     def receive(
         self, *, seconds: float, max_header: int = MAX_HEADER_BYTES, max_body: int = 0
     ) -> Message:
-        """Receive a message.
-
-        Args:
-            seconds: until it begins; then each of its pieces has a deadline.
-            max_header: largest header in bytes.
-            max_body: largest body in bytes.
-
-        Raises:
-            ProtocolError: no message, or too large a one.
-            ConnectionLostError: the other side is gone or silent.
-        """
+        """Receive a message."""
         prefix = self._take(1, seconds=seconds) + self._take(PREFIX_BYTES - 1)
         header_size, body_size = unpack_prefix(prefix, max_header=max_header, max_body=max_body)
         kind, fields = read_header(self._take(header_size))
         return Message(kind=kind, fields=fields, body=self._take(body_size))
 
     def await_news(self, *, seconds: float, check: Callable[[], None]) -> None:
-        """Wait until there is something to receive, and look after something else meanwhile.
-
-        Args:
-            seconds: most of the wait.
-            check: called several times a second; what it raises ends the wait.
-
-        Raises:
-            ConnectionLostError: the other side is silent.
-            Exception: what ``check`` raised.
-        """
+        """Wait until there is something to receive, and look after something else meanwhile."""
         deadline = time.monotonic() + seconds
         while True:
             check()
@@ -171,10 +137,6 @@ class Channel:
 
         Whoever sends on without waiting cannot be told from one who did so and vanished, because
         the end of a connection shows behind its last byte only.
-
-        Raises:
-            ConnectionLostError: it is gone.
-            ProtocolError: it sent something.
         """
         try:
             if not self._has_news():
@@ -237,11 +199,7 @@ class Channel:
         return socket.socket.recv(self._socket, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
     def _left(self, deadline: float) -> float | None:
-        """Seconds to a deadline or to the channel's own, for `settimeout`.
-
-        Raises:
-            TimeoutError: it passed.
-        """
+        """Seconds to a deadline or to the channel's own, for `settimeout`."""
         deadline = min(deadline, self._deadline)
         if math.isinf(deadline):
             return None

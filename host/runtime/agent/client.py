@@ -144,12 +144,7 @@ class RemoteDevice:
         return dict(self._bitstreams)
 
     def configure(self, config_hash: str) -> float:
-        """Load the bitstream of a configuration; the seconds that the agent took.
-
-        Raises:
-            ConfigError: the agent has none.
-            DeviceError: it cannot be loaded, or the connection broke.
-        """
+        """Load the bitstream of a configuration; the seconds that the agent took."""
         with self._lock:
             channel = self._channel or self._connect()
             try:
@@ -169,9 +164,6 @@ class RemoteDevice:
         """Connect and lease anew if the connection was lost; whether it was.
 
         Then `hw`, `board` and `bitstreams` are those of who answers now.
-
-        Raises:
-            DeviceError: nobody listens there, or the device is leased.
         """
         with self._lock:
             lost = self._channel is None
@@ -180,14 +172,7 @@ class RemoteDevice:
             return lost
 
     def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
-        """Run a program to FINISH (see `Device.run`).
-
-        Raises:
-            ProgramError: the program was built for another configuration, sizes differ, or it is
-                beyond the agent's limits.
-            DeviceError, DeviceStatusError, DeviceTimeoutError: what the agent's device raised, or
-                the connection broke; in that case the next run connects anew.
-        """
+        """Run a program to FINISH (see `Device.run`)."""
         with self._lock:
             if self._closed:
                 raise DeviceError("the device is closed", field="device", remedy="create a new one")

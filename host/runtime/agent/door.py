@@ -48,15 +48,7 @@ class Door:
         self._guests: Final[dict[Channel, _Guest]] = {}
 
     def enter(self, guest: Channel, host: str) -> list[Channel]:
-        """Let a guest in.
-
-        Args:
-            guest: a new connection.
-            host: the address that it comes from.
-
-        Returns:
-            Those who had to yield; their connections are ended.
-        """
+        """Let a guest in."""
         yielding = []
         with self._lock:
             self._guests[guest] = _Guest(host=host, since=time.monotonic())
@@ -75,11 +67,7 @@ class Door:
             self._guests.pop(guest, None)
 
     def close_late(self, *, seconds: float | None = None) -> None:
-        """End the connections of those who stay too long, whatever keeps their threads busy.
-
-        Args:
-            seconds: that they may stay, if it is not the usual time.
-        """
+        """End the connections of those who stay too long, whatever keeps their threads busy."""
         begin = time.monotonic() - (self._seconds if seconds is None else seconds)
         with self._lock:
             late = [guest for guest, each in self._guests.items() if each.since < begin]

@@ -23,15 +23,7 @@ _FIELDS: Final = "tilewright_fields"
 def log_event(
     event: str, text: str, *arguments: object, level: int = logging.INFO, **fields: Any
 ) -> None:
-    """Log an event.
-
-    Args:
-        event: its name.
-        text: for people, with a place for each of the arguments (`logging`).
-        arguments: of the text.
-        level: of `logging`.
-        fields: for programs.
-    """
+    """Log an event."""
     LOG.log(level, text, *arguments, extra={_FIELDS: {"event": event, **fields}})
 
 
@@ -59,11 +51,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(form: str) -> None:
-    """Show what the agent logs.
-
-    Args:
-        form: one of `FORMS`.
-    """
+    """Show what the agent logs."""
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(message)s")
     handler.setFormatter(JsonLines() if form == "json" else text)

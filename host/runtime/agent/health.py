@@ -49,11 +49,7 @@ class AgentStatus:
 
     @classmethod
     def from_message(cls, message: Message) -> AgentStatus:
-        """From the values of a message.
-
-        Raises:
-            ProtocolError: one is missing or of another kind.
-        """
+        """From the values of a message."""
         temperature = message.fields.get("temperature")
         return cls(
             version=message.text("version", most=_MOST_TEXT),

@@ -75,17 +75,7 @@ class Home:
 
 
 def make_home(folder: Path, *, address: str) -> Home:
-    """Make what an agent's folder lacks; what is there is checked and stays as it is.
-
-    Args:
-        folder: it is made as needed.
-        address: ``HOST:PORT`` at which clients reach the agent; empty: what the client's file of
-            the folder says.
-
-    Raises:
-        ConfigError: a file that is there cannot be used, or says something else.
-        ToolError: see `make_identity`.
-    """
+    """Make what an agent's folder lacks; what is there is checked and stays as it is."""
     if address:
         split_address(address, field="address")
     make_private_folder(folder, what="an agent")

@@ -62,11 +62,7 @@ def delta(before: Bytes, after: Bytes) -> Buffers:
 
 
 def apply_delta(image: Bytes, body: bytes | bytearray) -> None:
-    """Write pages of `delta` into an image.
-
-    Raises:
-        ProtocolError: they are not pages of an image of this size.
-    """
+    """Write pages of `delta` into an image."""
     wrong = ProtocolError("must be pages of the program's memory", field="message body")
     if len(body) < _COUNT_BYTES:
         raise wrong
@@ -117,16 +113,7 @@ def kept_bytes(program: Program) -> int:
 
 
 def check_limits(program_bytes: int, memory_bytes: int, limits: Limits) -> None:
-    """Refuse a program that an agent would not take.
-
-    Args:
-        program_bytes: of its instructions and constants.
-        memory_bytes: of its memory.
-        limits: the agent's.
-
-    Raises:
-        ProgramError: beyond a limit.
-    """
+    """Refuse a program that an agent would not take."""
     for name, size, limit, option in (
         ("instructions and constants", program_bytes, limits.program_bytes, "--max-program-mib"),
         ("memory", memory_bytes, limits.memory_bytes, "--max-memory-mib"),
@@ -141,12 +128,7 @@ def check_limits(program_bytes: int, memory_bytes: int, limits: Limits) -> None:
 
 
 def read_program(message: Message, limits: Limits) -> Program:
-    """The program of a message.
-
-    Raises:
-        ProgramError: beyond a limit, or no program.
-        ProtocolError: malformed.
-    """
+    """The program of a message."""
     memory_bytes = message.integer("memory_bytes", 0, 2**40)
     check_limits(len(message.body), memory_bytes, limits)
     regions = {

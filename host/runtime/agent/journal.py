@@ -85,14 +85,7 @@ class Journal:
         fields: dict[str, Any],
         body: Sequence[bytes | bytearray | memoryview],
     ) -> None:
-        """Keep the result of a trial; one that cannot be written is told in the log.
-
-        Args:
-            trial: its name.
-            request: digest of what was asked for.
-            fields: small values of the answer.
-            body: pages of the answer.
-        """
+        """Keep the result of a trial; one that cannot be written is told in the log."""
         header = json.dumps(fields).encode()
         parts = [request, len(header).to_bytes(_LENGTH_BYTES, "big"), header, *body]
         digest = hashlib.sha256()
@@ -119,15 +112,7 @@ class Journal:
         self._sizes[name] = size
 
     def find(self, trial: bytes, request: bytes) -> Kept | None:
-        """The result of a trial; None: it is not kept.
-
-        Args:
-            trial: its name.
-            request: digest of what is asked for.
-
-        Raises:
-            ProtocolError: the trial was asked for something else.
-        """
+        """The result of a trial; None: it is not kept."""
         name = f"{trial.hex()}{_SUFFIX}"
         if name not in self._sizes:
             return None

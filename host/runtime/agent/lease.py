@@ -36,20 +36,7 @@ class Lease:
         return len(self._waiting)
 
     def take(self, client: str, *, wait_seconds: float, check_waits: Callable[[], None]) -> int:
-        """Take the device.
-
-        Args:
-            client: a name for messages.
-            wait_seconds: how long to wait for its turn.
-            check_waits: raises when the client does not wait any more.
-
-        Returns:
-            The number of this lease, from 1.
-
-        Raises:
-            DeviceError: another client has it for all this time.
-            Exception: what `check_waits` raised.
-        """
+        """Take the device."""
         ticket = object()
         deadline = time.monotonic() + wait_seconds
         with self._changed:

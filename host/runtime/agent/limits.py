@@ -56,11 +56,7 @@ class Limits:
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Limits:
-        """From the values of a message.
-
-        Raises:
-            ConfigError: a value that is missing, unknown or no positive number.
-        """
+        """From the values of a message."""
         try:
             return cls(**data)
         except TypeError as error:
@@ -80,11 +76,7 @@ def limits_of_options(
     lease_seconds: float,
     max_connections: int,
 ) -> Limits:
-    """The limits that a command line states, in the units of its options.
-
-    Raises:
-        ConfigError: a value is no positive number; it names the option, as it was written.
-    """
+    """The limits that a command line states, in the units of its options."""
     options = {
         "program_bytes": ("--max-program-mib", max_program_mib, _MIB),
         "memory_bytes": ("--max-memory-mib", max_memory_mib, _MIB),

@@ -10,17 +10,7 @@ from tilewright.host.common.errors import ConfigError
 
 
 def read_private(path: Path, *, what: str, most_bytes: int, remedy: str) -> bytes:
-    """The content of a file that nobody but its owner may read.
-
-    Args:
-        path: the file.
-        what: is in it, for messages.
-        most_bytes: largest content.
-        remedy: how to make such a file.
-
-    Raises:
-        ConfigError: it cannot be read, it is another user's, others may read it, or it is larger.
-    """
+    """The content of a file that nobody but its owner may read."""
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())  # of what is read, not of what the name becomes
@@ -49,11 +39,7 @@ def read_private(path: Path, *, what: str, most_bytes: int, remedy: str) -> byte
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Make a file that only its owner may read; never in the place of another.
-
-    Raises:
-        ConfigError: there is one, or it cannot be written.
-    """
+    """Make a file that only its owner may read; never in the place of another."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
@@ -63,15 +49,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def make_private_folder(path: Path, *, what: str) -> None:
-    """Make a folder that only its owner may enter, or check the one that is there.
-
-    Args:
-        path: the folder.
-        what: is in it, for messages.
-
-    Raises:
-        ConfigError: it cannot be made, it is another user's, or others may enter it.
-    """
+    """Make a folder that only its owner may enter, or check the one that is there."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.stat()

@@ -57,22 +57,14 @@ class Message:
     body: bytes | bytearray = b""
 
     def integer(self, name: str, low: int, high: int) -> int:
-        """A field that must be a whole number of a range.
-
-        Raises:
-            ProtocolError: it is missing or anything else.
-        """
+        """A field that must be a whole number of a range."""
         value = self.fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise self._wrong(name, f"a whole number from {low} to {high}")
         return value
 
     def number(self, name: str, low: float, high: float) -> float:
-        """A field that must be a number of a range.
-
-        Raises:
-            ProtocolError: it is missing or anything else.
-        """
+        """A field that must be a number of a range."""
         value = self.fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(name, "a number")
@@ -81,55 +73,35 @@ class Message:
         return float(value)
 
     def boolean(self, name: str) -> bool:
-        """A field that must be true or false.
-
-        Raises:
-            ProtocolError: it is missing or anything else.
-        """
+        """A field that must be true or false."""
         value = self.fields.get(name)
         if not isinstance(value, bool):
             raise self._wrong(name, "true or false")
         return value
 
     def text(self, name: str, *, most: int = 4096) -> str:
-        """A field that must be text of at most so many characters.
-
-        Raises:
-            ProtocolError: it is missing or anything else.
-        """
+        """A field that must be text of at most so many characters."""
         value = self.fields.get(name)
         if not isinstance(value, str) or len(value) > most:
             raise self._wrong(name, f"text of at most {most} characters")
         return value
 
     def hexadecimal(self, name: str, nbytes: int) -> bytes:
-        """A field that must be so many bytes in hexadecimal, with small letters.
-
-        Raises:
-            ProtocolError: it is missing or anything else.
-        """
+        """A field that must be so many bytes in hexadecimal, with small letters."""
         value = self.fields.get(name)
         if not isinstance(value, str) or not re.fullmatch(f"[0-9a-f]{{{2 * nbytes}}}", value):
             raise self._wrong(name, f"{nbytes} bytes in hexadecimal")
         return bytes.fromhex(value)
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """A field that must be an object.
-
-        Raises:
-            ProtocolError: it is missing or anything else.
-        """
+        """A field that must be an object."""
         value = self.fields.get(name)
         if not isinstance(value, dict):
             raise self._wrong(name, "an object")
         return value
 
     def expect(self, *kinds: str) -> Message:
-        """This message, if it is of one of these kinds.
-
-        Raises:
-            ProtocolError: it is of another.
-        """
+        """This message, if it is of one of these kinds."""
         if self.kind not in kinds:
             raise ProtocolError(f"must be {' or '.join(kinds)}", field="message", value=self.kind)
         return self
@@ -145,16 +117,7 @@ def pack(kind: str, fields: Mapping[str, Any], body_bytes: int) -> bytes:
 
 
 def unpack_prefix(data: bytes | bytearray, *, max_header: int, max_body: int) -> tuple[int, int]:
-    """Bytes of header and body that a prefix announces.
-
-    Args:
-        data: `PREFIX_BYTES` bytes.
-        max_header: largest header.
-        max_body: largest body.
-
-    Raises:
-        ProtocolError: it is none, of another version, or announces more.
-    """
+    """Bytes of header and body that a prefix announces."""
     magic, version, header_size, body_size = _PREFIX.unpack(data)
     if magic != _MAGIC:
         raise ProtocolError("the other side must speak the agent's protocol", field="message")
@@ -174,11 +137,7 @@ def unpack_prefix(data: bytes | bytearray, *, max_header: int, max_body: int) ->
 
 
 def read_header(data: bytes | bytearray) -> tuple[str, dict[str, Any]]:
-    """Kind and fields of a header.
-
-    Raises:
-        ProtocolError: it is none, or has numbers or depths that no message has.
-    """
+    """Kind and fields of a header."""
     try:
         header = json.loads(
             data, parse_int=_whole, parse_float=_fraction, parse_constant=_no_constant
@@ -196,11 +155,7 @@ def read_header(data: bytes | bytearray) -> tuple[str, dict[str, Any]]:
 
 
 def _harmless(value: Any, depth: int) -> Any:
-    """A JSON value whose texts can be printed.
-
-    Raises:
-        ProtocolError: it is nested deeper than any message is.
-    """
+    """A JSON value whose texts can be printed."""
     if depth > _MAX_DEPTH:
         raise ProtocolError(f"must have at most {_MAX_DEPTH} levels", field="message header")
     if isinstance(value, str):

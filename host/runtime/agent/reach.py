@@ -23,20 +23,7 @@ class TurnedAwayError(ConnectionLostError):
 
 
 def reach(address: str, token: bytes, *, plain: bool) -> tuple[Channel, Message]:
-    """Connect to an agent.
-
-    Args:
-        address: ``HOST:PORT``.
-        token: shared secret.
-        plain: do without TLS, as the agent does.
-
-    Returns:
-        The connection, and the agent's welcome.
-
-    Raises:
-        ConfigError: no such address, or one of another machine without TLS.
-        DeviceError: nobody listens there, there is no place, or a side does not know the token.
-    """
+    """Connect to an agent."""
     family, where = resolve(address, field="agent")
     if plain:
         check_plain(where, field="agent", value=address)
@@ -71,16 +58,7 @@ def reach(address: str, token: bytes, *, plain: bool) -> tuple[Channel, Message]
 
 
 def ask_status(address: str, token: bytes, *, plain: bool = False) -> AgentStatus:
-    """Ask an agent how it is; nobody has to wait for the device, or loses it.
-
-    Args:
-        address: ``HOST:PORT``.
-        token: shared secret.
-        plain: do without TLS, as the agent does.
-
-    Raises:
-        ConfigError, DeviceError: see `reach`.
-    """
+    """Ask an agent how it is; nobody has to wait for the device, or loses it."""
     channel, _ = reach(address, token, plain=plain)
     with closing(channel):
         channel.send("status")

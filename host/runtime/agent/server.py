@@ -111,12 +111,7 @@ class AgentServer:
         self._server.serve_forever(poll_interval=0.1)
 
     def stop(self, *, grace_seconds: float = 0.0, hurry: threading.Event | None = None) -> None:
-        """Stop to listen, tell every client, and end the run under way.
-
-        Args:
-            grace_seconds: for that run to end by itself.
-            hurry: ends the grace when it is set.
-        """
+        """Stop to listen, tell every client, and end the run under way."""
         self._server.shutdown()
         self._server.server_close()
         self._service.closing.set()
@@ -250,13 +245,7 @@ class _Server(socketserver.TCPServer):
 def serve_until_signal(
     server: AgentServer, ready: Callable[[str], None], *, grace_seconds: float
 ) -> None:
-    """Serve in this process until SIGINT or SIGTERM; connections and runs are ended on return.
-
-    Args:
-        server: it is stopped on return.
-        ready: called with the address when clients can connect.
-        grace_seconds: for a run under way to end by itself; a second signal ends it at once.
-    """
+    """Serve in this process until SIGINT or SIGTERM; connections and runs are ended on return."""
     ended, hurry = threading.Event(), threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:

@@ -40,18 +40,7 @@ def open_board(
     ip: str = "",
     max_seconds: float = DEFAULT_MAX_SECONDS,
 ) -> PynqDevice:
-    """Load a bitstream on this board and open its accelerator.
-
-    Args:
-        hw: the configuration that it was built for.
-        board: says whether its memory port is coherent, and how much contiguous memory it has.
-        bitstream: file that pynq loads.
-        ip: see `PynqDevice`.
-        max_seconds: longest run.
-
-    Raises:
-        ToolError, ConfigError, DeviceError: see `PynqDevice`.
-    """
+    """Load a bitstream on this board and open its accelerator."""
     return PynqDevice(
         hw,
         bitstream=bitstream,
@@ -71,22 +60,7 @@ def open_boards(
     ip: str = "",
     max_seconds: float = DEFAULT_MAX_SECONDS,
 ) -> tuple[Device, str]:
-    """Open this board with one bitstream, or with a folder of them.
-
-    Args:
-        hw: configuration of ``bitstream``, or the one of the folder to begin with.
-        board: see `open_board`.
-        bitstream: the only one; or
-        folder: of bitstreams and their manifests.
-        ip: see `PynqDevice`.
-        max_seconds: longest run.
-
-    Returns:
-        The device, and the digest of its only bitstream (empty for a folder).
-
-    Raises:
-        ToolError, ConfigError, DeviceError: see `open_board` and `open_bitstreams`.
-    """
+    """Open this board with one bitstream, or with a folder of them."""
     if bitstream is not None:
         return (
             open_board(hw, board, bitstream, ip=ip, max_seconds=max_seconds),
@@ -108,16 +82,7 @@ def open_boards(
 def open_bitstreams(
     folder: Path, start: HwConfig, open_one: Callable[[BitstreamManifest], Device]
 ) -> ReconfigurableDevice:
-    """Open a device that loads whichever bitstream of a folder a client asks for.
-
-    Args:
-        folder: of bitstreams and their manifests.
-        start: the configuration to begin with.
-        open_one: loads a bitstream.
-
-    Raises:
-        ConfigError: the folder cannot be used, or has no bitstream of ``start``.
-    """
+    """Open a device that loads whichever bitstream of a folder a client asks for."""
     return ReconfigurableDevice(read_bitstreams(folder), f"{start.config_hash:08x}", open_one)
 
 
@@ -139,19 +104,7 @@ class Belongings:
 def open_belongings(
     home: Path | None, token: Path | None, certificate: Path | None, *, plain: bool
 ) -> Belongings:
-    """Open the files of an agent.
-
-    Args:
-        home: folder that `home.make_home` made: has what is not given.
-        token: file with the shared secret.
-        certificate: file with the private key and the certificate; without it and ``home``, new
-            ones are made.
-        plain: do without TLS.
-
-    Raises:
-        ConfigError: a file cannot be used, or what was given does not fit together.
-        ToolError: see `make_identity`.
-    """
+    """Open the files of an agent."""
     if home is None and token is None:
         raise ConfigError(
             "give one of --home and --token-file",
@@ -187,22 +140,7 @@ def serve_device(
     grace_seconds: float = DEFAULT_GRACE_SECONDS,
     log: str = "text",
 ) -> None:
-    """Serve a device until SIGINT or SIGTERM; says where it listens. The device stays open.
-
-    Args:
-        device: what is served.
-        listen: ``HOST:PORT``; port 0 means any free one.
-        belongings: see `open_belongings`.
-        limits: for every client.
-        max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
-        board: name of the kind of board.
-        digest: of the bitstream, or of what stands for it.
-        grace_seconds: for a run under way to end by itself after the signal.
-        log: form of the log, of `events.FORMS`.
-
-    Raises:
-        ConfigError: the address cannot be used.
-    """
+    """Serve a device until SIGINT or SIGTERM; says where it listens. The device stays open."""
     server = AgentServer(
         device,
         listen=listen,

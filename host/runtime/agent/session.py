@@ -100,11 +100,7 @@ class Service:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def check_open(self) -> None:
-        """Refuse to go on once the agent is about to end.
-
-        Raises:
-            ClosingError: it is.
-        """
+        """Refuse to go on once the agent is about to end."""
         if self.closing.is_set():
             raise ClosingError("the agent is shutting down", field="agent")
 
@@ -154,9 +150,6 @@ class Session:
         """Tell the status, or wait for the client's turn and run its programs.
 
         The device is free on return.
-
-        Raises:
-            ProtocolError, ConnectionLostError: the connection cannot go on.
         """
         request = self._next(max_header=SMALL_HEADER_BYTES).expect("lease", "status")
         if request.kind == "status":

@@ -54,11 +54,7 @@ class Identity:
 
 
 def load_identity(path: Path) -> Identity:
-    """The identity in a PEM file with a private key and its certificate.
-
-    Raises:
-        ConfigError: the file cannot be read, others may read it, or it has other content.
-    """
+    """The identity in a PEM file with a private key and its certificate."""
     data = read_private(path, what="a private key", most_bytes=_MAX_FILE_BYTES, remedy=_REMEDY)
     wrong = ConfigError(
         "must hold a private key without password and its certificate, in PEM",
@@ -78,21 +74,13 @@ def load_identity(path: Path) -> Identity:
 
 
 def make_identity() -> Identity:
-    """A new identity, whose key is in no file afterwards.
-
-    Raises:
-        ToolError: there is neither the package ``cryptography`` nor a usable ``openssl``.
-    """
+    """A new identity, whose key is in no file afterwards."""
     with scratch_folder() as folder:  # mode 0700
         return load_identity(_made(folder))
 
 
 def make_identity_pem() -> bytes:
-    """A new private key and its certificate, as `load_identity` reads them from a file.
-
-    Raises:
-        ToolError: see `make_identity`.
-    """
+    """A new private key and its certificate, as `load_identity` reads them from a file."""
     with scratch_folder() as folder:
         return _made(folder).read_bytes()
 
@@ -135,11 +123,7 @@ def _made_by_package(folder: Path) -> Path:
 
 
 def _made_by_program(folder: Path) -> Path:
-    """As `_made_by_package`, without a package.
-
-    Raises:
-        ToolError: there is no usable ``openssl``.
-    """
+    """As `_made_by_package`, without a package."""
     config, key, certificate = folder / "config", folder / "key", folder / "certificate"
     config.write_text(_CONFIG, encoding="ascii")
     try:
@@ -179,12 +163,7 @@ def connect(connection: socket.socket) -> ssl.SSLSocket:
 
 
 def handshake(connection: ssl.SSLSocket, *, seconds: float | None) -> None:
-    """Agree on keys.
-
-    Raises:
-        TlsError: the other side speaks no TLS 1.3.
-        OSError: the connection broke.
-    """
+    """Agree on keys."""
     connection.settimeout(seconds)
     try:
         connection.do_handshake()
@@ -200,11 +179,7 @@ def handshake(connection: ssl.SSLSocket, *, seconds: float | None) -> None:
 
 
 def digest_of_peer(connection: ssl.SSLSocket) -> bytes:
-    """SHA-256 of the certificate that the agent showed.
-
-    Raises:
-        TlsError: it showed none.
-    """
+    """SHA-256 of the certificate that the agent showed."""
     certificate = connection.getpeercert(binary_form=True)
     if not certificate:
         raise TlsError("the agent must show a certificate", field="agent")

@@ -166,14 +166,7 @@ class MappingGame:
         return np.zeros((self.lanes, len(OBSERVED)), dtype=np.float32)
 
     def propose(self, indices: Proposals) -> Outcome:
-        """Pay for one proposal per lane.
-
-        Args:
-            indices: one proposal per lane.
-
-        Raises:
-            ConfigError: another shape, or a position that a knob does not have.
-        """
+        """Pay for one proposal per lane."""
         indices = np.asarray(indices)
         shape = (self.lanes, len(self.space.knobs))
         lengths = [len(knob) for knob in self.space.knobs]

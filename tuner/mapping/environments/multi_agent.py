@@ -98,11 +98,7 @@ class MappingParallelEnv(
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Pay for the mapping that the agents propose together; every agent must act.
-
-        Raises:
-            ConfigError: an agent does not act, there was no `reset`, or an action is none.
-        """
+        """Pay for the mapping that the agents propose together; every agent must act."""
         if not self.agents or not set(actions) >= set(self.agents):
             raise ConfigError(
                 "every agent must act, from a reset to the end of its episode",

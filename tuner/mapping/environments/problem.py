@@ -36,11 +36,7 @@ OBSERVED_BOUND: Final = 100.0
 
 
 def space_of(layer: Layer, hardware: str | Path | Architecture) -> MappingSpace:
-    """The space of a layer on hardware.
-
-    Raises:
-        TilewrightError: one of them stands for nothing, or the buffers hold no mapping.
-    """
+    """The space of a layer on hardware."""
     if not isinstance(layer, (str, Workload, LoopNest)):
         raise ConfigError(
             "must be NETWORK:LAYER, a Workload or a LoopNest", field="layer", value=layer
@@ -61,11 +57,7 @@ def game_of(
     optimum: float | None = None,
     lanes: int = 1,
 ) -> MappingGame:
-    """The game that an environment's arguments ask for.
-
-    Raises:
-        TilewrightError: a name is unknown, or a value does not fit.
-    """
+    """The game that an environment's arguments ask for."""
     return MappingGame(
         space_of(layer, hardware),
         member(Objective, "objective", objective),
@@ -76,11 +68,7 @@ def game_of(
 
 
 def member(kind: type[E], field: str, value: str) -> E:
-    """The member of an enumeration that a user names.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The member of an enumeration that a user names."""
     try:
         return kind(value)
     except ValueError as error:
@@ -88,11 +76,7 @@ def member(kind: type[E], field: str, value: str) -> E:
 
 
 def episode_steps(steps: int) -> int:
-    """The length of an episode.
-
-    Raises:
-        ConfigError: it has none.
-    """
+    """The length of an episode."""
     if type(steps) is not int or steps < 1:
         raise ConfigError("must be a positive integer", field="steps", value=steps)
     return steps

@@ -19,11 +19,7 @@ _MODULE: Final = "tilewright.tuner.mapping.environments.single_agent"
 
 
 def register_environments() -> None:
-    """Give the environment its id; a second time changes nothing.
-
-    Raises:
-        ToolError: Gymnasium is missing; it names the extra.
-    """
+    """Give the environment its id; a second time changes nothing."""
     try:
         from gymnasium.envs import registration  # noqa: PLC0415  (of the extra `rl`)
     except ModuleNotFoundError as error:
@@ -37,11 +33,7 @@ def register_environments() -> None:
 
 
 def parallel_env(**arguments: Any) -> MappingParallelEnv:
-    """PettingZoo's environment; arguments as of `MappingParallelEnv`.
-
-    Raises:
-        ToolError: PettingZoo is missing; it names the extra.
-    """
+    """PettingZoo's environment; arguments as of `MappingParallelEnv`."""
     try:
         from tilewright.tuner.mapping.environments.multi_agent import (  # noqa: PLC0415  (of `rl`)
             MappingParallelEnv,

@@ -60,11 +60,7 @@ class Clustering:
     tree: Reals
 
     def roles(self, agents: int) -> Roles:
-        """At most ``agents`` roles: the tree cut where it has so many branches.
-
-        Raises:
-            ConfigError: no agent.
-        """
+        """At most ``agents`` roles: the tree cut where it has so many branches."""
         if agents < 1:
             raise ConfigError("must be at least 1", field="agents", value=agents)
         if len(self.knobs) < 2:
@@ -95,9 +91,6 @@ def cluster(space: MappingSpace, rows: Batch, costs: Reals, *, kept: float = KEP
         rows: samples, shape ``[n, len(COLUMNS)]``.
         costs: theirs, shape ``[n]``; infinite ones are left out.
         kept: share of the samples that counts.
-
-    Raises:
-        ConfigError: fewer than two samples would be left.
     """
     order = np.argsort(costs, kind="stable")[: int(np.ceil(kept * np.isfinite(costs).sum()))]
     if len(order) < 2:

@@ -71,11 +71,7 @@ class Trace:
 
     @property
     def mapping(self) -> Mapping:
-        """The mapping of the lowest cost.
-
-        Raises:
-            MapperError: the run found no legal mapping.
-        """
+        """The mapping of the lowest cost."""
         if not len(self.rows):
             raise MapperError(
                 "no sample was a legal mapping", field="budget", remedy="give a larger budget"
@@ -122,20 +118,11 @@ class Probe:
         return self._best.left
 
     def values(self, batch: Batch) -> Values:
-        """What is minimised of mappings, one sample each, in order; infinite: not legal.
-
-        Raises:
-            BudgetSpentError: this batch used up the budget; those of its mappings that still fitted
-                are counted.
-        """
+        """What is minimised of mappings, one sample each, in order; infinite: not legal."""
         return self.costs(batch).of(self.objective)
 
     def costs(self, batch: Batch) -> Costs:
-        """Costs of mappings, one sample each, in order.
-
-        Raises:
-            BudgetSpentError: as of `values`.
-        """
+        """Costs of mappings, one sample each, in order."""
         batch = batch[: self.left]
         costs = self.model.costs(batch)
         for step in self._best.add(costs.of(self.objective)):
@@ -145,11 +132,7 @@ class Probe:
         return costs
 
     def charge(self, samples: int) -> None:
-        """Count samples of another model that took the place of this one's.
-
-        Raises:
-            BudgetSpentError: the budget is used up.
-        """
+        """Count samples of another model that took the place of this one's."""
         self._best.charge(samples)
         if not self.left:
             raise BudgetSpentError

@@ -107,16 +107,6 @@ MAPPERS: Final[Registry[Mapper]] = Registry(
 
 
 def make_mapper(name: str, **options: Any) -> Mapper:
-    """A mapper by name.
-
-    Args:
-        name: a key of `MAPPERS`, ``package.module:Class``, or ``tuner-`` and a key of `TUNERS`.
-        options: arguments of the class.
-
-    Raises:
-        MapperError: there is none of that name, a package that it needs is not installed, or a
-            plug-in is broken.
-        TunerError: as for a tuner.
-    """
+    """A mapper by name."""
     tuner = named_tuner(name)
     return MAPPERS.load(name)(**options) if tuner is None else TunerMapper(tuner, **options)

@@ -30,15 +30,7 @@ PERTURBED: Final = 4
 def balanced(
     loads: Loads, start: Placement, goal: float, rounds: int, rng: np.random.Generator
 ) -> Placement:
-    """A placement that is good for the closed form.
-
-    Args:
-        loads: what placing a job adds.
-        start: where the search begins.
-        goal: a bound of the makespan, at which it ends.
-        rounds: descents at most.
-        rng: places jobs at random.
-    """
+    """A placement that is good for the closed form."""
     best = _descent(loads, start)
     value = _value(loads, best)
     for _ in range(rounds):

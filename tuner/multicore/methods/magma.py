@@ -113,19 +113,7 @@ def evolve(
     *,
     left: int = 0,
 ) -> Population:
-    """Breed generations until so many samples are left.
-
-    Args:
-        probe: takes the samples.
-        population: the first generation.
-        costs: makespans of it.
-        settings: hyper-parameters.
-        rng: all randomness.
-        left: samples of the budget that are not for this.
-
-    Returns:
-        The best mapping of the last generation: a population of one.
-    """
+    """Breed generations until so many samples are left."""
     elite = settings.count(settings.elite, 1)
     parents = settings.count(settings.parents, 2)
     while probe.left > left:

@@ -70,11 +70,7 @@ class Trace:
 
     @property
     def mapping(self) -> Population:
-        """The mapping of the lowest makespan: a population of one.
-
-        Raises:
-            GroupMapperError: the run found none.
-        """
+        """The mapping of the lowest makespan: a population of one."""
         if not len(self.mappings):
             raise GroupMapperError("no sample is a mapping", field="budget", value=self.samples)
         return self.mappings.take([-1])
@@ -116,12 +112,7 @@ class Probe:
         return self._found[-1].take(slice(None))
 
     def makespans(self, population: Population) -> Numbers:
-        """Makespans of mappings in cycles, one sample each, in order; shape ``[n]``.
-
-        Raises:
-            BudgetSpentError: this population used up the budget; those of its mappings that still
-                fitted are counted.
-        """
+        """Makespans of mappings in cycles, one sample each, in order; shape ``[n]``."""
         population = population.take(slice(0, self.left))
         values = self.instance.makespans(population)
         self._count(population, values)
@@ -130,17 +121,7 @@ class Probe:
     def anneal(
         self, start: Population, temperatures: Numbers, seed: int, table: JobTable | None = None
     ) -> Population:
-        """Where a piece of a chain of `annealing.anneal` ends; one sample per temperature.
-
-        Args:
-            start: see `annealing.anneal`.
-            temperatures: of as many steps as fit the budget.
-            seed: of the changes.
-            table: the instance's, without some of its pairs of a job and a core; None: with all.
-
-        Raises:
-            BudgetSpentError: it used up the budget; the steps that still fitted are counted.
-        """
+        """Where a piece of a chain of `annealing.anneal` ends; one sample per temperature."""
         instance = self.instance if table is None else replace(self.instance, table=table)
         walk = anneal(instance, start, temperatures[: self.left], seed)
         self._count(walk.tried, walk.makespans)

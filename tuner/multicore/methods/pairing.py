@@ -36,14 +36,7 @@ def mean_need(table: JobTable, core: Placement) -> float:
 
 
 def paired(table: JobTable, core: Placement, level: float, rule: Rule) -> list[list[int]]:
-    """The jobs of each core, first to last.
-
-    Args:
-        table: what jobs take.
-        core: of each job, ``[jobs]``.
-        level: bytes per cycle that the running jobs should need together.
-        rule: how a job is chosen.
-    """
+    """The jobs of each core, first to last."""
     waiting = [np.flatnonzero(core == c) for c in range(table.cores)]
     queues: list[list[int]] = [[] for _ in range(table.cores)]
     free, demand = np.zeros(table.cores), np.zeros(table.cores)

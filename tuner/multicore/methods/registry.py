@@ -107,18 +107,7 @@ GROUP_MAPPERS: Final[Registry[GroupMapper]] = Registry(
 
 
 def make_group_mapper(name: str, **options: Any) -> GroupMapper:
-    """A group mapper by name.
-
-    Args:
-        name: a key of `GROUP_MAPPERS` or `MANUAL`, ``package.module:Class``, or ``tuner-`` and a
-            key of `TUNERS`.
-        options: arguments of the class.
-
-    Raises:
-        GroupMapperError: there is none of that name, a package that it needs is not installed, or a
-            plug-in is broken.
-        TunerError: as for a tuner.
-    """
+    """A group mapper by name."""
     if name in MANUAL:
         return ManualMapper(*MANUAL[name])
     tuner = named_tuner(name)

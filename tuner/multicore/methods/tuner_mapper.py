@@ -49,11 +49,7 @@ class GroupSpace(Space[Population]):
         )
 
     def encode(self, point: Population) -> Index:
-        """The index of a mapping whose priorities are levels.
-
-        Raises:
-            SpaceError: a core or a level that there is not.
-        """
+        """The index of a mapping whose priorities are levels."""
         values = [*point.core[0].tolist(), *(int(level) for level in point.priority[0])]
         return tuple(knob.position(value) for knob, value in zip(self.knobs, values, strict=True))
 

@@ -41,12 +41,7 @@ class Chart(Protocol):
 
 
 def figure(chart: Chart, key: str) -> str:
-    """A chart, drawn for screens and for phones, with its legend.
-
-    Args:
-        chart: what to show.
-        key: not used twice on a page.
-    """
+    """A chart, drawn for screens and for phones, with its legend."""
     note = getattr(chart, "note", "")
     parts = [
         paragraph(note, "note") if note else "",  # in the page's text, which wraps on a phone
@@ -59,13 +54,7 @@ def figure(chart: Chart, key: str) -> str:
 
 
 def panels(charts: Sequence[tuple[str, Chart]], key: str, *, width: int = PANEL) -> str:
-    """Small charts side by side under their titles, with one legend for all.
-
-    Args:
-        charts: titles, and what to show.
-        key: not used twice on a page.
-        width: of each, `PANEL` or `HALF`.
-    """
+    """Small charts side by side under their titles, with one legend for all."""
     entries: dict[str, str] = {}
     parts = []
     for number, (title, chart) in enumerate(charts):
@@ -147,12 +136,7 @@ def definitions(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def copied(text: str, name: str) -> str:
-    """Text to copy, with a button that does it.
-
-    Args:
-        text: as it is to be pasted.
-        name: what it is, for the button.
-    """
+    """Text to copy, with a button that does it."""
     button = element("button", "Copy", type="button", class_="copy", aria_label=f"copy {name}")
     code = element("pre", element("code", html.escape(text)), tabindex=0, aria_label=name)
     return element("div", button + code, class_="copied")
@@ -164,12 +148,7 @@ def preformatted(text: str, name: str) -> str:
 
 
 def document(title: str, *parts: str) -> str:
-    """The page.
-
-    Args:
-        title: of the window; what it is, of what, when.
-        parts: HTML of its body.
-    """
+    """The page."""
     style = css_variables() + (_FOLDER / "page.css").read_text(encoding="utf-8")
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     return "\n".join(

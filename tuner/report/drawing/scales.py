@@ -59,16 +59,7 @@ def spanning(
     ticks: tuple[float, ...] = (),
     text: Callable[[float], str] | None = None,
 ) -> Axis:
-    """An axis that holds some values with a little room around them.
-
-    Args:
-        title: quantity and unit.
-        values: what is shown; those of 0 and below are left out on a logarithmic axis.
-        log: logarithmic.
-        zero: begins at 0, without room there.
-        ticks: of the axis.
-        text: of the axis.
-    """
+    """An axis that holds some values with a little room around them."""
     known = [float(v) for v in values if math.isfinite(v) and (not log or v > 0)]
     low, high = (min(known), max(known)) if known else (1.0, 2.0)
     if log:

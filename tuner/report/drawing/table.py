@@ -68,13 +68,7 @@ def term(text: str, explained: str) -> str:
 
 
 def table(caption: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-    """A table; a box of its own scrolls when the page is narrower.
-
-    Args:
-        caption: what it lists; read aloud, not shown.
-        columns: headings.
-        rows: those with ``total`` are below a line.
-    """
+    """A table; a box of its own scrolls when the page is narrower."""
     head = "".join(
         element(
             "th", term(each.title, each.explained), scope="col",

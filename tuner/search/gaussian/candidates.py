@@ -65,10 +65,6 @@ def draw_candidates(space: Space[Any], rng: np.random.Generator) -> list[Index]:
     Most are proposals of the space itself. The others hold one value of an unordered knob (a
     configuration with few legal points would hardly come up by chance), sizes drawn evenly and
     shrunk until they fit: such points lie where tiles fill their memory.
-
-    Args:
-        space: where to draw.
-        rng: generator.
     """
     drawn = [space.sample(rng) for _ in range(DRAWN)]
     for column in unordered_knobs(space):

@@ -40,16 +40,7 @@ def adaptive_sample(
     limit: int = LIMIT,
     knee: float = KNEE,
 ) -> list[Index]:
-    """Points that stand for ``points``: at most ``limit``, all wanted, without repetition.
-
-    Args:
-        space: whose knobs give the scale.
-        points: candidates, the best first.
-        wanted: whether a point may be measured (it is valid and new).
-        seed: of the clustering.
-        limit: largest k.
-        knee: the loss must fall by more than this factor for k to grow on.
-    """
+    """Points that stand for ``points``: at most ``limit``, all wanted, without repetition."""
     if len(points) <= STEP:
         return [point for point in points if wanted(point)]
     positions = np.array(points, dtype=np.int64)

@@ -30,9 +30,6 @@ def generalised_advantages(
         discount: gamma.
         trace: lambda.
         walking: shape (T, W), whether a walk made this step; all did when left out.
-
-    Returns:
-        Shape (T, W); 0 where a step was not made.
     """
     made = np.ones(rewards.shape, dtype=np.bool_) if walking is None else walking
     surprises = rewards + discount * values[1:] - values[:-1]

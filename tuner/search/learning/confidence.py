@@ -79,15 +79,7 @@ Accept = Callable[[Index], bool]
 def select(
     kind: Selection, pool: CandidatePool, count: int, *, accept: Accept, rng: np.random.Generator
 ) -> list[Index]:
-    """Up to ``count`` points to measure, fewer only if the pool is smaller.
-
-    Args:
-        kind: how.
-        pool: candidates.
-        count: how many.
-        accept: judges a point that is not in the pool (confidence sampling makes one).
-        rng: draws.
-    """
+    """Up to ``count`` points to measure, fewer only if the pool is smaller."""
     if len(pool) <= count:
         return list(pool.indices)
     if kind is Selection.CONFIDENCE:
@@ -129,9 +121,6 @@ def softmax_order(values: npt.NDArray[np.float64], rng: np.random.Generator) -> 
     Args:
         values: shape (points,).
         rng: draws.
-
-    Returns:
-        Every position once, first drawn first.
     """
     logits = (values - values.mean()) / (values.std() + 1e-9) / TEMPERATURE
     return [int(i) for i in np.argsort(-(logits + rng.gumbel(size=len(values))), kind="stable")]

@@ -138,11 +138,7 @@ class PlannedTuner(Tuner[P]):
 
 
 def one_of(kind: type[E], value: str, field: str) -> E:
-    """The member of an enumeration that an option names.
-
-    Raises:
-        TunerError: there is none.
-    """
+    """The member of an enumeration that an option names."""
     try:
         return kind(value)
     except ValueError as error:

@@ -65,14 +65,7 @@ def single_agent(space: Space[Any]) -> tuple[Agent, ...]:
 def divide_knobs(
     space: Space[Any], groups: Mapping[str, Sequence[str]], *, rest: str, view: View
 ) -> tuple[Agent, ...]:
-    """One agent a group of knobs that the space has; agents without a knob vanish.
-
-    Args:
-        space: whose knobs are divided.
-        groups: agent names to knob names.
-        rest: the agent that gets the knobs of no group.
-        view: whether agents see whole points or only their own knobs.
-    """
+    """One agent a group of knobs that the space has; agents without a knob vanish."""
     owner = {knob: name for name, knobs in groups.items() for knob in knobs}
     columns = FeatureEncoder(space).columns
     agents = []

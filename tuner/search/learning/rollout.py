@@ -114,15 +114,7 @@ class Walkers:
         steps: int,
         rng: np.random.Generator,
     ) -> Rollout:
-        """Walk from some points; the reward of a step is the score of where it leads.
-
-        Args:
-            team: who decides.
-            score: of legal points.
-            starts: legal points, one a walker.
-            steps: to walk.
-            rng: draws the moves.
-        """
+        """Walk from some points; the reward of a step is the score of where it leads."""
         positions = np.array(starts, dtype=np.int64)
         visited: dict[Index, None] = dict.fromkeys(starts)
         features, taken, masks, chances, rewards = [self._encode(positions)], [], [], [], []

@@ -56,11 +56,7 @@ class Surrogate:
         self._boosters: list[xgboost.Booster] = []
 
     def fit(self, costs: Mapping[Index, float | None]) -> None:
-        """Forget everything and learn from the measurements.
-
-        Args:
-            costs: of the measured points; None where the trial failed.
-        """
+        """Forget everything and learn from the measurements."""
         scores = scores_of(list(costs.values()))
         data = xgboost.DMatrix(self._encoder.encode(list(costs)), label=scores, nthread=1)
         sampled = 1.0 if self._members == 1 else 0.7
@@ -83,11 +79,7 @@ class Surrogate:
 
 
 def scores_of(costs: Sequence[float | None]) -> Scores:
-    """The scores that the surrogate learns.
-
-    Args:
-        costs: measured, at least one; None where the trial failed.
-    """
+    """The scores that the surrogate learns."""
     measured = [cost for cost in costs if cost is not None]
     if not measured:
         return np.zeros(len(costs))
