@@ -23,7 +23,8 @@ from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Kind, Workload
 from tilewright.tuner.exhaustive.exhaust import exhaust
-from tilewright.tuner.mapping.accelerator import accelerator_architecture, mapping_of_schedule
+from tilewright.tuner.mapping.accelerator import mapping_of_schedule
+from tilewright.tuner.mapping.architecture import accelerator_architecture
 from tilewright.tuner.mapping.cost import CostModel, Costs
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, batch_of
 from tilewright.tuner.mapping.nest import LoopNest, nest_of

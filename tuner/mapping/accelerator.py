@@ -1,57 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tilewright's own accelerator as an architecture, and its schedules as mappings.
-
-The scratchpads are L2. A column of the array sums over input channels, so input channels lie across
-clusters and output channels along a cluster. A PE keeps nothing: each cycle it takes a weight, an
-input and a sum from the scratchpads.
-"""
+"""Schedules of Tilewright's own accelerator as mappings."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tilewright.host.common.errors import ConfigError
-from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import LoopOrder, Schedule
-from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.mapping import Level, Mapping
 from tilewright.tuner.mapping.nest import LoopNest
 
-_SUM_BYTES: Final = 4
 _SLOTS: Final = 2
 """Tiles of a streamed operand that a scratchpad holds, where there are virtual threads."""
-
-
-def accelerator_architecture(hw: HwConfig, memory: MemoryModel) -> Architecture:
-    """The accelerator of a configuration, as far as the model can say it.
-
-    A PE tile is one multiply-accumulate, for which a PE has two copies of a weight, an input and a
-    sum. DRAM moves a bus word per cycle; the accelerator has a channel in each direction, the model
-    has both together. Prices of energy are those of Horowitz, ISSCC 2014 (45 nm), over 0.3 pJ for
-    an 8-bit multiply and a 32-bit add: 2.5 pJ per byte of a 32 KB SRAM, 162 pJ per byte of DRAM.
-    Registers are assumed to take 0.03 pJ per byte.
-    """
-    if hw.batch != 1:
-        raise ConfigError(
-            "must be 1: a mapping has no loop over images", field=f"{hw.name}.batch", value=hw.batch
-        )
-    sums = hw.block_out * _SUM_BYTES
-    return Architecture(
-        name=f"tilewright-{hw.name}",
-        pes=hw.block_in * hw.block_out,
-        max_clusters=hw.block_in,
-        max_cluster_size=hw.block_out,
-        l1_bytes=2 * (1 + 1 + _SUM_BYTES),
-        l2_bytes=hw.inp_bytes + hw.wgt_bytes + hw.acc_bytes,
-        noc_bytes_per_cycle=hw.block_in * hw.block_out + hw.block_in + sums,
-        dram_bytes_per_cycle=min(hw.axi_bytes, memory.read_bytes_per_cycle),
-        outer_parallel="C",
-        inner_parallel="K",
-        l1_energy=0.1,
-        l2_energy=8.3,
-        dram_energy=540,
-    )
 
 
 def mapping_of_schedule(hw: HwConfig, nest: LoopNest, schedule: Schedule) -> Mapping:

@@ -17,8 +17,8 @@ from tilewright.host.common.file_records import build_record
 from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
-from tilewright.host.machine.board import load_memory
-from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
+from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.tuner.mapping.nest import DIMENSIONS
 
 ARCHITECTURE_DIR: Final = CONSTRAINTS_DIR / "architectures"
@@ -27,6 +27,8 @@ OWN_PREFIX: Final = "tilewright-"
 """Before the name of a configuration: Tilewright's accelerator as an architecture."""
 
 MAX_PES: Final = 1 << 20
+
+_SUM_BYTES: Final = 4
 
 _MOST: Final = 1e12
 _LEAST: Final = 1e-9
@@ -146,6 +148,41 @@ class Architecture:
             )
 
 
+def accelerator_architecture(hw: HwConfig, memory: MemoryModel) -> Architecture:
+    """The accelerator of a configuration, as far as the model can say it.
+
+    The scratchpads are L2. A column of the array sums over input channels, so input channels lie
+    across clusters and output channels along a cluster. A PE keeps nothing: each cycle it takes a
+    weight, an input and a sum from the scratchpads.
+
+    A PE tile is one multiply-accumulate, for which a PE has two copies of a weight, an input and a
+    sum. DRAM moves a bus word per cycle; the accelerator has a channel in each direction, the model
+    has both together. Prices of energy are those of Horowitz, ISSCC 2014 (45 nm), over 0.3 pJ for
+    an 8-bit multiply and a 32-bit add: 2.5 pJ per byte of a 32 KB SRAM, 162 pJ per byte of DRAM.
+    Registers are assumed to take 0.03 pJ per byte.
+    """
+    if hw.batch != 1:
+        raise ConfigError(
+            "must be 1: a mapping has no loop over images", field=f"{hw.name}.batch", value=hw.batch
+        )
+    sums = hw.block_out * _SUM_BYTES
+    return Architecture(
+        name=f"tilewright-{hw.name}",
+        pes=hw.block_in * hw.block_out,
+        max_clusters=hw.block_in,
+        max_cluster_size=hw.block_out,
+        l1_bytes=2 * (1 + 1 + _SUM_BYTES),
+        l2_bytes=hw.inp_bytes + hw.wgt_bytes + hw.acc_bytes,
+        noc_bytes_per_cycle=hw.block_in * hw.block_out + hw.block_in + sums,
+        dram_bytes_per_cycle=min(hw.axi_bytes, memory.read_bytes_per_cycle),
+        outer_parallel="C",
+        inner_parallel="K",
+        l1_energy=0.1,
+        l2_energy=8.3,
+        dram_energy=540,
+    )
+
+
 def named_architectures() -> tuple[str, ...]:
     """Names of the architectures that ship with Tilewright, its own configurations among them."""
     own = (OWN_PREFIX + name for name in named_configs() if load_hwconfig(name).batch == 1)
@@ -162,10 +199,6 @@ def load_architecture(name_or_path: str | Path | Architecture) -> Architecture:
         return name_or_path
     own = str(name_or_path)
     if own.startswith(OWN_PREFIX) and own in named_architectures():
-        from tilewright.tuner.mapping.accelerator import (  # noqa: PLC0415  (it imports this)
-            accelerator_architecture,
-        )
-
         hw = load_hwconfig(own.removeprefix(OWN_PREFIX))
         return accelerator_architecture(hw, load_memory("ideal"))
     path = named_file(

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from tilewright.cli.ending import interrupted, last_words
+from tilewright.cli.parse_errors import UsageError, explained
 from tilewright.cli.remedies import in_options
 from tilewright.cli.words import check_empty, check_words
 from tilewright.host.common import extras
@@ -36,10 +37,6 @@ HELP_WIDTH: Final = 100
 
 _WHOLE_SUMMARY: Final = 1000
 """Characters of a command's summary: more than any has, so that none is cut."""
-
-
-class UsageError(TilewrightError):
-    """An argument of the command line cannot be used."""
 
 
 WORDS: Final = "tilewright.words"
@@ -112,8 +109,6 @@ class _Root(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the command line apart, once it is known to be words."""
-        from tilewright.cli.parse_errors import explained
-
         try:
             check_words(args)
             ctx.meta[WORDS] = list(args)
@@ -126,8 +121,6 @@ class _Root(Group):
         return []
 
     def invoke(self, ctx: Any) -> Any:
-        from tilewright.cli.parse_errors import explained
-
         try:
             return super().invoke(ctx)
         except TilewrightError as error:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tilewright.cli.application import UsageError, say
+from tilewright.cli.application import say
 from tilewright.cli.given import refuse_given
+from tilewright.cli.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable

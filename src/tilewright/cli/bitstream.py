@@ -11,9 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli.application import BOARDS, UsageError, app, say
+from tilewright.cli.application import BOARDS, app, say
 from tilewright.cli.arguments import BoardOption, HwArgument, read_board
 from tilewright.cli.json_output import JsonOption, JsonTarget
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import progress
 
 

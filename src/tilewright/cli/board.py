@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.application import BOARDS, WORDS, Group, UsageError, app, open_console
+from tilewright.cli.application import BOARDS, WORDS, Group, app, open_console
 from tilewright.cli.arguments import (
     BoardOption,
     SeedOption,
@@ -25,6 +25,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption, json_path
+from tilewright.cli.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tilewright.cli.application import NETWORKS, UsageError, app, open_console
+from tilewright.cli.application import NETWORKS, app, open_console
 from tilewright.cli.arguments import (
     TrustModelOption,
     read_board,
@@ -32,6 +32,7 @@ from tilewright.cli.network_data import (
     read_numbers,
 )
 from tilewright.cli.network_tables import print_layers, table_conditions
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.partition_tables import (
     latency_members,
     operator_rows,

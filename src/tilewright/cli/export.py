@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tilewright.cli.application import MEASURE, TUNE, UsageError, app, open_console
+from tilewright.cli.application import MEASURE, TUNE, app, open_console
 from tilewright.cli.arguments import (
     DEFAULT_LANDSCAPES,
     DEFAULT_RUNS,
@@ -30,6 +30,7 @@ from tilewright.cli.arguments import (
     require_places,
     simulated_memory,
 )
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import progress
 from tilewright.cli.report import open_to_read
 from tilewright.host.common.names import counted

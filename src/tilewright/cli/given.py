@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from tilewright.cli.application import UsageError
+from tilewright.cli.parse_errors import UsageError
 
 
 def is_given(context: typer.Context, name: str) -> bool:

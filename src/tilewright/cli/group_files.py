@@ -8,9 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.cli.application import UsageError, open_console
+from tilewright.cli.application import open_console
 from tilewright.cli.arguments import replacing, require_places
 from tilewright.cli.json_output import JsonTarget, json_path
+from tilewright.cli.parse_errors import UsageError
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tilewright.cli.application import TUNE, UsageError, app, open_console
+from tilewright.cli.application import TUNE, app, open_console
 from tilewright.cli.arguments import (
     MODEL_FIELDS,
     LayersOption,
@@ -22,6 +22,7 @@ from tilewright.cli.arguments import (
     split_layers,
 )
 from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import file_stems

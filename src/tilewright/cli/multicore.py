@@ -8,13 +8,14 @@ from typing import Annotated, Final
 
 import typer
 
-from tilewright.cli.application import TUNE, UsageError, app
+from tilewright.cli.application import TUNE, app
 from tilewright.cli.arguments import MemoryOption, SeedOption
 from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.multicore_group import ModelName, PolicyName, map_group
 from tilewright.cli.multicore_networks import SUFFIX, SystemDeviceName, run_networks
 from tilewright.cli.multicore_pipeline import run_pipeline
+from tilewright.cli.parse_errors import UsageError
 
 _OF_GROUPS: Final = (
     "platform", "bandwidth", "method", "budget", "size", "mini_batch", "bw_model", "policy",

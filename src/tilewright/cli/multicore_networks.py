@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, open_console, say
+from tilewright.cli.application import EXIT_CHECK_FAILED, open_console, say
 from tilewright.cli.arguments import read_board, read_memory, replacing, require_readable
 from tilewright.cli.group_files import check_places
 from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices, counted

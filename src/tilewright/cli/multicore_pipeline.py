@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, UsageError, open_console, say
+from tilewright.cli.application import EXIT_CHECK_FAILED, open_console, say
 from tilewright.cli.arguments import read_board, read_memory, require_readable
 from tilewright.cli.json_output import JsonTarget
 from tilewright.cli.multicore_networks import SUFFIX, shared, whole_numbers
 from tilewright.cli.network_data import FOR_FLOAT_MODELS
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable

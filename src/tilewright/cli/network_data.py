@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tilewright.cli.application import UsageError
+from tilewright.cli.parse_errors import UsageError
 
 FOR_FLOAT_MODELS: Final = "is for a float model; this one is quantised already"
 """Why options of the quantisation are refused."""

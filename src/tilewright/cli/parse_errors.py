@@ -6,8 +6,12 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
-from tilewright.cli.application import UsageError
+from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices, nearest
+
+
+class UsageError(TilewrightError):
+    """An argument of the command line cannot be used."""
 
 
 def explained(error: Exception) -> Exception:

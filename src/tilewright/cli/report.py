@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, UsageError, app, open_console, say
+from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, app, open_console, say
 from tilewright.cli.arguments import (
     DEFAULT_RUNS,
     RunsOption,
@@ -20,6 +20,7 @@ from tilewright.cli.arguments import (
     require_places,
 )
 from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.parse_errors import UsageError
 from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import UsageError, say
+from tilewright.cli.application import say
 from tilewright.cli.arguments import (
     BoardOption,
     HwOption,
@@ -37,6 +37,7 @@ from tilewright.cli.bench.application import (
     resumable,
 )
 from tilewright.cli.json_output import JsonOption, read_document
+from tilewright.cli.parse_errors import UsageError
 
 
 @bench_app.command("default-tuner", rich_help_panel=SEARCH)

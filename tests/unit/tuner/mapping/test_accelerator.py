@@ -12,8 +12,8 @@ from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import LoopOrder, Schedule
 from tilewright.host.network.workload import conv2d
-from tilewright.tuner.mapping.accelerator import accelerator_architecture, mapping_of_schedule
-from tilewright.tuner.mapping.architecture import load_architecture
+from tilewright.tuner.mapping.accelerator import mapping_of_schedule
+from tilewright.tuner.mapping.architecture import accelerator_architecture, load_architecture
 from tilewright.tuner.mapping.cost import CostModel
 from tilewright.tuner.mapping.nest import Tensor, nest_of
 
