@@ -156,11 +156,7 @@ TrustModelOption = Annotated[
 
 
 def one_of(name: str, known: Iterable[str], field: str) -> str:
-    """A name, when it is one of the known ones.
-
-    Raises:
-        UsageError: it is not; the nearest is suggested.
-    """
+    """A name, when it is one of the known ones."""
     names = [str(each) for each in known]
     if name not in names:
         raise UsageError("no such choice", field=field, value=name, remedy=choices(name, names))
@@ -173,11 +169,7 @@ def fresh_seed(seed: int | None) -> int:
 
 
 def require_readable(path: Path, field: str) -> None:
-    """Refuse a file or folder that is not there before anything large is loaded for it.
-
-    Raises:
-        UsageError: it is missing, or may not be read.
-    """
+    """Refuse a file or folder that is not there before anything large is loaded for it."""
     try:
         path.stat()
         why = "" if os.access(path, os.R_OK) else os.strerror(errno.EACCES)
@@ -193,11 +185,7 @@ def require_readable(path: Path, field: str) -> None:
 
 
 def require_writable(path: Path, field: str) -> None:
-    """Make the folder of a file that a command will write, before anything long is run for it.
-
-    Raises:
-        UsageError: the file cannot be written there, or is not one of ours.
-    """
+    """Make the folder of a file that a command will write, before anything long is run for it."""
     from tilewright.host.common.whole_file import ForeignFileError, prepare_place
 
     try:
@@ -214,15 +202,7 @@ def require_writable(path: Path, field: str) -> None:
 
 
 def require_places(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
-    """Refuse files that cannot be written, or that would replace one that is read or written too.
-
-    Args:
-        read: files by argument; what is no file, such as a name, is not compared.
-        written: files by argument.
-
-    Raises:
-        UsageError: one of those that are written.
-    """
+    """Refuse files that cannot be written, or would replace one that is read or written too."""
     require_distinct(read, written)
     for name, path in written.items():
         if path is not None:
@@ -230,15 +210,7 @@ def require_places(read: Mapping[str, Path | None], written: Mapping[str, Path |
 
 
 def require_distinct(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
-    """Refuse files that would replace one that is read or written too; no folder is made.
-
-    Args:
-        read: files by argument; what is no file, such as a name, is not compared.
-        written: files by argument.
-
-    Raises:
-        UsageError: one of those that are written.
-    """
+    """Refuse files that would replace one that is read or written too; no folder is made."""
     taken = {path.resolve(): name for name, path in read.items() if path and path.is_file()}
     for name, path in written.items():
         if path is None or (path.exists() and not path.is_file()):
@@ -254,11 +226,7 @@ def require_distinct(read: Mapping[str, Path | None], written: Mapping[str, Path
 
 
 def claim(context: typer.Context, path: Path | None, field: str) -> None:
-    """`require_places` for the callback of one option that names a file to write.
-
-    Raises:
-        UsageError: it cannot be written, or another option with such a callback names it, too.
-    """
+    """`require_places` for the callback of one option that names a file to write."""
     claimed: dict[str, Path | None] = context.meta.setdefault(_CLAIMED, {})
     require_places({}, {**claimed, field: path})
     claimed[field] = path
@@ -288,11 +256,7 @@ def read_memory(name: str, board: str | Board) -> MemoryModel:
 
 
 def simulated_memory(context: typer.Context, memory: str, board: str) -> MemoryModel:
-    """`read_memory` of a command whose board is asked for its memory alone.
-
-    Raises:
-        UsageError: a board is given besides another memory.
-    """
+    """`read_memory` of a command whose board is asked for its memory alone."""
     if memory != "board":
         refuse_given(
             context,

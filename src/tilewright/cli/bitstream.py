@@ -167,11 +167,7 @@ def _write_recipe(
 
 
 def _take(folder: Path) -> None:
-    """Refuse a folder that holds files of others, before anything is written.
-
-    Raises:
-        UsageError: it does, or cannot be written.
-    """
+    """Refuse a folder that holds files of others, before anything is written."""
     from tilewright.host.common.whole_file import ForeignFileError, own_folder
 
     try:

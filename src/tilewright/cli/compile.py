@@ -321,11 +321,7 @@ def compile_command(
 
 
 def _require_model(model: Path, *, trust: bool) -> None:
-    """Refuse what no model is made from.
-
-    Raises:
-        UsageError: a file that is missing or compiled already, or an option that it has no use for.
-    """
+    """Refuse what no model is made from."""
     from tilewright.host.compiler.read.float_model import is_torch_file
 
     if model.suffix.lower() == ".tw":

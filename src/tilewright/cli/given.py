@@ -32,18 +32,7 @@ def refuse_given(
     value: object = None,
     remedy: str = "leave it out",
 ) -> None:
-    """Refuse options that the user gave and that do nothing here.
-
-    Args:
-        context: of the command.
-        names: of its parameters.
-        rule: what they are for.
-        value: what stands in place of that; None: nothing is named.
-        remedy: what the user can do.
-
-    Raises:
-        UsageError: one of them is given.
-    """
+    """Refuse options that the user gave and that do nothing here."""
     for name in names:
         if is_given(context, name):
             raise UsageError(rule, field=option_of(context, name), value=value, remedy=remedy)

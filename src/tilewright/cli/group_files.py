@@ -29,11 +29,7 @@ def check_places(
 
 
 def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> None:
-    """Write the files that the user asked for.
-
-    Raises:
-        UsageError, DeviceError: a file cannot be written.
-    """
+    """Write the files that the user asked for."""
     from tilewright.host.common.whole_file import write_whole
     from tilewright.tuner.report.group_page import page
     from tilewright.tuner.report.group_trace import write_trace

@@ -48,11 +48,7 @@ class JsonTarget:
         return None if self.name == STDOUT else Path(self.name)
 
     def read(self) -> dict[str, Any] | None:
-        """The document that is in the file by now; None: there is none, or it is a device.
-
-        Raises:
-            UsageError: the file holds something else.
-        """
+        """The document that is in the file by now; None: there is none, or it is a device."""
         path = self.path
         if path is None or not path.is_file():  # a device such as /dev/stdout holds nothing
             return None
@@ -60,11 +56,7 @@ class JsonTarget:
         return read_document(path)
 
     def write(self, rows: Sequence[Row], conditions: Row, **more: Any) -> None:
-        """Write the document, whole or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write the document, whole or not at all."""
         text = to_json(result_document(self.command, rows, conditions, **more))
         if self.path is None:
             (self.stdout or sys.stdout).write(text)
@@ -83,11 +75,7 @@ def json_path(target: JsonTarget | None) -> Path | None:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The document of a file.
-
-    Raises:
-        UsageError: the file holds something else.
-    """
+    """The document of a file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         rows_of(document)

@@ -122,14 +122,7 @@ def _print_registry(
     json: JsonTarget | None,
     **columns: Callable[[str], str],
 ) -> None:
-    """Print the parts of a registry; what is wrong with a plug-in stands in its line.
-
-    Args:
-        registry: to print.
-        summary: heading of the last column.
-        json: where the rows are written, too.
-        columns: further ones by their heading: a part's cell by the part's name.
-    """
+    """Print the parts of a registry; what is wrong with a plug-in stands in its line."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -63,12 +63,7 @@ def run_networks(
     seed: int,
     json: JsonTarget | None,
 ) -> None:
-    """Run compiled networks alone and together; the options are those of the command.
-
-    Raises:
-        TilewrightError: what cannot be run; one message.
-        typer.Exit: an output differs from the reference's.
-    """
+    """Run compiled networks alone and together; the options are those of the command."""
     for name in names:
         if not name.lower().endswith(SUFFIX):
             raise UsageError(
@@ -269,11 +264,7 @@ def _cpu_ms(tenant: Tenant) -> float | None:
 
 
 def whole_numbers(text: str, field: str, count: int, what: str, *, least: int = 0) -> list[int]:
-    """So many whole numbers of at least ``least``, separated by commas.
-
-    Raises:
-        UsageError: something else.
-    """
+    """So many whole numbers of at least ``least``, separated by commas."""
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
@@ -309,12 +300,7 @@ def _frames(text: str, networks: int) -> int | list[int]:
 
 
 def shared(config: SystemConfig, weights: str, budgets: str, window: int | None) -> SystemConfig:
-    """A system with other shares of its ports.
-
-    Raises:
-        UsageError: not one value per core.
-        ConfigError: a value that the arbiter does not take.
-    """
+    """A system with other shares of its ports."""
     count = len(config.cores)
     cores = list(config.cores)
     if weights:

@@ -46,12 +46,7 @@ def run_pipeline(
     seed: int,
     json: JsonTarget | None,
 ) -> None:
-    """Cut a model over the cores of a system and run it; the options are those of the command.
-
-    Raises:
-        TilewrightError: what cannot be cut or run; one message.
-        typer.Exit: an output differs from the reference's.
-    """
+    """Cut a model over the cores of a system and run it; the options are those of the command."""
     if len(names) != 1 or names[0].lower().endswith(SUFFIX):
         raise UsageError(
             "takes one model, .onnx or .pt2: it is compiled for each core anew",
@@ -142,12 +137,7 @@ def run_pipeline(
 
 
 def _imported(path: Path, calibration: Path | None, random_calibration: int) -> ImportedNetwork:
-    """The quantised model.
-
-    Raises:
-        UsageError: there are calibration data for a model that is quantised already.
-        TilewrightError: it cannot be read.
-    """
+    """The quantised model."""
     from tilewright.host.compiler.pipeline import import_network
     from tilewright.host.compiler.read.calibration import Calibration
 

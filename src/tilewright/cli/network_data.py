@@ -38,9 +38,5 @@ def read_numbers(option: str, text: str) -> tuple[float, ...]:
 
 
 def data_fields(source: str) -> dict[str, str]:
-    """The fields of a `Calibration` to the options that state them.
-
-    Args:
-        source: the option that states where the data come from.
-    """
+    """The fields of a `Calibration` to the options that state them."""
     return {"calibration.mean": "--mean", "calibration.std": "--std", "calibration": source}

@@ -26,18 +26,7 @@ def print_layers(
     board: Board,
     book: ScheduleLookup | None,
 ) -> list[dict[str, Any]]:
-    """Print what each layer takes on the twin, the sums, and the end-to-end latency.
-
-    Args:
-        compiled: the network.
-        timing: of its layers.
-        memory: that was timed.
-        board: clock and rates of the CPU.
-        book: where its schedules come from.
-
-    Returns:
-        The rows of the table.
-    """
+    """Print what each layer takes on the twin, the sums, and the end-to-end latency."""
     from rich.text import Text
 
     from tilewright.host.common.print_table import plain_table, print_table

@@ -15,11 +15,7 @@ class UsageError(TilewrightError):
 
 
 def explained(error: Exception) -> Exception:
-    """An error of the parser as one of ours, with the nearest word.
-
-    Raises:
-        Exception: it is no error: a command without arguments shows its help.
-    """
+    """An error of the parser as one of ours, with the nearest word."""
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
     context: Any = getattr(error, "ctx", None)

@@ -45,13 +45,7 @@ Operator = TypeVar("Operator", bound=Named)
 
 
 def print_latency(compiled: CompiledNetwork, board: Board, cycles: int) -> None:
-    """Say what one inference takes, part by part, and what takes longest.
-
-    Args:
-        compiled: the network.
-        board: clock and rates of the CPU.
-        cycles: of all programs; 0: a device without time, of which nothing is said.
-    """
+    """Say what one inference takes, part by part, and what takes longest."""
     from tilewright.host.compiler.pack.latency import latency
 
     spent = latency(compiled, board, cycles)
@@ -107,14 +101,7 @@ def warn_of_layers(compiled: CompiledNetwork) -> None:
 def print_explanation(
     compiled: CompiledNetwork, board: Board, timing: NetworkTiming, asked: Sequence[str]
 ) -> None:
-    """Explain where operators run.
-
-    Args:
-        compiled: the network.
-        board: whose rates count.
-        timing: of its layers.
-        asked: names or kinds of operators, or `ALL`.
-    """
+    """Explain where operators run."""
     for each in asked:
         found = named(compiled.placements, each)
         if not found:  # `require_named` has found it in the model
@@ -139,11 +126,7 @@ def named(operators: Iterable[Operator], asked: str) -> list[Operator]:
 
 
 def require_named(network: ImportedNetwork, asked: Sequence[str]) -> None:
-    """Refuse names and kinds that no operator of a model has, before it is compiled.
-
-    Raises:
-        UsageError: there is no such operator.
-    """
+    """Refuse names and kinds that no operator of a model has, before it is compiled."""
     from tilewright.host.compiler.divide.model_edges import CONVERSIONS
 
     operators = [each for each in network.relax.operators if each.kind not in CONVERSIONS]

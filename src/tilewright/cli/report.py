@@ -66,11 +66,7 @@ def report(
 
 
 def _latest(store: StoreType) -> str:
-    """The name of the newest study.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The name of the newest study."""
     studies = store.studies()
     if not studies:
         raise UsageError(
@@ -124,12 +120,6 @@ def show_report(
     Written are an HTML file, beside it the chosen configuration as YAML, and JSON on request.
 
     The Pareto archive of a screened study is made of what was screened.
-
-    Returns:
-        Whether the study has a complete network.
-
-    Raises:
-        typer.Exit: a trial's output was wrong.
     """
     from tilewright.tuner.report.files import report_path
     from tilewright.tuner.report.page import write_html
@@ -169,11 +159,7 @@ def show_report(
 
 
 def _write_config(hw: Mapping[str, Any], path: Path) -> None:
-    """Write a stored configuration as a file that ``--hw`` takes.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
+    """Write a stored configuration as a file that ``--hw`` takes."""
     from tilewright.host.common.whole_file import MARK, write_whole
     from tilewright.host.machine.hwconfig import HwConfig
 

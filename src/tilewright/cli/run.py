@@ -242,11 +242,7 @@ def _write(
 def _refuse_without_effect(
     context: typer.Context, device: NetworkDevice, *, agent: str, bitstream: Path | None
 ) -> None:
-    """Refuse options that do nothing on a device.
-
-    Raises:
-        UsageError: one is given.
-    """
+    """Refuse options that do nothing on a device."""
     if context.params["data"] is not None:
         refuse_given(context, ("seed",), "is of --random")
     if device is not NetworkDevice.BOARD:
@@ -272,12 +268,7 @@ def _inputs(
     mean: str,
     std: str,
 ) -> dict[str, Any]:
-    """One batch of what a network takes, from a file or of noise.
-
-    Raises:
-        UsageError: both or none is asked for, or the file holds more.
-        WorkloadError: the file does not fit the network.
-    """
+    """One batch of what a network takes, from a file or of noise."""
     from tilewright.host.compiler.read.calibration import Calibration
 
     if (data is None) == (not random_input):
@@ -308,11 +299,7 @@ def _inputs(
 
 
 def _tell_check(wrong: dict[str, int] | None) -> None:
-    """Say how the outputs compare with the reference.
-
-    Raises:
-        typer.Exit: they differ.
-    """
+    """Say how the outputs compare with the reference."""
     if wrong is None:
         return
     if any(wrong.values()):
@@ -328,15 +315,7 @@ def _tell_check(wrong: dict[str, int] | None) -> None:
 def print_run(
     run: NetworkRun, compiled: CompiledNetwork, target: Board, *, title: str, verb: str
 ) -> None:
-    """Print what a run took, and the largest elements of its outputs.
-
-    Args:
-        run: one inference.
-        compiled: the network.
-        target: the board, at the accelerator's clock.
-        title: what ran where.
-        verb: "simulated" or "ran".
-    """
+    """Print what a run took, and the largest elements of its outputs."""
     import numpy as np
 
     console = open_console()

@@ -273,24 +273,7 @@ def run_tune(
     workers: int | None,
     json: JsonTarget | None = None,
 ) -> None:
-    """Conduct a study with a progress display, and report it.
-
-    Args:
-        settings: of the study, the warm start left out.
-        name: of the study; empty: made from the settings.
-        runs: folder of the report.
-        location: of the store.
-        warm_start: STORE[:STUDY] to begin with; empty: none.
-        seconds: limit of the search; None: none.
-        fidelity: what measures or confirms.
-        ray: address of a cluster; empty: this machine.
-        boards: file of the pool of boards; None: none.
-        workers: worker processes; None: one per core.
-        json: where the result is written, too.
-
-    Raises:
-        IncompleteStudyError: the study ended without a network.
-    """
+    """Conduct a study with a progress display, and report it."""
     from tilewright.tuner.report.progress import ProgressDisplay
     from tilewright.tuner.report.tuned_share import share_lines
     from tilewright.tuner.study.conduct import conduct, incomplete, study_name

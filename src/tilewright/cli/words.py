@@ -16,9 +16,6 @@ def check_words(words: Sequence[str]) -> None:
 
     Python hands out bytes that the locale cannot decode as lone surrogates. No file, database or
     report takes them, and each would say so in its own way.
-
-    Raises:
-        TilewrightError: one of the words.
     """
     for number, word in enumerate(words):
         before = words[number - 1] if number else ""
@@ -45,14 +42,6 @@ def check_empty(command: Any, context: Any, words: Sequence[str]) -> None:
 
     Taken as "not given" it would start something else in silence; taken as a path it would be the
     current folder.
-
-    Args:
-        command: that takes the words.
-        context: of the group that the command is in.
-        words: behind the name of the command.
-
-    Raises:
-        TilewrightError: one of them is empty.
     """
     if all(word and not word.endswith("=") for word in words):
         return
