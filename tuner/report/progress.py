@@ -18,8 +18,9 @@ from rich.progress import (
 )
 
 from tilewright.tuner.measure.measurement import Measurement, Status
+from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.session import Proposal
-from tilewright.tuner.study.settings import Mode, StudySettings
+from tilewright.tuner.study.settings import StudySettings
 
 PLAIN_EVERY: Final = 10
 """Trials between two plain lines."""

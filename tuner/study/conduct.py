@@ -25,7 +25,9 @@ from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle, rtl_identity
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.store.location import store_location
 from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.options import TuneOptions
 from tilewright.tuner.study.results import screening_name
 from tilewright.tuner.study.session import Listener, StudyError
 from tilewright.tuner.study.settings import SettingsError, StudySettings
@@ -42,19 +44,14 @@ class IncompleteStudyError(TilewrightError):
 
 def conduct(
     settings: StudySettings,
-    name: str,
-    location: Path | str,
-    *,
-    fidelity: str,
+    options: TuneOptions,
     listener: Listener,
-    workers: int | None = None,
-    cluster: str = "",
-    boards: Path | None = None,
-    seconds: float | None = None,
-    warm_start: str = "",
+    *,
     waiting: Callable[[str], None] = lambda _: None,
 ) -> str:
     """Run a study to the end of its budget, or take it up where it was left."""
+    workers, seconds, fidelity = options.workers, options.seconds, options.fidelity
+    location = store_location(options.store, Path(options.runs))
     if workers is not None and (type(workers) is not int or workers < 1):
         raise SettingsError(
             "must be an integer of at least 1",
@@ -70,16 +67,16 @@ def conduct(
             value=seconds,
             remedy="leave it out for no limit",
         )
-    name = study_name(settings, name, fidelity=fidelity, warm_start=warm_start)
+    name = study_name(settings, options)
     on_boards = fidelity == Fidelity.BOARD
-    if on_boards != (boards is not None):
+    if on_boards != (options.boards is not None):
         raise SettingsError(
             "a pool of boards is given exactly for fidelity board",
             field="boards",
-            value=None if boards is None else str(boards),
+            value=None if options.boards is None else str(options.boards),
             remedy="use both or neither",
         )
-    if on_boards and (cluster or settings.rtl):
+    if on_boards and (options.ray or settings.rtl):
         raise SettingsError(
             "boards hold their own RTL and are reached from this machine",
             field="fidelity",
@@ -93,15 +90,16 @@ def conduct(
             value=workers,
             remedy="leave it out, or ask for screen twin",
         )
-    pool = () if boards is None else load_board_pool(boards)
+    pool = () if options.boards is None else load_board_pool(Path(options.boards))
     # A search of an hour must not end for want of these.
-    if fidelity not in (Fidelity.TWIN, Fidelity.BOARD) and not cluster:
+    if fidelity not in (Fidelity.TWIN, Fidelity.BOARD) and not options.ray:
         find_verilator()
         find_compiler()
     if settings.rtl and Fidelity.TWIN in (settings.screen, fidelity):
         require_agreement(settings.base, settings.memory)
-    if warm_start:
-        settings = replace(settings, warm_start=_warm_start(warm_start, location, name, settings))
+    if options.warm_start:
+        begun = _warm_start(str(options.warm_start), location, name, settings)
+        settings = replace(settings, warm_start=begun)
     with Store(location, waiting=waiting) as store:
         screen = TwinOracle(workers) if settings.screen == Fidelity.TWIN else None
         oracle: Oracle | None = None
@@ -109,7 +107,7 @@ def conduct(
             oracle = (
                 open_boards(pool, settings, listener)
                 if on_boards
-                else open_oracle(fidelity, cluster, workers, listener.note)
+                else open_oracle(fidelity, options.ray, workers, listener.note)
             )
             study = run_study(
                 name,
@@ -129,8 +127,9 @@ def conduct(
     return study.name
 
 
-def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start: str) -> str:
+def study_name(settings: StudySettings, options: TuneOptions) -> str:
     """The name that a user gave a study, or the one that follows from its settings."""
+    name = options.name
     if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise StudyError(
             f"must be printable text of at most {LONGEST_NAME} bytes",
@@ -138,7 +137,9 @@ def study_name(settings: StudySettings, name: str, *, fidelity: str, warm_start:
             value=name,
             remedy="it names the report's file: choose a short name, or leave it out",
         )
-    return name or settings.default_name(fidelity=fidelity, warm_start=warm_start)
+    return name or settings.default_name(
+        fidelity=options.fidelity, warm_start=str(options.warm_start)
+    )
 
 
 def open_boards(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,6 @@ from tilewright.host.compiler.tasks import load_compiled_graph, load_network
 from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import (
     Board,
-    MemoryModel,
     board_with_bitstream,
     load_board,
     load_memory,
@@ -24,54 +23,62 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.workload import Workload
 from tilewright.host.runtime.bitstreams import bit_file, read_bitstreams
-from tilewright.tuner.measure.energy import DEFAULT_ENERGY
-from tilewright.tuner.study.objective import ObjectiveName
-from tilewright.tuner.study.settings import (
-    DEFAULT_ALLOCATOR,
-    DEFAULT_BUDGET,
-    DEFAULT_CONFIGS,
-    DEFAULT_TUNER,
-    Mode,
-    SettingsError,
-    StudySettings,
-)
+from tilewright.tuner.study.options import DEFAULT_BASE, DEFAULT_CONFIGS, Mode, TuneOptions
+from tilewright.tuner.study.settings import SettingsError, StudySettings
 
 E = TypeVar("E", bound=StrEnum)
 
-DEFAULT_BASE = "pynq-16x16"
-"""Configuration that a study starts from unless another one is named."""
 
-
-def prepare_settings(
-    model: str | Path | NetworkTable | Workload,
-    *,
-    board: str | Path | Board = "pynq-z2",
-    memory: str | Path | MemoryModel | Board = "board",
-    layers: Sequence[str] = (),
-    compiled: bool = False,
-    trust_model: bool = False,
-    hw: str | Path | HwConfig | None = None,
-    base: str | Path | HwConfig = DEFAULT_BASE,
-    configs: int | None = None,
-    mode: str = Mode.SHARED,
-    tuner: str = DEFAULT_TUNER,
-    allocator: str = DEFAULT_ALLOCATOR,
-    objective: str = ObjectiveName.LATENCY,
-    energy: str = DEFAULT_ENERGY,
-    space: str = "full",
-    budget: int | None = None,
-    seed: int = 0,
-    screen: bool | None = None,
-    fidelity: str = Fidelity.RTL,
-    bitstreams: str | Path | None = None,
-    without: Iterable[str] = (),
-) -> StudySettings:
+def prepare_settings(options: TuneOptions) -> StudySettings:
     """Look up what is named, and put a study's settings together."""
-    if trust_model and not compiled:
+    hw, base = options.hw, options.base
+    _require_options(options)
+    target = load_board(options.board)
+    manifests: Mapping[str, BitstreamManifest] = {}
+    if options.bitstreams is None:
+        start = load_hwconfig(base if hw is None else hw)
+    else:
+        manifests = read_bitstreams(Path(options.bitstreams))
+        target = _at_one_clock(target, manifests)
+        start = _among(manifests, hw, base)
+    table = _table(options, start, target)
+    tasks = table.select(options.layers)
+    left = [workload for workload in table.workloads if workload not in tasks]
+    not_named = f"{counted(sum(w.count for w in left), 'layer')} that --layers does not name"
+    screen = options.fidelity != Fidelity.BOARD if options.screen is None else options.screen
+    configs = DEFAULT_CONFIGS if options.configs is None else options.configs
+    return StudySettings(
+        model=table.name,
+        tasks=tasks,
+        cpu_operators=(*table.cpu_operators, *([not_named] if left else [])),
+        cpu_macs=table.cpu_macs + sum(workload.macs * workload.count for workload in left),
+        board=target,
+        memory=load_memory(options.memory, target),
+        mode=_member(Mode, options.mode, "mode"),
+        tuner=str(options.tuner),
+        allocator=options.allocator,
+        objective=options.objective,
+        energy=options.energy,
+        space=options.space,
+        budget=options.budget,
+        seed=options.seed,
+        base=start,
+        configs=1 if hw is not None else configs,
+        screen=Fidelity.TWIN.value if screen and options.fidelity != Fidelity.TWIN else "none",
+        without=tuple(options.without),
+        built=tuple(manifest.hw for manifest in manifests.values()),
+        bitstreams={key: bit_file(manifest)[1] for key, manifest in manifests.items()},
+    )
+
+
+def _require_options(options: TuneOptions) -> None:
+    """Refuse options that contradict each other."""
+    model, hw, base = options.model, options.hw, options.base
+    if options.trust_model and not options.compiled:
         raise SettingsError(
             "needs the compiled graph", field="trust_model", remedy="ask for compiled as well"
         )
-    if trust_model and not (isinstance(model, str | Path) and is_torch_file(Path(model))):
+    if options.trust_model and not (isinstance(model, str | Path) and is_torch_file(Path(model))):
         raise SettingsError(
             "is for .pt2 files", field="trust_model", value=str(model), remedy="leave it out"
         )
@@ -82,67 +89,34 @@ def prepare_settings(
             value=str(base),
             remedy="leave one of both out",
         )
-    if hw is not None and configs is not None and configs > 1:
+    if hw is not None and options.configs is not None and options.configs > 1:
         raise SettingsError(
             "a fixed hw is the only configuration",
             field="configs",
-            value=configs,
+            value=options.configs,
             remedy="leave one of both out; base names where a choice of hardware starts",
         )
-    if isinstance(without, str):
+    if isinstance(options.without, str):
         raise SettingsError(
-            "must be a list of parts", field="without", value=without, remedy=f"give [{without!r}]"
+            "must be a list of parts",
+            field="without",
+            value=options.without,
+            remedy=f"give [{options.without!r}]",
         )
-    target = load_board(board)
-    if bitstreams is not None:
-        if fidelity != Fidelity.BOARD:
-            raise SettingsError(
-                "only boards load bitstreams",
-                field="bitstreams",
-                value=str(bitstreams),
-                remedy="leave it out, or ask for fidelity board",
-            )
-        manifests = read_bitstreams(Path(bitstreams))
-        target = _at_one_clock(target, manifests)
-        start = _among(manifests, hw, base)
-    else:
-        if fidelity == Fidelity.BOARD and hw is None:
-            raise SettingsError(
-                "a board holds one configuration unless it can choose among bitstreams",
-                field="hw",
-                remedy="name the configuration that the boards hold (--hw), or a folder of "
-                "bitstreams (--bitstreams)",
-            )
-        manifests = {}
-        start = load_hwconfig(base if hw is None else hw)
-    table = _table(model, start, target, compiled=compiled, trust_model=trust_model)
-    tasks = table.select(layers)
-    left = [workload for workload in table.workloads if workload not in tasks]
-    not_named = f"{counted(sum(w.count for w in left), 'layer')} that --layers does not name"
-    if screen is None:
-        screen = fidelity != Fidelity.BOARD
-    return StudySettings(
-        model=table.name,
-        tasks=tasks,
-        cpu_operators=(*table.cpu_operators, *([not_named] if left else [])),
-        cpu_macs=table.cpu_macs + sum(workload.macs * workload.count for workload in left),
-        board=target,
-        memory=load_memory(memory, target),
-        mode=_member(Mode, mode, "mode"),
-        tuner=tuner,
-        allocator=allocator,
-        objective=objective,
-        energy=energy,
-        space=space,
-        budget=DEFAULT_BUDGET if budget is None else budget,
-        seed=seed,
-        base=start,
-        configs=1 if hw is not None else (DEFAULT_CONFIGS if configs is None else configs),
-        screen=Fidelity.TWIN.value if screen and fidelity != Fidelity.TWIN else "none",
-        without=tuple(without),
-        built=tuple(manifest.hw for manifest in manifests.values()),
-        bitstreams={key: bit_file(manifest)[1] for key, manifest in manifests.items()},
-    )
+    if options.bitstreams is not None and options.fidelity != Fidelity.BOARD:
+        raise SettingsError(
+            "only boards load bitstreams",
+            field="bitstreams",
+            value=str(options.bitstreams),
+            remedy="leave it out, or ask for fidelity board",
+        )
+    if options.bitstreams is None and options.fidelity == Fidelity.BOARD and hw is None:
+        raise SettingsError(
+            "a board holds one configuration unless it can choose among bitstreams",
+            field="hw",
+            remedy="name the configuration that the boards hold (--hw), or a folder of "
+            "bitstreams (--bitstreams)",
+        )
 
 
 def _at_one_clock(board: Board, manifests: Mapping[str, BitstreamManifest]) -> Board:
@@ -191,16 +165,10 @@ def _member(kind: type[E], name: str, field: str) -> E:
         ) from error
 
 
-def _table(
-    model: str | Path | NetworkTable | Workload,
-    hw: HwConfig,
-    board: Board,
-    *,
-    compiled: bool,
-    trust_model: bool,
-) -> NetworkTable:
+def _table(options: TuneOptions, hw: HwConfig, board: Board) -> NetworkTable:
+    model = options.model
     if isinstance(model, Workload):
         return NetworkTable(name=model.name, workloads=(model,))
-    if compiled and not isinstance(model, NetworkTable):
-        return load_compiled_graph(model, hw, board, trust_model=trust_model)
+    if options.compiled and not isinstance(model, NetworkTable):
+        return load_compiled_graph(model, hw, board, trust_model=options.trust_model)
     return load_network(model)

@@ -12,7 +12,6 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +29,7 @@ from tilewright.tuner.schedule.spaces import SPACE_KINDS
 from tilewright.tuner.search import TUNERS
 from tilewright.tuner.study.goals import OBJECTIVES
 from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.options import DEFAULT_BUDGET, DEFAULT_CONFIGS, Mode
 
 if TYPE_CHECKING:
     from tilewright.tuner.study.warm_start import WarmStart  # which loads the store
@@ -39,24 +39,9 @@ class SettingsError(TilewrightError):
     """A study's settings contradict each other or cannot work."""
 
 
-class Mode(StrEnum):
-    """What is searched; results of the two are never tabulated together."""
-
-    SHARED = "shared"
-    """One HwConfig for the network, a schedule per task."""
-    PER_LAYER = "per-layer"
-    """Each task has its own HwConfig: not deployable as one bitstream."""
-
-
 DEFAULT_TUNER: Final = "tilewright"
 
 DEFAULT_ALLOCATOR: Final = "headroom"
-
-DEFAULT_BUDGET: Final = 240
-"""Measurements of a study by default: a few minutes for ResNet-18 on two cores."""
-
-DEFAULT_CONFIGS: Final = 4
-"""Configurations that a study measures at most by default, the base included."""
 
 DIGEST_DIGITS: Final = 6
 """Of the settings' digest in a default study name."""

@@ -30,10 +30,11 @@ from tilewright.tuner.study.confirmation import (
     finalists,
     stopped_name,
 )
+from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.per_layer import run_per_layer
 from tilewright.tuner.study.results import load_result, screening_name
 from tilewright.tuner.study.session import Listener, Session, StudyError, TimeUp
-from tilewright.tuner.study.settings import Mode, StudySettings, software_versions
+from tilewright.tuner.study.settings import StudySettings, software_versions
 from tilewright.tuner.study.shared_hardware import run_shared
 
 __all__ = ["STOPPED", "StudyError", "run_study"]

@@ -3,37 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import StoreError
-from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel
-from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.common.options import takes
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.schedule import Schedule
-from tilewright.host.network.workload import Workload
 from tilewright.interface.search import tuner_name
 from tilewright.interface.typed import typed
 from tilewright.sim.verilator.rtl_variant import rtl_variant
-from tilewright.tuner.measure.energy import DEFAULT_ENERGY
 from tilewright.tuner.report.files import report_path
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
-from tilewright.tuner.search.tuner import Tuner
 from tilewright.tuner.store.database import hidden
 from tilewright.tuner.store.location import store_location
 from tilewright.tuner.store.store import Store, values_from
 from tilewright.tuner.study.best_network import chosen_by_objective, hw_of
 from tilewright.tuner.study.conduct import conduct, incomplete
-from tilewright.tuner.study.objective import ObjectiveName
-from tilewright.tuner.study.prepare import DEFAULT_BASE, prepare_settings
+from tilewright.tuner.study.options import TuneOptions
+from tilewright.tuner.study.prepare import prepare_settings
 from tilewright.tuner.study.results import StudyResult, TaskResult, load_result
 from tilewright.tuner.study.session import Listener, Silent, StudyError
-from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_BUDGET, DEFAULT_TUNER, Mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,87 +156,13 @@ class Study:
 
 
 @typed
-def tune(
-    model: str | Path | NetworkTable | Workload,
-    *,
-    board: str | Path | Board = "pynq-z2",
-    budget: int = DEFAULT_BUDGET,
-    tuner: str | type[Tuner[Any]] = DEFAULT_TUNER,
-    hw: str | Path | HwConfig | None = None,
-    base: str | Path | HwConfig = DEFAULT_BASE,
-    configs: int | None = None,
-    layers: Sequence[str] = (),
-    compiled: bool = False,
-    trust_model: bool = False,
-    memory: str | Path | MemoryModel | Board = THE_BOARDS,
-    mode: str = Mode.SHARED,
-    objective: str = ObjectiveName.LATENCY,
-    energy: str = DEFAULT_ENERGY,
-    space: str = "full",
-    allocator: str = DEFAULT_ALLOCATOR,
-    without: Iterable[str] = (),
-    fidelity: str = Fidelity.RTL,
-    screen: bool | None = None,
-    seed: int = 0,
-    seconds: float | None = None,
-    warm_start: str | Path = "",
-    workers: int | None = None,
-    ray: str = "",
-    boards: str | Path | None = None,
-    bitstreams: str | Path | None = None,
-    rtl: str | Path | None = None,
-    runs: str | Path = "runs",
-    store: str | Path = "",
-    name: str = "",
-    progress: bool = False,
-) -> Study:
+@takes(TuneOptions)
+def tune(options: TuneOptions) -> Study:
     """Tune configuration and schedules of a network; the same call resumes an interrupted study.
 
     It does what `tilewright tune` does. Every trial is stored the moment it is known, so an
     interrupted call loses nothing. Measuring in worker processes starts new interpreters: a script
     that calls this needs ``if __name__ == "__main__":``.
-
-    Args:
-        model: a built-in network, the path of an ONNX or compiled (``.tw``) file, a network that
-            `load_network` returned, or a single layer.
-        board: name, YAML file or `Board`.
-        budget: distinct measurements of the search.
-        tuner: name, ``package.module:Class``, or a subclass of `Tuner` from the top level of a
-            module.
-        hw: the only configuration: name, YAML file or `HwConfig`. None: configurations that fit the
-            board are searched, too.
-        base: configuration that such a search starts from.
-        configs: configurations that it measures at most; None: 4.
-        layers: names of the layers to tune; none: all.
-        compiled: compile an ONNX or ``.pt2`` model first and tune its fused layers (needs the extra
-            ``network``).
-        trust_model: as in `compile`; needs ``compiled``.
-        memory: ``board``: the board's; or as in `simulate`.
-        mode: ``shared``: one configuration for the network; ``per-layer``: one for each layer.
-        objective: ``latency`` (cycles), ``edp`` (cycles x energy), ``area`` (cycles x area), or
-            ``package.module:Class``.
-        space: ``full`` or ``vta``; see `schedule_space`.
-        energy: model of it, ``counters`` or ``package.module:Class``.
-        allocator: who decides which layer gets the next measurements.
-        without: parts of the tuner that are switched off, for an ablation.
-        fidelity: what measures, or confirms what was screened: ``board``, ``rtl``, ``dpi``,
-            ``timing`` or ``twin``.
-        screen: search on the cycle-exact twin, and confirm the untuned and the best network on
-            ``fidelity``. False: ``fidelity`` measures everything. None: screen, but not for boards.
-        seed: of every random choice.
-        seconds: start no new trial of the search after so long.
-        warm_start: STORE[:STUDY] whose schedules the study begins with.
-        workers: worker processes; None: one per core.
-        ray: address of a Ray cluster that measures: ``auto``, ``host:port``, or ``local`` to start
-            one here. Empty: this machine.
-        boards: file that lists the agents of the boards that fidelity ``board`` measures on.
-        bitstreams: folder of bitstreams whose configurations those boards choose from.
-        rtl: manifest of your RTL, which is built in place of ours: a text file that names the
-            sources, one per line, relative to itself.
-        runs: folder of the store and of the report ``<name>.html``.
-        store: SQLite file or ``postgresql://`` URL; empty: ``studies.sqlite`` in ``runs``.
-        name: of the study; empty: made from the settings.
-        progress: show a progress display on standard output.
 
     Returns:
         What the study found, with the path of its report.
@@ -265,53 +185,20 @@ def tune(
         >>> tw.legal(study.hw, layer, study.schedules["example"]).ok
         True
     """
-    folder = Path(runs)
-    location = store_location(store, folder)
+    options = replace(options, tuner=tuner_name(options.tuner))
     with ExitStack() as stack:
-        stack.enter_context(rtl_variant(rtl))
-        settings = prepare_settings(
-            model,
-            board=board,
-            memory=memory,
-            layers=layers,
-            compiled=compiled,
-            trust_model=trust_model,
-            hw=hw,
-            base=base,
-            configs=configs,
-            mode=mode,
-            tuner=tuner_name(tuner),
-            allocator=allocator,
-            objective=objective,
-            energy=energy,
-            space=space,
-            budget=budget,
-            seed=seed,
-            screen=screen,
-            fidelity=fidelity,
-            bitstreams=bitstreams,
-            without=without,
-        )
+        stack.enter_context(rtl_variant(options.rtl))
+        settings = prepare_settings(options)
         listener: Listener = Silent()
-        if progress:
+        if options.progress:
             from rich.console import Console  # noqa: PLC0415  (only for a display)
 
             from tilewright.tuner.report.progress import ProgressDisplay  # noqa: PLC0415  (slow to import)
 
             listener = stack.enter_context(ProgressDisplay(settings, Console()))
-        found = conduct(
-            settings,
-            name,
-            location,
-            fidelity=fidelity,
-            listener=listener,
-            workers=workers,
-            cluster=ray,
-            boards=None if boards is None else Path(boards),
-            seconds=seconds,
-            warm_start=str(warm_start),
-        )
-    with Store(location, must_exist=True, read_only=True) as opened:
+        found = conduct(settings, options, listener)
+    folder = Path(options.runs)
+    with Store(store_location(options.store, folder), must_exist=True, read_only=True) as opened:
         result = chosen_by_objective(load_result(opened, found))
     report = write_html(result, pareto(result.search), report_path(found, folder))
     return Study(result, report)

@@ -8,11 +8,17 @@ import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.board import Board, MemoryModel
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.network_table import NetworkTable
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.search.tuner import Tuner
 
 A = ParamSpec("A")
 R = TypeVar("R")
@@ -23,6 +29,15 @@ _PLAIN: Final[Mapping[Any, tuple[type, ...]]] = {
     float: (Real,),
 }
 
+_NAMES: Final = {
+    named.__name__: named
+    for named in (
+        Any, Board, HwConfig, Iterable, Mapping, MemoryModel, NetworkTable, Path, Sequence, Tuner,
+        Workload,
+    )
+}  # fmt: skip
+"""What annotations of settings name that their module imports for type checkers alone."""
+
 
 def typed(function: Callable[A, R]) -> Callable[A, R]:
     """Hold the arguments of a public function to its annotations.
@@ -31,7 +46,7 @@ def typed(function: Callable[A, R]) -> Callable[A, R]:
         TilewrightError: (the function does) an argument is of another type.
     """
     signature = inspect.signature(function)
-    hints = functools.cache(lambda: get_type_hints(function))
+    hints = functools.cache(lambda: get_type_hints(function, localns=_NAMES))
 
     @functools.wraps(function)
     def checked(*args: A.args, **kwargs: A.kwargs) -> R:

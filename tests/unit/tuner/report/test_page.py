@@ -19,8 +19,9 @@ from tilewright.tuner.report.page import page, write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.repeat import schedules_yaml
 from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.results import StudyResult, load_result
-from tilewright.tuner.study.settings import Mode, StudySettings
+from tilewright.tuner.study.settings import StudySettings
 from tilewright.tuner.study.study import run_study
 
 TIP_SHOWN = "return getComputedStyle(document.querySelector('#tip')).visibility"

@@ -12,7 +12,7 @@ from support.analytic_study import run
 from tilewright.tuner.report.pareto import Point, pareto, pareto_lines
 from tilewright.tuner.report.result_json import conditions_of, summary_of, task_rows
 from tilewright.tuner.study.best_network import cost_of, stored_share
-from tilewright.tuner.study.settings import Mode
+from tilewright.tuner.study.options import Mode
 
 
 def test_the_archive_holds_no_network_that_another_beats(tmp_path) -> None:

@@ -20,9 +20,10 @@ from tilewright.tuner.report.repeat import repeat
 from tilewright.tuner.store.records import StoredStudy
 from tilewright.tuner.store.summary import TrialSummary
 from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.prepare import prepare_settings
 from tilewright.tuner.study.results import StudyResult
-from tilewright.tuner.study.settings import Mode, StudySettings
+from tilewright.tuner.study.settings import StudySettings
 
 PLAIN = StudySettings(
     model="resnet18",

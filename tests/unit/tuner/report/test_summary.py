@@ -33,7 +33,8 @@ from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.summary import condition_lines, number, outcome_line, print_summary
 from tilewright.tuner.store.store import Store
-from tilewright.tuner.study.settings import Mode, StudySettings
+from tilewright.tuner.study.options import Mode
+from tilewright.tuner.study.settings import StudySettings
 from tilewright.tuner.study.study import run_study
 
 

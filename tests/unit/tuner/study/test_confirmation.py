@@ -17,9 +17,10 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, cycles_of
 from tilewright.tuner.measure.measurement import Measurement, Request
 from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.results import screening_name
 from tilewright.tuner.study.session import StudyError
-from tilewright.tuner.study.settings import Mode, SettingsError, StudySettings
+from tilewright.tuner.study.settings import SettingsError, StudySettings
 from tilewright.tuner.study.study import run_study
 
 BUDGET = 60

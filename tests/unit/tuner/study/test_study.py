@@ -28,8 +28,9 @@ from tilewright.tuner.search.plain.coordinate import CoordinateTuner
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.store import database as store_database
 from tilewright.tuner.store.store import Store
+from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.session import INCUMBENT_LIMIT, LIMIT_SLACK, StudyError
-from tilewright.tuner.study.settings import DEFAULT_TUNER, Mode, SettingsError, StudySettings
+from tilewright.tuner.study.settings import DEFAULT_TUNER, SettingsError, StudySettings
 from tilewright.tuner.study.study import run_study
 
 

@@ -26,9 +26,9 @@ from tilewright.tuner.store.store import Store
 from tilewright.tuner.study import session as session_module
 from tilewright.tuner.study.best_network import chosen_by_objective
 from tilewright.tuner.study.objective import ObjectiveName
+from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.results import screening_name
 from tilewright.tuner.study.session import StudyError
-from tilewright.tuner.study.settings import Mode
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from tilewright.host.common.errors import StoreError
 from tilewright.host.network.schedule import Schedule
 from tilewright.testing.analytic import BASE, MEMORY, RULES, TASKS
 from tilewright.tuner.store.store import Store
-from tilewright.tuner.study.settings import Mode, StudySettings
+from tilewright.tuner.study.options import Mode
+from tilewright.tuner.study.settings import StudySettings
 from tilewright.tuner.study.study import run_study
 from tilewright.tuner.study.warm_start import (
     SUGGESTED,

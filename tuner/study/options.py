@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`TuneOptions`: what a user says of a study, in Python and on the command line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, MISSING, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tilewright.host.common.options import option
+from tilewright.host.machine.fidelity import Fidelity
+from tilewright.tuner.store.location import STORE_FILE
+
+if TYPE_CHECKING:
+    from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.network.network_table import NetworkTable
+    from tilewright.host.network.workload import Workload
+    from tilewright.tuner.search.tuner import Tuner
+
+DEFAULT_BASE: Final = "pynq-16x16"
+DEFAULT_BUDGET: Final = 240
+"""Measurements of a study by default: a few minutes for ResNet-18 on two cores."""
+DEFAULT_CONFIGS: Final = 4
+"""Configurations that a study measures at most by default, the base included."""
+
+_NAME_OR_CLASS: Final = "NAME|MODULE:CLASS"
+
+
+class Mode(StrEnum):
+    """What is searched; results of the two are never tabulated together."""
+
+    SHARED = "shared"
+    """One HwConfig for the network, a schedule per task."""
+    PER_LAYER = "per-layer"
+    """Each task has its own HwConfig: not deployable as one bitstream."""
+
+
+class SpaceName(StrEnum):
+    """Which schedules are searched."""
+
+    FULL = "full"
+    VTA = "vta"
+
+
+class ScreenName(StrEnum):
+    """What is searched on before the fidelity confirms."""
+
+    TWIN = Fidelity.TWIN
+    NONE = "none"
+
+
+class FidelityName(StrEnum):
+    """What measures (`measure.backends.BACKENDS`); all but boards count alike."""
+
+    BOARD = Fidelity.BOARD
+    RTL = Fidelity.RTL
+    DPI = Fidelity.DPI
+    TIMING = Fidelity.TIMING
+    TWIN = Fidelity.TWIN
+
+
+def split_layers(layers: str) -> tuple[str, ...]:
+    """The names of ``--layers``: a row of CSV, so that quotes hold a name with a comma."""
+    return tuple(next(csv.reader([layers]))) if layers else ()
+
+
+def _screen(name: ScreenName | None) -> bool | None:
+    return None if name is None else name is ScreenName.TWIN
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """What decides a study, and where and how it runs."""
+
+    model: str | Path | NetworkTable | Workload = option(
+        MISSING,
+        "Built-in network; ONNX, compiled (.tw) or layer (.yaml) file. In Python also a network "
+        "that `load_network` returned, or a single layer.",
+        kind=str,
+        argument=True,
+        metavar="MODEL",
+    )
+    _: KW_ONLY
+    board: str | Path | Board = option(
+        "pynq-z2", "Board, YAML file, or a bitstream's manifest.", kind=str, metavar="BOARD"
+    )
+    mode: str = option(
+        Mode.SHARED.value, "One configuration for the network, or one for each layer.", kind=Mode
+    )
+    tuner: str | type[Tuner[Any]] = option(
+        "tilewright",
+        "Search algorithm: one of `tilewright tuners`, or a class of your own.",
+        kind=str,
+        metavar=_NAME_OR_CLASS,
+    )
+    allocator: str = option(
+        "headroom",
+        "What decides which layer is measured next: one of `tilewright allocators`, or a class of "
+        "your own.",
+        kind=str,
+        metavar=_NAME_OR_CLASS,
+    )
+    objective: str = option(
+        "latency",
+        "What to minimise: latency (cycles), edp (cycles x estimated energy), area (cycles x mean "
+        "share of the board's resources), or a class of your own.",
+        kind=str,
+        metavar=_NAME_OR_CLASS,
+    )
+    energy: str = option(
+        "counters",
+        "Energy model of edp and the report: counters, or a class of your own.",
+        kind=str,
+        metavar=_NAME_OR_CLASS,
+    )
+    space: str = option(
+        SpaceName.FULL.value, "full: any tile sizes; vta: VTA's divisor tiles.", kind=SpaceName
+    )
+    budget: int = option(
+        DEFAULT_BUDGET,
+        "Distinct measurements to spend on the network; the default suits ResNet-18.",
+        kind=int,
+        metavar="N",
+        low=1,
+    )
+    seconds: float | None = option(
+        None,
+        "Seconds after which the search starts no new trial. Its results are confirmed, and the "
+        "same command goes on from there.",
+        kind=float | None,
+        metavar="SECONDS",
+        low=0,
+    )
+    warm_start: str | Path = option(
+        "",
+        "Begin with the best schedules of an earlier study, or of a whole store, for layers of the "
+        "same shape.",
+        kind=str,
+        metavar="STORE[:STUDY]",
+    )
+    configs: int | None = option(
+        None,
+        f"Most hardware configurations to measure ({DEFAULT_CONFIGS}).",
+        kind=int | None,
+        metavar="N",
+        low=1,
+    )
+    hw: str | Path | HwConfig | None = option(
+        None,
+        "Fix the hardware: named configuration or YAML file.",
+        kind=str | None,
+        metavar="HW",
+    )
+    base: str | Path | HwConfig = option(
+        DEFAULT_BASE,
+        "Configuration to start from when the hardware is not fixed.",
+        kind=str,
+        metavar="HW",
+    )
+    memory: str | Path | MemoryModel | Board = option(
+        "board",
+        "Memory timing: 'board' (the board's), 'ideal', a board's name or a YAML file.",
+        kind=str,
+        metavar="MEMORY",
+    )
+    layers: Sequence[str] = option(
+        (),
+        "Only these layers; on the command line, a name that has a comma goes in double quotes.",
+        kind=str,
+        parse=split_layers,
+        metavar="LAYER,...",
+    )
+    fidelity: str = option(
+        Fidelity.RTL.value,
+        "What measures or confirms: board (FPGAs), rtl (the RTL, output checked), dpi (data in "
+        "C++), timing (no data), or twin (cycle-exact).",
+        kind=FidelityName,
+    )
+    screen: bool | None = option(
+        None,
+        "twin (True): search on the cycle-exact twin and confirm the best; none (False): measure "
+        "everything on the fidelity. Default: twin, and none on boards.",
+        kind=ScreenName | None,
+        parse=_screen,
+    )
+    without: Iterable[str] = option(
+        (),
+        "Switch off a part of the tuner; may be repeated. The default tuner has prior, "
+        "calibration, pooling and descent.",
+        kind=list[str] | None,
+        parse=lambda given: tuple(given or ()),
+        metavar="PART",
+    )
+    compiled: bool = option(
+        False,
+        "Compile an ONNX or .pt2 model first and tune its fused layers (needs the extra "
+        "'network').",
+        kind=bool,
+    )
+    trust_model: bool = option(
+        False,
+        "Read a .pt2 file of any layout with PyTorch's own reader. It may run code from the file: "
+        "only for files that you trust.",
+        kind=bool,
+    )
+    seed: int = option(0, "Seed of every random choice.", kind=int, metavar="SEED", low=0)
+    workers: int | None = option(
+        None, "Worker processes; default: one per core.", kind=int | None, metavar="N", low=1
+    )
+    ray: str = option(
+        "",
+        "Measure on a Ray cluster: 'auto', host:port, or 'local' to start one here.",
+        kind=str,
+        metavar="ADDRESS",
+    )
+    boards: str | Path | None = option(
+        None,
+        "Boards of fidelity board: a file that lists their agents.",
+        kind=Path | None,
+        metavar="POOL",
+    )
+    bitstreams: str | Path | None = option(
+        None,
+        "Choose among the configurations of these bitstreams; the agents of the boards serve the "
+        "same folder.",
+        kind=Path | None,
+        metavar="FOLDER",
+    )
+    rtl: str | Path | None = option(
+        None,
+        "Build your RTL in place of ours: a text file that names the sources, one per line, "
+        "relative to itself, in the order of rtl/tilewright.f.",
+        kind=Path | None,
+        metavar="MANIFEST",
+    )
+    runs: str | Path = option(
+        "runs", "Folder of the trial store and the reports.", kind=Path, metavar="FOLDER"
+    )
+    store: str | Path = option(
+        "",
+        f"Trial store: SQLite file or postgresql:// URL; default: {STORE_FILE} in the folder of "
+        "runs.",
+        kind=str,
+        metavar="PATH|URL",
+    )
+    name: str = option(
+        "", "Study name; default: a name made from the settings.", kind=str, metavar="STUDY"
+    )
+    progress: bool = option(False, "Show a progress display on standard output.")
