@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import (
-    EXIT_CHECK_FAILED,
-    NETWORKS,
-    UsageError,
-    app,
-    open_console,
-    say,
-)
+from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, app, open_console, say
 from tilewright.cli.arguments import (
     MemoryOption,
     read_board,
@@ -32,6 +25,7 @@ from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
 from tilewright.cli.network_tables import print_timed_layers, table_conditions
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.partition_tables import print_latency
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import (
-    EXIT_CHECK_FAILED,
-    MEASURE,
-    UsageError,
-    app,
-    open_console,
-    say,
-)
+from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, app, open_console, say
 from tilewright.cli.arguments import (
     HwOption,
     MemoryBoardOption,
@@ -33,6 +26,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption, json_path
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import errors_in, fields_named
 from tilewright.host.common.names import counted

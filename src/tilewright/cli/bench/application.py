@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import (
-    EXIT_CHECK_FAILED,
-    MEASURE,
-    Group,
-    UsageError,
-    app,
-    open_console,
-    say,
-)
+from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, Group, app, open_console, say
 from tilewright.cli.arguments import claim, one_of
 from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.parse_errors import UsageError
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
