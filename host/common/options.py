@@ -34,7 +34,7 @@ class Option:
         low: least number.
         flags: names of the option where they are not made of the field's.
         argument: a word of the command line, not an option.
-        callback: of Typer.
+        panel: heading of the help that it stands under; empty: with the common ones.
     """
 
     help: str
@@ -44,7 +44,7 @@ class Option:
     low: float | None = None
     flags: tuple[str, ...] = ()
     argument: bool = False
-    callback: Callable[..., Any] | None = None
+    panel: str = ""
 
 
 def option(default: Any, text: str, **more: Any) -> Any:

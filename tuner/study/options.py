@@ -27,6 +27,8 @@ DEFAULT_BUDGET: Final = 240
 DEFAULT_CONFIGS: Final = 4
 """Configurations that a study measures at most by default, the base included."""
 
+_SEARCH: Final = "Search"
+_MEASUREMENT: Final = "Measurement"
 _NAME_OR_CLASS: Final = "NAME|MODULE:CLASS"
 
 
@@ -89,7 +91,10 @@ class TuneOptions:
         "pynq-z2", "Board, YAML file, or a bitstream's manifest.", kind=str, metavar="BOARD"
     )
     mode: str = option(
-        Mode.SHARED.value, "One configuration for the network, or one for each layer.", kind=Mode
+        Mode.SHARED.value,
+        "One configuration for the network, or one for each layer.",
+        kind=Mode,
+        panel=_SEARCH,
     )
     tuner: str | type[Tuner[Any]] = option(
         "tilewright",
@@ -103,6 +108,7 @@ class TuneOptions:
         "your own.",
         kind=str,
         metavar=_NAME_OR_CLASS,
+        panel=_SEARCH,
     )
     objective: str = option(
         "latency",
@@ -110,15 +116,20 @@ class TuneOptions:
         "share of the board's resources), or a class of your own.",
         kind=str,
         metavar=_NAME_OR_CLASS,
+        panel=_SEARCH,
     )
     energy: str = option(
         "counters",
         "Energy model of edp and the report: counters, or a class of your own.",
         kind=str,
         metavar=_NAME_OR_CLASS,
+        panel=_SEARCH,
     )
     space: str = option(
-        SpaceName.FULL.value, "full: any tile sizes; vta: VTA's divisor tiles.", kind=SpaceName
+        SpaceName.FULL.value,
+        "full: any tile sizes; vta: VTA's divisor tiles.",
+        kind=SpaceName,
+        panel=_SEARCH,
     )
     budget: int = option(
         DEFAULT_BUDGET,
@@ -134,6 +145,7 @@ class TuneOptions:
         kind=float | None,
         metavar="SECONDS",
         low=0,
+        panel=_SEARCH,
     )
     warm_start: str | Path = option(
         "",
@@ -141,6 +153,7 @@ class TuneOptions:
         "same shape.",
         kind=str,
         metavar="STORE[:STUDY]",
+        panel=_SEARCH,
     )
     configs: int | None = option(
         None,
@@ -148,6 +161,7 @@ class TuneOptions:
         kind=int | None,
         metavar="N",
         low=1,
+        panel=_SEARCH,
     )
     hw: str | Path | HwConfig | None = option(
         None,
@@ -160,12 +174,14 @@ class TuneOptions:
         "Configuration to start from when the hardware is not fixed.",
         kind=str,
         metavar="HW",
+        panel=_SEARCH,
     )
     memory: str | Path | MemoryModel | Board = option(
         "board",
         "Memory timing: 'board' (the board's), 'ideal', a board's name or a YAML file.",
         kind=str,
         metavar="MEMORY",
+        panel=_MEASUREMENT,
     )
     layers: Sequence[str] = option(
         (),
@@ -179,6 +195,7 @@ class TuneOptions:
         "What measures or confirms: board (FPGAs), rtl (the RTL, output checked), dpi (data in "
         "C++), timing (no data), or twin (cycle-exact).",
         kind=FidelityName,
+        panel=_MEASUREMENT,
     )
     screen: bool | None = option(
         None,
@@ -186,6 +203,7 @@ class TuneOptions:
         "everything on the fidelity. Default: twin, and none on boards.",
         kind=ScreenName | None,
         parse=_screen,
+        panel=_MEASUREMENT,
     )
     without: Iterable[str] = option(
         (),
@@ -194,34 +212,44 @@ class TuneOptions:
         kind=list[str] | None,
         parse=lambda given: tuple(given or ()),
         metavar="PART",
+        panel=_SEARCH,
     )
     compiled: bool = option(
         False,
         "Compile an ONNX or .pt2 model first and tune its fused layers (needs the extra "
         "'network').",
         kind=bool,
+        panel=_MEASUREMENT,
     )
     trust_model: bool = option(
         False,
         "Read a .pt2 file of any layout with PyTorch's own reader. It may run code from the file: "
         "only for files that you trust.",
         kind=bool,
+        panel=_MEASUREMENT,
     )
     seed: int = option(0, "Seed of every random choice.", kind=int, metavar="SEED", low=0)
     workers: int | None = option(
-        None, "Worker processes; default: one per core.", kind=int | None, metavar="N", low=1
+        None,
+        "Worker processes; default: one per core.",
+        kind=int | None,
+        metavar="N",
+        low=1,
+        panel=_MEASUREMENT,
     )
     ray: str = option(
         "",
         "Measure on a Ray cluster: 'auto', host:port, or 'local' to start one here.",
         kind=str,
         metavar="ADDRESS",
+        panel=_MEASUREMENT,
     )
     boards: str | Path | None = option(
         None,
         "Boards of fidelity board: a file that lists their agents.",
         kind=Path | None,
         metavar="POOL",
+        panel=_MEASUREMENT,
     )
     bitstreams: str | Path | None = option(
         None,
@@ -229,6 +257,7 @@ class TuneOptions:
         "same folder.",
         kind=Path | None,
         metavar="FOLDER",
+        panel=_MEASUREMENT,
     )
     rtl: str | Path | None = option(
         None,
@@ -236,9 +265,14 @@ class TuneOptions:
         "relative to itself, in the order of rtl/tilewright.f.",
         kind=Path | None,
         metavar="MANIFEST",
+        panel=_MEASUREMENT,
     )
     runs: str | Path = option(
-        "runs", "Folder of the trial store and the reports.", kind=Path, metavar="FOLDER"
+        "runs",
+        "Folder of the trial store and the reports.",
+        kind=Path,
+        metavar="FOLDER",
+        panel=_MEASUREMENT,
     )
     store: str | Path = option(
         "",
@@ -246,6 +280,7 @@ class TuneOptions:
         "runs.",
         kind=str,
         metavar="PATH|URL",
+        panel=_MEASUREMENT,
     )
     name: str = option(
         "", "Study name; default: a name made from the settings.", kind=str, metavar="STUDY"

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from tilewright.cli.ending import interrupted, last_words
 from tilewright.cli.parse_errors import UsageError, explained
@@ -59,6 +59,24 @@ ORDER: Final = (
 
 _Usage: Final[type[Exception]] = typer.BadParameter.__base__ or Exception
 """What the parser of command lines raises."""
+
+
+class Command(TyperCommand):
+    """A command whose rare options stand behind headings of their own."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then options; those with a panel under its heading."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx)
+            if row is not None:
+                own = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                panels.setdefault(getattr(parameter, "rich_help_panel", None) or own, []).append(
+                    row
+                )
+        for panel in sorted(panels, key=("Arguments", "Options", *panels).index):
+            with formatter.section(panel):
+                formatter.write_dl(panels[panel])
 
 
 class Group(TyperGroup):

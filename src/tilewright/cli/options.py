@@ -51,7 +51,7 @@ def _parameter(of: Field[Any], told: Option) -> inspect.Parameter:
     else:
         name = f"--{of.name.replace('_', '-')}"
         flags = told.flags or ((name,) if told.kind is not bool or of.default is False else ())
-        declared = typer.Option(*flags, min=told.low, callback=told.callback, **more)
+        declared = typer.Option(*flags, min=told.low, rich_help_panel=told.panel or None, **more)
     return inspect.Parameter(
         of.name,
         inspect.Parameter.KEYWORD_ONLY,

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.cli.application import TUNE, app, open_console
+from tilewright.cli.application import TUNE, Command, app, open_console
 from tilewright.cli.arguments import MODEL_FIELDS, require_distinct, require_places
 from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.options import from_fields
@@ -34,7 +34,7 @@ _FIELDS = (
 )
 
 
-@app.command(rich_help_panel=TUNE)
+@app.command(cls=Command, rich_help_panel=TUNE)
 @from_fields(TuneOptions)
 def tune(settings: TuneOptions, json: JsonOption = None) -> None:
     """Choose a configuration and the schedules of a network; an interrupted study resumes."""
