@@ -65,7 +65,7 @@ class FidelityName(StrEnum):
     TWIN = Fidelity.TWIN
 
 
-def split_layers(layers: str) -> tuple[str, ...]:
+def split_layers(layers: str | None) -> tuple[str, ...]:
     """The names of ``--layers``: a row of CSV, so that quotes hold a name with a comma."""
     return tuple(next(csv.reader([layers]))) if layers else ()
 
@@ -186,7 +186,7 @@ class TuneOptions:
     layers: Sequence[str] = option(
         (),
         "Only these layers; on the command line, a name that has a comma goes in double quotes.",
-        kind=str,
+        kind=str | None,
         parse=split_layers,
         metavar="LAYER,...",
     )

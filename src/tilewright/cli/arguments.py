@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import errno
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -24,6 +22,7 @@ from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
 from tilewright.tuner.store.location import STORE_FILE
+from tilewright.tuner.study.options import SpaceName
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import Board, MemoryModel
@@ -42,13 +41,6 @@ MODEL_FIELDS: Final = {
     "trust_model": "--trust-model",
 }
 """What the options that name a model are called in errors from below."""
-
-
-class SpaceName(StrEnum):
-    """Which schedules `tune` searches."""
-
-    FULL = "full"
-    VTA = "vta"
 
 
 HwArgument = Annotated[str, typer.Argument(metavar="HW", help="Named configuration or YAML file.")]
@@ -284,8 +276,3 @@ def replacing(path: Path | None) -> Iterator[None]:
 def tell_replaced(path: Path) -> None:
     """Say on standard error that a file of a user's has been replaced."""
     say(f"{printable(str(path))}: replaced the file that was there", err=True)
-
-
-def split_layers(layers: str) -> tuple[str, ...]:
-    """The names of ``--layers``: a row of CSV, so that quotes hold a name with a comma."""
-    return tuple(next(csv.reader([layers]))) if layers else ()

@@ -21,13 +21,13 @@ from tilewright.cli.arguments import (
     replacing,
     require_places,
     require_readable,
-    split_layers,
 )
 from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption, json_path
 from tilewright.cli.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
+from tilewright.tuner.study.options import split_layers
 
 if TYPE_CHECKING:
     from rich.table import Table

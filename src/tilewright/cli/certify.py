@@ -15,17 +15,16 @@ from tilewright.cli.arguments import (
     BoardOption,
     LayersOption,
     MemoryOption,
-    SpaceName,
     SpaceOption,
     read_board,
     read_memory,
     read_network,
-    split_layers,
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
+from tilewright.tuner.study.options import SpaceName, split_layers
 
 
 class UncertifiedError(TilewrightError):

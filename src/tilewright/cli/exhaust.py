@@ -17,7 +17,6 @@ from tilewright.cli.arguments import (
     MemoryBoardOption,
     MemoryOption,
     NetworkOption,
-    SpaceName,
     SpaceOption,
     ThreadsOption,
     read_network,
@@ -25,6 +24,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.json_output import JsonOption
 from tilewright.cli.progress import progress
+from tilewright.tuner.study.options import SpaceName
 
 
 @app.command(rich_help_panel=MEASURE)

@@ -21,7 +21,6 @@ from tilewright.cli.arguments import (
     MemoryOption,
     NetworkOption,
     RunsOption,
-    SpaceName,
     SpaceOption,
     StoreOption,
     ThreadsOption,
@@ -35,6 +34,7 @@ from tilewright.cli.progress import progress
 from tilewright.cli.report import open_to_read
 from tilewright.host.common.names import counted
 from tilewright.tuner.store.location import store_location
+from tilewright.tuner.study.options import SpaceName
 
 SUFFIX: Final = ".csv.gz"
 

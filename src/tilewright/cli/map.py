@@ -19,7 +19,6 @@ from tilewright.cli.arguments import (
     read_network,
     require_distinct,
     require_writable,
-    split_layers,
 )
 from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.parse_errors import UsageError
@@ -27,6 +26,7 @@ from tilewright.cli.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import file_stems
 from tilewright.host.common.printable import printable
+from tilewright.tuner.study.options import split_layers
 
 if TYPE_CHECKING:
     from tilewright.tuner.mapping.architecture import Architecture

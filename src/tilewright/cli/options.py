@@ -44,6 +44,8 @@ def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable
 def _parameter(of: Field[Any], told: Option) -> inspect.Parameter:
     more: dict[str, Any] = {"help": told.help, "metavar": told.metavar}
     default = inspect.Parameter.empty if of.default is MISSING else of.default
+    if told.parse is not None:
+        default = None  # what stands for the field's default is of another type
     if isinstance(told.kind, type) and issubclass(told.kind, Enum) and default is not None:
         default = told.kind(default)
     if told.argument:

@@ -12,8 +12,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from tilewright.cli.arguments import split_layers
 from tilewright.cli.commands import app
+from tilewright.tuner.study.options import split_layers
 
 
 def parameters(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:

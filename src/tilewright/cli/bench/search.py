@@ -18,7 +18,6 @@ from tilewright.cli.arguments import (
     MemoryOption,
     NetworkOption,
     QuickOption,
-    SpaceName,
     SpaceOption,
     WorkersOption,
     replacing,
@@ -38,6 +37,7 @@ from tilewright.cli.bench.application import (
 )
 from tilewright.cli.json_output import JsonOption, read_document
 from tilewright.cli.parse_errors import UsageError
+from tilewright.tuner.study.options import SpaceName
 
 
 @bench_app.command("default-tuner", rich_help_panel=SEARCH)

@@ -8,11 +8,11 @@ import pytest
 from tilewright.cli.agent import ServedDevice
 from tilewright.cli.run import NetworkDevice
 from tilewright.cli.sim import DeviceKind
-from tilewright.cli.tune import FidelityName
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.sim.verilator.elaboration import GENERAL, SIMULATED
 from tilewright.tuner.measure.backends import BACKENDS
 from tilewright.tuner.measure.measurement import CYCLES_ONLY
+from tilewright.tuner.study.options import FidelityName
 from tilewright.tuner.study.settings import SCREENS
 
 NO_FIDELITIES = {"reference", "cxxrtl", "simulated-board"}

@@ -20,7 +20,7 @@ from tilewright.tuner.report.repeat import repeat
 from tilewright.tuner.store.records import StoredStudy
 from tilewright.tuner.store.summary import TrialSummary
 from tilewright.tuner.study.objective import ObjectiveName
-from tilewright.tuner.study.options import Mode
+from tilewright.tuner.study.options import Mode, TuneOptions
 from tilewright.tuner.study.prepare import prepare_settings
 from tilewright.tuner.study.results import StudyResult
 from tilewright.tuner.study.settings import StudySettings
@@ -60,7 +60,7 @@ def result_of(settings: StudySettings, fidelity: str = "rtl") -> StudyResult:
 
 def of_layers(tasks: Sequence[Workload]) -> dict[str, Any]:
     """Settings that differ when some layers are named."""
-    found = prepare_settings(PLAIN.model, layers=[task.name for task in tasks])
+    found = prepare_settings(TuneOptions(PLAIN.model, layers=[task.name for task in tasks]))
     names = ("tasks", "cpu_operators", "cpu_macs")
     return {name: getattr(found, name) for name in names}
 
@@ -83,7 +83,7 @@ def test_the_command_makes_the_same_settings(monkeypatch, changes, fidelity) -> 
     found = {}
     monkeypatch.setattr(
         "tilewright.cli.tune.run_tune",
-        lambda settings, name, *_, **more: found.update(settings=settings, name=name, **more),
+        lambda settings, options, _: found.update(settings=settings, options=options),
     )
     wanted = replace(PLAIN, **changes)
     again = repeat(result_of(wanted, fidelity))
@@ -93,7 +93,7 @@ def test_the_command_makes_the_same_settings(monkeypatch, changes, fidelity) -> 
     answer = CliRunner().invoke(app, words[1:])
     assert answer.exit_code == 0, answer.output
     assert found["settings"].to_mapping() == wanted.to_mapping()
-    assert (found["name"], found["fidelity"]) == ("s", fidelity)
+    assert (found["options"].name, found["options"].fidelity) == ("s", fidelity)
 
 
 def test_a_study_on_a_users_rtl_tells_its_digest() -> None:
@@ -108,7 +108,7 @@ def test_a_study_on_boards_names_their_pool_and_bitstreams(monkeypatch, screen: 
     found = {}
     monkeypatch.setattr(
         "tilewright.cli.tune.run_tune",
-        lambda settings, name, *_, **more: found.update(settings=settings, **more),
+        lambda settings, options, _: found.update(settings=settings, options=options),
     )
     wanted = replace(PLAIN, screen=screen, configs=1, base=load_hwconfig("tiny-4x4"))
     again = repeat(result_of(wanted, "board"))
@@ -117,7 +117,7 @@ def test_a_study_on_boards_names_their_pool_and_bitstreams(monkeypatch, screen: 
     answer = CliRunner().invoke(app, words[1:])
     assert answer.exit_code == 0, answer.output
     assert found["settings"].to_mapping() == wanted.to_mapping()
-    assert (found["fidelity"], str(found["boards"])) == ("board", "pool.yaml")
+    assert (found["options"].fidelity, str(found["options"].boards)) == ("board", "pool.yaml")
     built = replace(wanted, built=(PLAIN.base,), bitstreams={"0": "1"})
     again = repeat(result_of(built, "board"))
     assert "--bitstreams bitstreams" in again.command

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from tilewright.tuner.report.tuned_share import share_lines
+from tilewright.tuner.study.options import TuneOptions
 from tilewright.tuner.study.prepare import prepare_settings
 
 
 def test_layers_that_are_not_named_count_as_left_out() -> None:
-    whole = prepare_settings("resnet18", board="pynq-z2")
-    some = prepare_settings("resnet18", board="pynq-z2", layers=["C10"])
+    whole = prepare_settings(TuneOptions("resnet18"))
+    some = prepare_settings(TuneOptions("resnet18", layers=["C10"]))
     macs = sum(task.macs * task.count for task in whole.tasks)
     assert [task.name for task in some.tasks] == ["C10"]
     (task,) = some.tasks
