@@ -18,7 +18,11 @@ the argument of the same name (``store``) does the same here.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
+
+# ONNX Runtime would keep a device's number and its events in the user's home, and send them.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
     from tilewright.host.common.errors import TilewrightError
