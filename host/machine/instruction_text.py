@@ -53,10 +53,13 @@ counter of each unit in `pop` to its own unit, and waits while there is none. Wh
 visible, it adds one token to the counter from its unit to each unit in `push`. Bit 0 of `pop` and
 `push` is LOAD, bit 1 GEMM, bit 2 VECTOR, bit 3 STORE.
 
-A program has one meaning if tokens, or the banks that both instructions name in `acc_banks`, order
-every two accesses of different units to the same tile or byte of which one writes. Then a model may
-execute instructions one by one in the order of the program, if each token is pushed before it is
-popped in that order. FINISH ends the program when all units are idle and all writes are acknowledged.
+A program has one meaning if tokens order every two accesses of different units to the same tile or
+byte of which one writes; all tiles of TABLE count as one, and so do the bytes of the program itself,
+which are read ahead. Then a model may execute instructions one by one in the order of the program, if
+each token is pushed before it is popped in that order. Banks that two instructions both name in
+`acc_banks` keep them from running at the same time, in whichever order they become ready: they order
+nothing. FINISH takes and adds no tokens. It ends the program when all units are idle and all writes
+are acknowledged.
 
 ## Errors
 

@@ -66,8 +66,8 @@ REGISTERS: Final = (
     _r("ISA", 0x004, "ro", "instruction set version"),
     _r("CONFIG_HASH", 0x008, "ro", "hash of the configuration that was elaborated"),
     _r("CTRL", 0x00C, "rw",
-       "bit 0: start (without any effect unless idle), bit 1: soft reset (goes before a start); "
-       "reads as 0"),
+       "bit 0: start (without any effect unless idle), bit 1: soft reset (a start in the same "
+       "write has no effect); reads as 0"),
     _r("STATUS", 0x010, "ro", "bit 0: busy, bit 1: done, bit 2: error, bit 3: resetting"),
     _r("ERROR", 0x014, "ro", "bits 7:0 ErrorCode, bits 11:8 ErrorUnit"),
     _r("ERROR_INSN", 0x018, "ro",

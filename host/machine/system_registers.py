@@ -57,7 +57,8 @@ SYSTEM_REGISTERS: Final = (
     _r("TIME_HI", 0x020, "ro",
        "bits 63:32 as they were at the last read of a LO register of this page, counters included"),
     _r("WINDOW", 0x024, "rw",
-       "cycles in which a budget counts, 1 to 65535; a write of 0 has no effect", kept=0xFFFF),
+       "cycles in which a budget counts, 1 to 65535 (files: from 16); a write of 0 has no effect",
+       kept=0xFFFF),
     _r("PORT_LIMITS", 0x028, "rw",
        "bursts in flight of each memory port, 1 to 32 (0 counts as 1, more as 32): bits 7:0 reads, "
        "15:8 writes", kept=0xFFFF),
@@ -75,12 +76,25 @@ SHARE_REGISTERS: Final = (
         "WEIGHT",
         0x0,
         "rw",
-        "bursts in a row while others want the port; 0 counts as 1. It counts in full where "
-        "PORT_LIMITS is below the bursts that the core can have in flight",
+        "bursts in a row while others want the port, 1 to 15 (0 counts as 1; bits above 3 are not "
+        "kept). It counts in full where PORT_LIMITS is below the bursts that the core can have in "
+        "flight",
         kept=0xF,
     ),
-    _r("READ_BUDGET", 0x4, "rw", "beats a window that it may read; 0: no limit", kept=0xFFFF),
-    _r("WRITE_BUDGET", 0x8, "rw", "beats a window that it may write; 0: no limit", kept=0xFFFF),
+    _r(
+        "READ_BUDGET",
+        0x4,
+        "rw",
+        "beats a window that it may read, up to 65535; 0: no limit",
+        kept=0xFFFF,
+    ),
+    _r(
+        "WRITE_BUDGET",
+        0x8,
+        "rw",
+        "beats a window that it may write, up to 65535; 0: no limit",
+        kept=0xFFFF,
+    ),
 )
 """A core's share of its memory port, `SHARE_STEP` bytes each from `SHARE_BASE` on."""
 

@@ -915,7 +915,7 @@ package tw_pkg;
   localparam logic [11:0] RegId = 12'h000;  // ro: 0x54575231, ASCII TWR1
   localparam logic [11:0] RegIsa = 12'h004;  // ro: instruction set version
   localparam logic [11:0] RegConfigHash = 12'h008;  // ro: hash of the configuration that was elaborated
-  localparam logic [11:0] RegCtrl = 12'h00c;  // rw: bit 0: start (without any effect unless idle), bit 1: soft reset (goes before a start); reads as 0
+  localparam logic [11:0] RegCtrl = 12'h00c;  // rw: bit 0: start (without any effect unless idle), bit 1: soft reset (a start in the same write has no effect); reads as 0
   localparam logic [11:0] RegStatus = 12'h010;  // ro: bit 0: busy, bit 1: done, bit 2: error, bit 3: resetting
   localparam logic [11:0] RegError = 12'h014;  // ro: bits 7:0 ErrorCode, bits 11:8 ErrorUnit
   localparam logic [11:0] RegErrorInsn = 12'h018;  // ro: index of the instruction that failed: the one whose data, answer or token was wrong
