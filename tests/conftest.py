@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the helper modules of this folder importable from every test, as ``support.<module>``."""
 
+import functools
 import signal
 import sys
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -27,6 +30,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("untimed")
+
+
+# Typer builds all commands anew for each call of one: a tenth of a second, some thousand times.
+typer.testing._get_command = functools.cache(typer.main.get_command)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -405,7 +405,8 @@ def test_tune_on_a_server(analytic, tmp_path: Path) -> None:
     assert call(["report", "--runs", str(tmp_path), "--store", url]).exit_code == 0
 
 
-def test_a_server_out_of_reach_is_one_line(tmp_path: Path) -> None:
+def test_a_server_out_of_reach_is_one_line(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("tilewright.tuner.store.database.OPENING_SECONDS", 1.0)
     url = "postgresql://me:secret@127.0.0.1:9/trials"
     result = call([*TINY_LAYERS, "--runs", str(tmp_path), "--store", url])
     assert result.exit_code == 2

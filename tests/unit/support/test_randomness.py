@@ -66,9 +66,11 @@ def test_the_seed_repeats_what_is_drawn_and_another_does_not(tmp_path: Path) -> 
 FILES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py"))
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n not in ALLOWED | RECORDED])
-def test_no_test_draws_from_another_source(name: str) -> None:
-    assert not ANOTHER_SOURCE.search((TESTS / name).read_text(encoding="utf-8"))
+def test_no_test_draws_from_another_source() -> None:
+    drawing = {
+        name for name in FILES if ANOTHER_SOURCE.search((TESTS / name).read_text(encoding="utf-8"))
+    }
+    assert drawing <= ALLOWED | RECORDED
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.25, 5), (1, 20)])

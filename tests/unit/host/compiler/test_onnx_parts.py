@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, often
 from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
@@ -163,7 +163,9 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize(
+    "case", often("parts", [pytest.param(case, id=case.__name__) for case in CASES], 4)
+)
 def test_a_network_with_what_tvm_does_not_compute(
     case: Callable[[Model], str], tmp_path: Path
 ) -> None:

@@ -70,14 +70,14 @@ def assert_as_onnxruntime(model, x, rng, facts: str, **options) -> None:
         assert error <= limit, f"{name}: {error} steps, not {limit}: {facts}"
 
 
-@pytest.mark.parametrize("number", sample(60, 6000))
+@pytest.mark.parametrize("number", sample(24, 6000))
 def test_fused_networks_give_the_results_of_their_file(number) -> None:
     rng = generator(f"saturation {number}")
     model, x = quantised_model(rng)
     assert_as_onnxruntime(model, x, rng, where(number=number))
 
 
-@pytest.mark.parametrize("number", sample(8, 400))
+@pytest.mark.parametrize("number", sample(4, 400))
 def test_kept_roundings_give_the_results_of_the_file(number) -> None:
     rng = generator(f"saturation kept {number}")
     model, x = quantised_model(rng)
@@ -94,7 +94,7 @@ class Samples(quantization.CalibrationDataReader):
         return self._waiting.pop() if self._waiting else None
 
 
-@pytest.mark.parametrize("number", sample(12, 1000))
+@pytest.mark.parametrize("number", sample(5, 1000))
 def test_files_of_onnxruntimes_quantiser_give_their_results(number, tmp_path) -> None:
     """Its defaults leave a Relu to the saturation of the tensor behind it."""
     rng = generator(f"saturation static {number}")
@@ -115,7 +115,7 @@ def test_files_of_onnxruntimes_quantiser_give_their_results(number, tmp_path) ->
     assert_as_onnxruntime(static, 1.5 * samples[:1], rng, where(number=number))
 
 
-@pytest.mark.parametrize("number", sample(12, 1000))
+@pytest.mark.parametrize("number", sample(5, 1000))
 def test_asymmetric_ranges_lose_no_activation_of_a_float_model(number) -> None:
     rng = generator(f"saturation float {number}")
     model, samples = float_model(rng)
