@@ -39,7 +39,7 @@ _LOG_LINES: Final = 60
 _LATER_SECONDS: Final = 600.0
 _BUILD_ARGS: Final = ("--no-public-flat-rw", "-Wall", "--assert", "--no-timing")
 _MAKE: Final = "OPT_FAST=-O0 VM_PARALLEL_BUILDS=0"
-"""A bench runs shorter than it is compiled: all of it at once, not optimised, takes a third less."""
+"""A bench runs shorter than it is compiled: all at once, not optimised, takes a third less."""
 _INSTALL: Final = "pip install cocotb==2.1.0"
 
 
