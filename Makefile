@@ -146,7 +146,7 @@ mutate: $(DEV_READY) ## seed faults in copies of the RTL and report the share th
 pinned-cycles: $(DEV_READY) ## record the pinned cycle counts after timing was changed on purpose
 	@$(BIN)/python tests/mutation/pinned_cycles.py --write
 
-lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint of every configuration
+lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, lines of each room, Verilator lint of every configuration
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
@@ -156,6 +156,7 @@ lint: $(DEV_READY) ## ruff, mypy, clang-format, generated files, Verilator lint 
 	@$(BIN)/python -m tilewright.host.lowering.native.records --check
 	@$(BIN)/python docs/site/board_guides.py --check
 	@$(BIN)/python $(LOCKS)/lock.py --check
+	@$(BIN)/python tests/house.py
 	@$(TW) verify lint
 
 format: $(DEV_READY) ## reformat Python and C++
