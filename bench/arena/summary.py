@@ -14,14 +14,14 @@ import numpy as np
 from tilewright.bench.arena.prices import PRICES, Price, break_even
 from tilewright.bench.arena.records import TARGETS, Record, incumbent_at
 from tilewright.bench.arena.runner import SMALL_BUDGETS
-from tilewright.bench.arena.statistics import (
+from tilewright.bench.arena.tasks import parts_of
+from tilewright.bench.framework.statistics import (
     clustered_mean,
     clustered_median,
     clustered_ratio,
     compare_pairs,
     kaplan_meier_median,
 )
-from tilewright.bench.arena.tasks import parts_of
 from tilewright.host.network.zoo import load_network
 
 REFERENCE: Final = "autotvm"
@@ -56,11 +56,6 @@ def summarise(
     of them is left out and named in ``incomplete``; ``common`` then holds the same figures for
     every tuner on the tasks that all were run on (None: there are none, or nobody is left out).
     Network figures are of all tasks that were run.
-
-    Args:
-        records: of the study.
-        networks: whose figures are made, as far as their layers were run.
-        track: of the headline and of the networks.
     """
     exact = [r for r in records if r["arm"] == "masked" and not r["noise"] and r["track"] == track]
     hard, incomplete = headline(exact)
@@ -140,9 +135,6 @@ def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
     """Records of the hard tasks (of all, when none is hard) of the tuners that ran on each.
 
     Of a tuner's runs those of the seeds that it ran on every task, so that all tasks weigh alike.
-
-    Returns:
-        The records, and the names of the other tuners.
     """
     hard = [r for r in records if r["hard"]] or list(records)
     complete = _balanced(_complete(hard))
@@ -205,12 +197,7 @@ def longest_runs(records: Sequence[Record]) -> list[Record]:
 
 
 def longest(records: Sequence[Record]) -> dict[str, Any] | None:
-    """Regret of the runs of the largest budget, when the same tuners have runs of smaller ones.
-
-    Returns:
-        ``budget``, ``tasks`` and ``seeds`` (numbers), ``log_regret`` (`regrets`); None: no tuner
-        has runs of the largest budget and of a smaller one.
-    """
+    """Regret of the runs of the largest budget, when the same tuners have runs of smaller ones."""
     rows = longest_runs(records)
     if not rows:
         return None

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from tilewright.bench.arena.statistics import Interval
-from tilewright.bench.mapping.study_summary import geometric_mean
+from tilewright.bench.framework.statistics import Interval, geometric_mean
 
 Row = dict[str, Any]
 

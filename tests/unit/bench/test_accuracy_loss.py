@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.randomness import fresh_rng
 
-from tilewright.bench.accuracy_loss import loss
+from tilewright.bench.accuracy.loss import loss
 
 
 def credits(worse: int, better: int, both: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from support.seen_in_browser import assert_shown_well
 from tilewright.bench.arena.document import document
 from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.page_tables import signed
-from tilewright.bench.arena.plots import curves, reached, write_plots
+from tilewright.bench.arena.plots import curves, page, reached
 from tilewright.bench.arena.prices import PRICES, Price
 from tilewright.bench.arena.summary import (
     arms,
@@ -220,7 +220,7 @@ def test_curves_end_where_the_shortest_run_does_and_longer_runs_have_their_own(t
     for chart in (curves([*rows, late]), reached([*rows, late])):
         assert max(max(series.x) for series in chart.series) == 32
     assert max(reached([*rows, late]).series[0].y) == 0.75
-    text = write_plots(a_study([*rows, late]), tmp_path / "plots.html").read_text()
+    text = page(a_study([*rows, late]))
     assert "Best so far (the runs of 64 measurements alone)" in text
 
 
@@ -534,7 +534,7 @@ def test_the_command_writes_the_page_from_the_json(study, tmp_path):
 
 def test_plots_are_one_small_file_with_their_figures_in_tables(study, tmp_path):
     study["records"].append({"what": "selection", "selection": "confidence", "ratios": [1.0, 1.1]})
-    text = write_plots(study, tmp_path / "new" / "plots.html").read_text()
+    text = page(study)
     found = assert_well_made(text)
     assert (found.charts, found.tables) == (4 * 2, 13)  # each drawn for a screen and for a phone
     for tuner, needed in study["summary"]["trials_to_1pct"].items():
@@ -551,6 +551,7 @@ def test_plots_are_shown_well(study, tmp_path):
     ]  # fmt: skip
     selection = {"what": "selection", "selection": "top", "ratios": [1.0, 1.5]}
     whole = {**study, "records": [*study["records"], selection, *course]}
-    path = write_plots(whole, tmp_path / "plots.html")
+    path = tmp_path / "plots.html"
+    path.write_text(page(whole), encoding="utf-8")
     with Browser() as browser:
         assert_shown_well(browser, path)
