@@ -4,7 +4,7 @@
 Enumerates the tasks (kept under `runs/arena`, resumed), runs every tuner with the same first
 points for a task and seed, and prints measurements to 1 % and 5 % of the optimum, regret, paired
 tests, overhead and compile time. Runs are kept too: the same command goes on where it stopped, and
-`--minutes 0` collects what is there. The JSON becomes `docs/results/tuners-study-tables.md`.
+`--minutes 0` collects what is there. The JSON becomes tables (`tuners-page`).
 """
 
 from __future__ import annotations
