@@ -19,9 +19,11 @@ from tilewright.bench.framework.settings import (
     option,
     quick_option,
 )
-from tilewright.cli.application import UsageError, say
-from tilewright.cli.arguments import SpaceName, require_readable
+from tilewright.cli.application import say
+from tilewright.cli.arguments import require_readable
 from tilewright.cli.json_output import read_document
+from tilewright.cli.parse_errors import UsageError
+from tilewright.tuner.study.options import SpaceName
 
 
 @command(

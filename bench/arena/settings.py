@@ -16,7 +16,7 @@ from tilewright.bench.framework.settings import (
     quick_option,
     workers_option,
 )
-from tilewright.cli.arguments import SpaceName
+from tilewright.tuner.study.options import SpaceName
 
 
 @command("default-tuner", SEARCH, "tilewright.bench.arena.default_tuner:study")

@@ -15,7 +15,7 @@ from tilewright.bench.framework.settings import (
     option,
     quick_option,
 )
-from tilewright.cli.arguments import SpaceName
+from tilewright.tuner.study.options import SpaceName
 
 
 @command("mapping-models", SEARCH, "tilewright.bench.mapping.models:Models")

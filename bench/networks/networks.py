@@ -159,15 +159,6 @@ def digit_accuracy(compiled: CompiledNetwork, module: Any, digits: Any) -> Recor
     }
 
 
-def study(settings: NetworksSettings) -> Study:
-    """The study of whole networks, or with --zoo that of other architectures."""
-    if settings.zoo:
-        from tilewright.bench.networks.zoo import Zoo  # noqa: PLC0415  (its members take a while)
-
-        return Zoo(settings)
-    return Networks(settings)
-
-
 class Networks(Study):
     """Networks of `examples/networks`, one after another."""
 

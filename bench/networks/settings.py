@@ -13,7 +13,7 @@ FIDELITIES: Final = ("twin", "rtl", "dpi")
 
 
 @command(
-    "networks", HARDWARE, "tilewright.bench.networks.networks:study",
+    "networks", HARDWARE, "tilewright.bench.networks:study",
     more="With --zoo: cycles are the twin's unless --fidelity names the RTL, each network is kept "
     "when it is there, and the same command goes on with the file of --json.",
 )  # fmt: skip
