@@ -246,13 +246,13 @@ def loaded(name: str, quick: bool) -> tuple[Subject, onnx.ModelProto, list[Array
 class Accuracy(Study):
     """Trained networks in several forms of quantisation."""
 
+    tells = False
+
     def cells(self) -> list[Cell]:
-        """Networks and forms."""
         networks = self.settings.networks or installed()
         return [{"network": n, "form": form} for n in networks for form in self.settings.forms]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """See `measure`."""
         with threadpool_limits(1):  # more threads are slower on products as small as these
             found = loaded(cell["network"], self.settings.quick)
             return [measure(*found, cell["form"], self.settings)]
@@ -270,7 +270,6 @@ class Accuracy(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Points lost, by form and network."""
         lost: dict[str, dict[str, float]] = {}
         for row in rows:
             lost.setdefault(row["form"], {})[row["network"]] = row["points_lost"]
@@ -278,11 +277,6 @@ class Accuracy(Study):
             form: {"points_lost": of, "most_points_lost": max(of.values())}
             for form, of in lost.items()
         }
-
-    def text(self, document: Row) -> str:
-        """The rows have told everything."""
-        del document
-        return ""
 
     def line(self, row: Row) -> str:
         """Accuracy in each form, what ran where, and why the rest did not."""

@@ -288,12 +288,10 @@ class Allocation(Study):
         return rows
 
     def line(self, row: Row) -> str:
-        """Cases are told as a whole."""
         del row
         return ""
 
     def conditions(self) -> Row:
-        """What is divided, and at which prices."""
         given = self.settings
         return {
             "values": "twin, exact cycles of the RTL; not confirmed on the RTL here",
@@ -307,14 +305,12 @@ class Allocation(Study):
         }
 
     def environment(self) -> Row:
-        """What fits took, and what times depend on."""
         fits = {"seconds": self._fits, "acceptance": self._acceptance}
         medians = [_median(values) for values in fits.values()]
         names = ("belief_fit_seconds_median", "belief_acceptance_median")
         return {**dict(zip(names, medians, strict=True)), **machine()}
 
     def known(self, document: Row) -> Row:
-        """Rows with their curves, and the medians of the fits."""
         conditions = document["conditions"]
         self._fits = [conditions["belief_fit_seconds_median"] or 0.0]
         self._acceptance = [conditions["belief_acceptance_median"] or 0.0]
@@ -322,13 +318,11 @@ class Allocation(Study):
         return {**document, "rows": [*rows_of(document), *curves]}
 
     def result(self, rows: Sequence[Row]) -> BenchResult:
-        """The document, with the curves apart."""
         curves = [{k: v for k, v in r.items() if k != "what"} for r in rows if r["what"] == CURVES]
         found = super().result([r for r in rows if r["what"] != CURVES])
         return BenchResult(**{**vars(found), "more": {"curves": curves}})
 
     def summarise(self, rows: Sequence[Any]) -> Row:
-        """Medians and intervals."""
         return summarise(rows)
 
     def page(self, document: Row) -> str:

@@ -184,7 +184,6 @@ def study(settings: DefaultTunerSettings) -> Study:
 
 class _DefaultTuner(Study):
     def conditions(self) -> Row:
-        """What is tuned, and how long."""
         given = {**asdict(self.settings), "space": self.settings.space.value}
         memory = asdict(load_memory(self.settings.memory))
         return {**given, "fidelity": "twin", "rtl": rtl_digest(), "memory_model": memory}
@@ -194,11 +193,9 @@ class Layers(_DefaultTuner):
     """Every variant on single layers."""
 
     def cells(self) -> list[Cell]:
-        """The layers."""
         return [{"layer": name} for name in OFFLOADED]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """See `layer_rows`."""
         return list(layer_rows(self.settings, cell["layer"]))
 
     def summarise(self, rows: Sequence[Row]) -> Row:
@@ -215,7 +212,6 @@ class Layers(_DefaultTuner):
         return found
 
     def line(self, row: Row) -> str:
-        """One run."""
         needed = "not reached" if row["to_1pct"] >= NEVER else f"{row['to_1pct']} measurements"
         return f"{row['layer']:4} {row['variant']:30} seed {row['seed']}: to 1 % {needed}"
 
@@ -224,7 +220,6 @@ class NetworkStudies(_DefaultTuner):
     """Studies in shared mode: whole, and without each part of the tuner."""
 
     def cells(self) -> list[Cell]:
-        """What is left out, and seeds."""
         name = load_network(self.settings.network).name
         return [
             {"network": name, "without": without, "seed": seed}
@@ -233,18 +228,15 @@ class NetworkStudies(_DefaultTuner):
         ]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """See `network_row`."""
         return [network_row(self.settings, cell["without"], cell["seed"])]
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Median cycles of the network over seeds."""
         cycles: dict[str, list[int]] = {}
         for row in rows:
             cycles.setdefault(f"without {row['without'] or 'nothing'}", []).append(row["cycles"])
         return {name: statistics.median(found) for name, found in cycles.items()}
 
     def line(self, row: Row) -> str:
-        """Cycles of one study."""
         return (
             f"without {row['without'] or 'nothing'}, seed {row['seed']}: {row['cycles']:,} cycles"
         )

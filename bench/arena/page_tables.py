@@ -13,17 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tilewright.bench.arena.confirm import SEEDS
+from tilewright.bench.arena.network_figures import COMPILE_PRICE
 from tilewright.bench.arena.prices import PRICES
 from tilewright.bench.arena.records import TARGETS, Record
-from tilewright.bench.arena.summary import (
-    BASELINE,
-    COMPARED,
-    COMPILE_PRICE,
-    REFERENCE,
-    by_key,
-    common,
-    headline,
-)
+from tilewright.bench.arena.selection import BASELINE, REFERENCE, by_key, common, headline
+from tilewright.bench.arena.summary import COMPARED
 from tilewright.bench.arena.tasks import parts_of
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.network.zoo import load_network

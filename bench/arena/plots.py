@@ -19,7 +19,8 @@ from tilewright.bench.arena.page_tables import (
 )
 from tilewright.bench.arena.records import Record, incumbent_at
 from tilewright.bench.arena.replay import BUDGETS, INITIAL
-from tilewright.bench.arena.summary import by_key, common, headline, longest_runs
+from tilewright.bench.arena.selection import by_key, common, headline
+from tilewright.bench.arena.summary import longest_runs
 from tilewright.bench.framework.statistics import clustered_mean
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Box
 from tilewright.tuner.report.drawing.page import (

@@ -34,8 +34,8 @@ from tilewright.bench.arena.runner import (
     run_plan,
     sources_of,
 )
+from tilewright.bench.arena.selection import headline
 from tilewright.bench.arena.settings import TunersSettings
-from tilewright.bench.arena.summary import headline
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
 from tilewright.bench.arena.tasks import (
     BOARD,
@@ -197,7 +197,6 @@ class Tuners(Study):
         )
 
     def conditions(self) -> Record:
-        """What the runs hold under, and what was not run."""
         given = self.settings
         names = ("per_network", "draw", "selections", "confirm", "note", "seeds", "budget")
         configs = pynq_z2_choice()[: None if given.track == "per-layer" else 1]
@@ -229,25 +228,20 @@ class Tuners(Study):
         }
 
     def environment(self) -> Record:
-        """What of the plan was not run."""
         return {"failures": list(self.outcome.failures), "runs_missing": self.outcome.missing}
 
     def summarise(self, rows: Sequence[Any]) -> Record:
-        """See `summary.summarise`."""
         conditions = {**self.conditions(), **self.environment()}
         found: Record = merge([{"rows": rows, "conditions": conditions}])["summary"]
         return found
 
     def passed(self, result: BenchResult) -> bool:
-        """No run failed, and the RTL agrees with the tables."""
         different = any(r["what"] == "confirmation" and not r["equal"] for r in result.rows)
         return not different and not self.outcome.failures
 
     def tables(self, document: Any) -> Iterator[FigureTable]:
-        """Measurements to the targets."""
         merged = merge([document])
         yield measurements(merged["summary"], headline(exact_runs(merged))[0])
 
     def page(self, document: Any) -> str:
-        """See `plots.page`."""
         return page(merge([document]))

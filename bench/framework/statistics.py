@@ -6,7 +6,7 @@ Every function takes plain arrays; what a number means (trials, regret) is the c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +27,21 @@ class Interval:
     value: float
     low: float
     high: float
+
+    def rounded(self, digits: int = 4, *, above_1: bool = False) -> dict[str, float]:
+        """Value and bounds; ``above_1``: of a ratio, per cent above 1."""
+        return {
+            name: round((number - 1) * 100 if above_1 else number, digits)
+            for name, number in vars(self).items()
+        }
+
+
+def clustered(values: Iterable[tuple[Hashable, float]]) -> list[list[float]]:
+    """Values by what they are of: those of one cluster are alike."""
+    found: dict[Hashable, list[float]] = {}
+    for of, value in values:
+        found.setdefault(of, []).append(value)
+    return list(found.values())
 
 
 def kaplan_meier_median(times: Sequence[float], reached: Sequence[bool]) -> float | None:

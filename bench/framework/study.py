@@ -61,6 +61,9 @@ class Study:
     resumes: ClassVar[bool] = False
     """Whether cells that the document of an earlier run holds are left out."""
 
+    tells: ClassVar[bool] = True
+    """Whether tables or figures are printed at the end; else the rows have told everything."""
+
     def __init__(self, settings: Any) -> None:
         self.settings: Final = settings
 
@@ -106,6 +109,8 @@ class Study:
 
     def text(self, document: Row) -> str:
         """What is printed at the end: tables, or the figures of the summary."""
+        if not self.tells:
+            return ""
         tables = [f"**{t.title}**\n\n{t.markdown()}" for t in self.tables(document)]
         figures = [f"{k} = {json.dumps(v, default=str)}" for k, v in document["summary"].items()]
         return "\n\n".join(tables) if tables else "\n".join(figures)

@@ -97,11 +97,9 @@ class Ablation(Study):
         return found
 
     def cells(self) -> list[Cell]:
-        """The variants."""
         return [{"variant": variant.name} for variant in VARIANTS]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """The twin's counters of every layer."""
         (variant,) = (v for v in VARIANTS if v.name == cell["variant"])
         config = variant.hw(load_hwconfig(self.settings.hw))
         twin, network = (
@@ -118,7 +116,6 @@ class Ablation(Study):
         twin.close()
 
     def conditions(self) -> Row:
-        """The accelerator, and what every variant keeps."""
         given = self.settings
         return {
             "fidelity": "twin",
@@ -129,7 +126,6 @@ class Ablation(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Cycles of the network by variant."""
         totals: dict[str, int] = {}
         for row in rows:
             cycles = row["cycles"] * row["count"]
@@ -137,7 +133,6 @@ class Ablation(Study):
         return totals
 
     def line(self, row: Row) -> str:
-        """Totals are told at the end alone."""
         del row
         return ""
 

@@ -62,11 +62,9 @@ class Decode(Study):
         return [{"decoded_with": bits} for bits in (8, 4)]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """See `layers`."""
         return list(layers(self.hw, self.settings, cell["decoded_with"]))
 
     def conditions(self) -> Row:
-        """The model, the hardware and the search."""
         given, board = self.settings, load_board(self.settings.board)
         names = ("width", "context", "blocks", "words", "search_cycles", "seed")
         return {
@@ -80,7 +78,6 @@ class Decode(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Tokens per second with both."""
         clock = load_board(self.settings.board).clock_mhz
         eight, four = (
             tokens_per_second([r for r in rows if r["decoded_with"] == bits], clock)
@@ -93,7 +90,6 @@ class Decode(Study):
         }
 
     def line(self, row: Row) -> str:
-        """Cycles of a product."""
         return (
             f"{row['layer']}, int{row['weight_bits']}: {row['cycles']:,} cycles (bound "
             f"{row['bound']:,}), {row['of_token']} per token"

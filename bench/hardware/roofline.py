@@ -252,7 +252,6 @@ class Roofline(Study):
 
     @property
     def jobs(self) -> int:
-        """Searches are independent."""
         return int(self.settings.workers)
 
     def cells(self) -> list[Cell]:
@@ -267,13 +266,11 @@ class Roofline(Study):
         ]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """The best schedule of a layer, confirmed."""
         given = self.settings
         case = case_of(cell)
         return [measure(case, given.search_cycles, given.confirm_cycles, given.seed)]
 
     def conditions(self) -> Row:
-        """What rows of all files have in common."""
         return {
             "fidelity": "twin; the best schedule on full RTL in Verilator where confirmed_on_rtl",
             "rtl": rtl_digest(),
@@ -283,7 +280,6 @@ class Roofline(Study):
         }
 
     def environment(self) -> Row:
-        """The memories of this run's cells."""
         cases = [case_of(cell) for cell in self.cells()]
         return {
             "memories": {
@@ -293,11 +289,9 @@ class Roofline(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """See `summarise`."""
         return summarise(rows)
 
     def line(self, row: Row) -> str:
-        """Cycles beside the bound."""
         return (
             f"{row['hw']:12} {row['axi_data_bits']:4} {row['memory']:8} {row['network']:12} "
             f"{row['layer']:14} {row['cycles']:>11,} of {row['bound']:>11,}  {row['ratio']:.3f}"

@@ -19,8 +19,9 @@ from tilewright.host.network.zoo import load_network
 class Models(Study):
     """The cost model against recorded rows of other models, where given, and against the RTL."""
 
+    tells = False
+
     def cells(self) -> list[Cell]:
-        """The other models."""
         given = self.settings
         recorded = {"maestro": given.maestro, "zigzag": given.zigzag}
         named = [name for name, path in recorded.items() if path is not None]
@@ -41,13 +42,11 @@ class Models(Study):
             yield from rtl.layer_rows(config, timing, chosen, given.space.value)
 
     def conditions(self) -> Row:
-        """Where the RTL's rows hold."""
         given = self.settings
         names = ("hw", "memory", "network")
         return {**{name: getattr(given, name) for name in names}, "space": given.space.value}
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Rank correlations."""
         found: dict[str, Any] = {}
         for row in rows:
             if row.get("group") == "all":
@@ -63,11 +62,6 @@ class Models(Study):
     def passed(self, result: BenchResult) -> bool:
         """No schedule runs faster than its products alone take."""
         return all(row.get("compute_above_measured", 0) == 0 for row in result.rows)
-
-    def text(self, document: Row) -> str:
-        """The rows have told everything."""
-        del document
-        return ""
 
 
 def _recorded(document: Callable[[Path], dict[str, Any]], path: Path) -> dict[str, Any]:

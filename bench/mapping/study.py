@@ -191,11 +191,9 @@ class Mapping(Study):
 
     @property
     def jobs(self) -> int:
-        """Runs are independent."""
         return int(self.settings.jobs)
 
     def cells(self) -> Iterator[Cell]:
-        """See the class."""
         names = [
             {"network": network, "layer": layer, "objective": objective}
             for network, layer, objective in self.tasks
@@ -207,7 +205,6 @@ class Mapping(Study):
                     yield {"what": "run", **name, "method": method, "seed": seed}
 
     def measure(self, cell: Cell) -> list[Row]:
-        """A proof, or a run of one mapper."""
         task = self.tasks[cell["network"], cell["layer"], cell["objective"]]
         if cell["what"] == "optimum":
             return [certify(task, self.settings.hardware)]
@@ -215,7 +212,6 @@ class Mapping(Study):
         return [run_one(task, cell["method"], cell["seed"], *given)]
 
     def conditions(self) -> Row:
-        """The accelerator and the budget."""
         arch = load_architecture(self.settings.hardware)
         return {
             "hardware": arch.name,
@@ -225,7 +221,6 @@ class Mapping(Study):
         }
 
     def environment(self) -> Row:
-        """What times depend on."""
         return machine()
 
     @cached_property
@@ -234,24 +229,19 @@ class Mapping(Study):
         return mappings_per_second(self.settings.hardware)
 
     def summarise(self, rows: Sequence[Any]) -> Row:
-        """The figures that the documents name."""
         _require_rows(rows)
         return {"mappings_per_s": self.per_second, **summarise(rows)}
 
     def passed(self, result: BenchResult) -> bool:
-        """No run undercuts a proven bound."""
         return not result.summary.get("bound_violations")
 
     def tables(self, document: Any) -> Iterator[FigureTable]:
-        """See `page.tables`."""
         return tables(document["summary"])
 
     def page(self, document: Any) -> str:
-        """See `page.page`."""
         return page(document)
 
     def line(self, row: Any) -> str:
-        """Value, who found it, and seconds."""
         about = f"{row['network']:20} {row['layer']:16} {row['objective']:8}"
         what = (
             f"{row['method']:22} seed {row['seed']}"

@@ -6,12 +6,12 @@ Ratios are geometric means over layers; the runs of a layer are one cluster of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.framework.statistics import Interval, geometric_mean
+from tilewright.bench.framework.statistics import clustered, geometric_mean
 
 Row = dict[str, Any]
 
@@ -60,7 +60,7 @@ def summarise(rows: Sequence[Row]) -> Row:
     for name, at in (("regret_pct", budget), ("regret_pct_at_tenth", max(1, budget // TENTH))):
         found[name] = {
             objective: {
-                method: _rounded(geometric_mean(clusters), shift=True)
+                method: geometric_mean(clusters).rounded(3, above_1=True)
                 for method in methods
                 if (clusters := _regrets(runs, best, objective, method, at))
             }
@@ -84,12 +84,8 @@ def _task(row: Row) -> tuple[Any, ...]:
     return row["network"], row["layer"], row["objective"]
 
 
-def _clusters(values: Iterable[tuple[tuple[Any, ...], float]]) -> list[list[float]]:
-    """Values by layer: those of one layer are alike."""
-    found: dict[tuple[Any, ...], list[float]] = {}
-    for task, value in values:
-        found.setdefault(task[:2], []).append(value)
-    return list(found.values())
+def _layer(row: Row) -> tuple[Any, ...]:
+    return row["network"], row["layer"]
 
 
 def _ratios(runs: Sequence[Row], methods: Sequence[str]) -> Mapping[str, Any]:
@@ -98,12 +94,12 @@ def _ratios(runs: Sequence[Row], methods: Sequence[str]) -> Mapping[str, Any]:
     found = {}
     for method in methods:
         values = [
-            (_task(r), r["value"] / reference[_task(r), r["seed"]])
+            (_layer(r), r["value"] / reference[_task(r), r["seed"]])
             for r in runs
             if r["method"] == method and (_task(r), r["seed"]) in reference
         ]
         if values:
-            found[method] = _rounded(geometric_mean(_clusters(values)))
+            found[method] = geometric_mean(clustered(values)).rounded()
     return found
 
 
@@ -111,8 +107,8 @@ def _regrets(
     runs: Sequence[Row], best: Mapping[Any, float], objective: str, method: str, at: int
 ) -> list[list[float]]:
     """Cost over the optimum after some samples, by layer."""
-    return _clusters(
-        (_task(r), value_at(r, at) / best[_task(r)])
+    return clustered(
+        (_layer(r), value_at(r, at) / best[_task(r)])
         for r in runs
         if r["objective"] == objective and r["method"] == method and value_at(r, at) < float("inf")
     )
@@ -146,21 +142,12 @@ def _efficiency(runs: Sequence[Row], methods: Sequence[str]) -> Row:
             missed += needed is None
             ours = needed or run["samples"]
             paid = samples_to(theirs, theirs["value"]) or theirs["samples"]
-            ratios.append((_task(run), paid / ours))
-            with_setup.append((_task(run), paid / (ours + run["setup_samples"])))
+            ratios.append((_layer(run), paid / ours))
+            with_setup.append((_layer(run), paid / (ours + run["setup_samples"])))
         if ratios:
             found[method] = {
-                "ratio": _rounded(geometric_mean(_clusters(ratios))),
-                "with_setup": _rounded(geometric_mean(_clusters(with_setup))),
+                "ratio": geometric_mean(clustered(ratios)).rounded(),
+                "with_setup": geometric_mean(clustered(with_setup)).rounded(),
                 "missed": round(missed / len(ratios), 4),
             }
     return found
-
-
-def _rounded(interval: Interval, *, shift: bool = False) -> Row:
-    """Value and bounds; with ``shift`` as per cent above 1."""
-    numbers = {"value": interval.value, "low": interval.low, "high": interval.high}
-    return {
-        name: round((number - 1) * 100, 3) if shift else round(number, 4)
-        for name, number in numbers.items()
-    }

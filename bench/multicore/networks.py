@@ -192,7 +192,6 @@ class SideBySide(Study):
         ]
 
     def cells(self) -> list[Cell]:
-        """The small networks."""
         return [{"stream": self.settings.stream, "small": name} for name in self.settings.small]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
@@ -220,7 +219,6 @@ class SideBySide(Study):
             yield from _rows(how, measured, who, self.board)
 
     def conditions(self) -> Row:
-        """The hardware and the amounts."""
         given = self.settings
         return {
             "system": given.system,
@@ -233,11 +231,9 @@ class SideBySide(Study):
         }
 
     def environment(self) -> Row:
-        """What times depend on."""
         return {name: value for name, value in machine().items() if name != "python"}
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """See `summarise`; areas, the longest layer, and bytes that were wrong."""
         wrong = [row["wrong_bytes"] for row in rows if row["wrong_bytes"] is not None]
         layers = time_network(self.streams[1], self.board.memory).layers
         return {
@@ -248,11 +244,9 @@ class SideBySide(Study):
         }
 
     def passed(self, result: BenchResult) -> bool:
-        """No byte is wrong."""
         return not result.summary.get("wrong_bytes")
 
     def line(self, row: Row) -> str:
-        """Cycles, latencies and fairness of one network."""
         wrong = row["wrong_bytes"]
         right = "" if wrong is None else ", bit-exact" if not wrong else f", {wrong} WRONG BYTES"
         return (

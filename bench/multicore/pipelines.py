@@ -87,18 +87,15 @@ class Pipelines(Study):
         return imported(self.settings.network)
 
     def cells(self) -> list[Cell]:
-        """The pairs."""
         pairs = QUICK if self.settings.quick else PAIRS
         return [{"network": self.settings.network, **vars(pair)} for pair in pairs]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """See `pipeline`."""
         pair = Pair(system=cell["system"], one=cell["one"], board=cell["board"])
         given = self.settings
         return [pipeline(self.network, pair, device=given.device.value, search=given.search)]
 
     def conditions(self) -> Row:
-        """The device, and how schedules were found."""
         return {"fidelity": self.settings.device.value, "search": self.settings.search}
 
     def summarise(self, rows: Sequence[Row]) -> Row:
@@ -110,11 +107,9 @@ class Pipelines(Study):
         return {"pipeline_over_one": gains}
 
     def passed(self, result: BenchResult) -> bool:
-        """No byte or element is wrong."""
         return not any(row[k] for row in result.rows for k in ("wrong_bytes", "wrong_elements"))
 
     def line(self, row: Row) -> str:
-        """Stages, tick and frames per second."""
         whole = row["whole"][row["one"]]
         stages = " + ".join(f"{stage['together_cycles']:,}" for stage in row["stages"])
         return (

@@ -144,11 +144,9 @@ class Multicore(Study):
 
     @property
     def jobs(self) -> int:
-        """Runs are independent."""
         return int(self.settings.jobs)
 
     def cells(self) -> Iterator[Cell]:
-        """A bound for each instance, and a run of each mapper."""
         for seed in range(self.settings.seeds):
             for problem in self.problems.values():
                 name = key_of(problem)
@@ -157,7 +155,6 @@ class Multicore(Study):
                     yield {"what": "run", **name, "method": method, "seed": seed}
 
     def measure(self, cell: Cell) -> list[Row]:
-        """A bound, or a run of one mapper."""
         case = self.problems[cell["task"], cell["platform"], cell["bandwidth"]]
         problem = replace(case, seed=cell["seed"])
         if cell["what"] == "bound":
@@ -165,7 +162,6 @@ class Multicore(Study):
         return [run_row(problem, cell["method"], self.settings.budget)]
 
     def conditions(self) -> Row:
-        """Budget, size and models."""
         return {
             "budget": self.settings.budget,
             "size": self.settings.size,
@@ -174,7 +170,6 @@ class Multicore(Study):
         }
 
     def environment(self) -> Row:
-        """What times depend on."""
         return machine()
 
     @cached_property
@@ -187,27 +182,21 @@ class Multicore(Study):
         }
 
     def summarise(self, rows: Sequence[Any]) -> Row:
-        """The figures that the documents name."""
         return {**self.speed, **summarise(rows)}
 
     def passed(self, result: BenchResult) -> bool:
-        """No run undercuts a bound."""
         return not result.summary.get("bound_violations")
 
     def line(self, row: Any) -> str:
-        """Makespan or bound of a case."""
         about = f"{row['task']:16} {row['platform']:4} {row['bandwidth']:6g} seed {row['seed']:2}"
         value = row["bound"] if row["what"] == "bound" else row["makespan"]
         return f"{about} {value:.6e} {row.get('method', 'bound')}"
 
     def tables(self, document: Any) -> Iterator[FigureTable]:
-        """See `page.tables`."""
         return tables(document["summary"])
 
     def text(self, document: Any) -> str:
-        """The tables, then where our own mapper stands."""
         return "\n\n".join([super().text(document), "\n".join(lines(document["summary"]))])
 
     def page(self, document: Any) -> str:
-        """See `page.page`."""
         return page(document)

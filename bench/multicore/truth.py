@@ -284,7 +284,6 @@ class Truth(Study):
     """Groups of jobs on systems behind DRAMs of several bandwidths."""
 
     def cells(self) -> list[Cell]:
-        """The product of systems, bandwidths, tasks and seeds."""
         given = self.settings
         grid = itertools.product(given.systems, given.bandwidths, given.tasks, range(given.seeds))
         return [
@@ -293,7 +292,6 @@ class Truth(Study):
         ]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Every mapper with every model that it searches with."""
         given, system, bandwidth = (
             self.settings,
             load_system(cell["system"]),
@@ -305,7 +303,6 @@ class Truth(Study):
             yield from _group(given, system, device, networks, cell["seed"], bandwidth)
 
     def conditions(self) -> Row:
-        """What all groups have in common."""
         return {
             "memory": f"latencies of {TIMING}",
             "jobs": self.settings.size,
@@ -315,19 +312,15 @@ class Truth(Study):
         }
 
     def environment(self) -> Row:
-        """What times depend on."""
         return {name: value for name, value in machine().items() if name != "python"}
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """See `summarise`."""
         return summarise(rows)
 
     def passed(self, result: BenchResult) -> bool:
-        """Every output is right."""
         return bool(result.summary.get("exact", True))
 
     def line(self, row: Row) -> str:
-        """Measured cycles, and the error of each model."""
         told = ", ".join(
             f"{model} {100 * (value / row['measured'] - 1):+.1f} %"
             for model, value in row["predicted"].items()

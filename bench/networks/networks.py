@@ -162,6 +162,8 @@ def digit_accuracy(compiled: CompiledNetwork, module: Any, digits: Any) -> Recor
 class Networks(Study):
     """Networks of `examples/networks`, one after another."""
 
+    tells = False
+
     def __init__(self, settings: NetworksSettings) -> None:
         super().__init__(settings)
         self.hw: Final = settings.hw or "pynq-16x16"
@@ -170,16 +172,13 @@ class Networks(Study):
         require_names("--networks", settings.networks, sorted(NETWORKS))
 
     def cells(self) -> list[Cell]:
-        """The networks."""
         chosen = self.settings.networks or (QUICK if self.settings.quick else sorted(NETWORKS))
         return [{"network": name} for name in chosen]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """See `measure`."""
         return [measure(cell["network"], self.settings, load_hwconfig(self.hw), self.fidelity)]
 
     def conditions(self) -> Row:
-        """What the networks run on."""
         return {
             "hw": self.hw,
             "board": self.settings.board,
@@ -191,20 +190,13 @@ class Networks(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Cycles and milliseconds by network."""
         return {
             "cycles": {r["network"]: r["cycles"] for r in rows},
             "milliseconds": {r["network"]: r["milliseconds"] for r in rows},
             "bit_exact": True,
         }
 
-    def text(self, document: Row) -> str:
-        """The rows have told everything."""
-        del document
-        return ""
-
     def line(self, row: Row) -> str:
-        """Cycles, what runs where, agreement, and seconds."""
         accuracy = (
             f", accuracy {100 * row['int8_accuracy']:.2f} % "
             f"(float {100 * row['float_accuracy']:.2f} %)"

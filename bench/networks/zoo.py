@@ -107,6 +107,8 @@ def _recorded() -> Mapping[str, Any]:
 class Zoo(Study):
     """Networks of other architectures, one after another."""
 
+    tells = False
+
     resumes = True
 
     def __init__(self, settings: NetworksSettings) -> None:
@@ -119,12 +121,10 @@ class Zoo(Study):
         require_names("--networks", settings.networks, MEMBERS)
 
     def cells(self) -> list[Cell]:
-        """The networks."""
         chosen = self.settings.networks or (QUICK if self.settings.quick else MEMBERS)
         return [{"network": name} for name in chosen]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """See `zoo_network.measure`; none of a network that cannot be loaded or compiled."""
         started, name = time.perf_counter(), cell["network"]
         try:
             model = MEMBERS[name].load()
@@ -146,7 +146,6 @@ class Zoo(Study):
         return found
 
     def conditions(self) -> Row:
-        """What the networks are compiled for, and with what."""
         given = self._settings()
         return {
             **{name: getattr(given, name) for name in ("hw", "board", "fidelity", "search")},
@@ -157,7 +156,6 @@ class Zoo(Study):
         }
 
     def result(self, rows: Sequence[Row]) -> BenchResult:
-        """The summary stands even where nothing was compiled."""
         before = before_milliseconds(self.hw, self.settings.board)
         told = {"failures": self.failures, "left_out": self.left_out}
         return BenchResult(
@@ -166,11 +164,6 @@ class Zoo(Study):
             summary=summary(rows, before) | told,
             passed=not self.failures,
         )
-
-    def text(self, document: Row) -> str:
-        """The rows have told everything."""
-        del document
-        return ""
 
     def line(self, row: Row) -> str:
         """Regions, share of the products, and milliseconds of each part."""

@@ -134,7 +134,6 @@ class AgentSpeed(Study):
     """Figures without and with TLS."""
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Medians, and how many times as long TLS takes."""
         del cell
         samples = samples_of(self.settings)
         for name, unit, scale in (
@@ -152,11 +151,9 @@ class AgentSpeed(Study):
             }
 
     def conditions(self) -> Row:
-        """The amounts."""
         return {"mib": self.settings.mib, "repeats": self.settings.repeats}
 
     def line(self, row: Row) -> str:
-        """Medians with their spread."""
         median = row["median"]
         spread = ", ".join(
             f"{kind} {median[kind]:.0f} ({values[0]:.0f} to {values[-1]:.0f})"

@@ -59,7 +59,6 @@ class BuildTimes(Study):
         self._before = os.getloadavg()[0]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Median, least and most seconds of each build."""
         del cell
         times = [one_round(self.settings.jobs) for _ in range(self.settings.rounds)]
         for config, fidelity in times[0]:
@@ -73,7 +72,6 @@ class BuildTimes(Study):
             }
 
     def conditions(self) -> Row:
-        """Tools, and the load before and after."""
         return {
             "rtl": rtl_digest(),
             "jobs": self.settings.jobs,
@@ -84,7 +82,6 @@ class BuildTimes(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Seconds of each configuration."""
         return {
             f"build_seconds_{row['config']}": row["seconds"]
             for row in rows
@@ -92,7 +89,6 @@ class BuildTimes(Study):
         }
 
     def line(self, row: Row) -> str:
-        """Seconds of a build with their spread."""
         return (
             f"{row['config']:22} {row['fidelity']:12} {row['seconds']:7.2f} s "
             f"({row['lowest']} to {row['highest']})"

@@ -17,16 +17,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.speed.settings import ExecutionSettings
-from tilewright.bench.speed.store import requests, settings
-from tilewright.host.common.children import python_command, spawn_context
+from tilewright.bench.speed.timing import Amounts, Record, timed
+from tilewright.bench.speed.writers import stores
+from tilewright.host.common.children import python_command
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.machine.board import load_memory
@@ -41,26 +42,8 @@ from tilewright.tuner.measure.measurement import Measurement, Request
 from tilewright.tuner.measure.oracle import DeviceOracle, compare, golden, rtl_identity
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
-from tilewright.tuner.store.database import Database
-from tilewright.tuner.store.records import trial_row
-from tilewright.tuner.store.schema import TRIALS
-from tilewright.tuner.store.store import Store
 
 LIMIT = 100_000_000
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Amounts:
-    """How much is measured."""
-
-    layers: tuple[str, ...]
-    trials: int
-    jobs: int
-    commits: int
-    writers: tuple[int, ...]
-    rows: tuple[int, ...]
-    repeats: int
 
 
 FULL = Amounts(
@@ -95,13 +78,6 @@ def requests_of(hw_name: str, amounts: Amounts) -> list[Request]:
             for s in near[: math.ceil(amounts.trials / len(amounts.layers))]
         ]
     return found[: amounts.trials]
-
-
-def timed(action: Callable[[], object]) -> float:
-    """Wall-clock seconds of a call."""
-    started = time.perf_counter()
-    action()
-    return time.perf_counter() - started
 
 
 # -- parts of a trial -------------------------------------------------------------------------
@@ -222,99 +198,6 @@ def start_up(amounts: Amounts) -> Iterator[Record]:
         yield {"what": "start-up", "name": name, "seconds": round(statistics.median(times), 3)}
 
 
-# -- store ------------------------------------------------------------------------------------
-
-
-def _write(location: Path | str, name: str, commits: int, barrier: Any, times: Any) -> None:
-    """One writer: a study that commits trials, claims included, as a session does."""
-    trials = list(requests(settings(commits), commits))
-    with Store(location) as store:
-        study = store.open_study(name, {}, {})
-        barrier.wait()
-        seconds = []
-        for number, (task, request, measurement) in enumerate(trials):
-            started = time.perf_counter()
-            store.add_trial(
-                study.id,
-                sequence=number,
-                task=task,
-                origin="bench",
-                request=request,
-                measurement=measurement,
-                oracle=f"bench-{name}",
-                owner="bench",
-            )
-            seconds.append(time.perf_counter() - started)
-        times.put(seconds)
-
-
-def stores(amounts: Amounts, places: dict[str, Callable[[], Path | str]]) -> Iterator[Record]:
-    """Commits/s of a store by several writers at once, and how it is to open and to look up."""
-    context = spawn_context()
-    for (kind, place), writers in ((p, w) for p in places.items() for w in amounts.writers):
-        location = place()
-        Store(location).close()
-        barrier, times = context.Barrier(writers + 1), context.Queue()
-        processes = [
-            context.Process(
-                target=_write, args=(location, f"study{n}", amounts.commits, barrier, times)
-            )
-            for n in range(writers)
-        ]
-        for process in processes:
-            process.start()
-        barrier.wait()
-        started = time.perf_counter()
-        each = [seconds for _ in processes for seconds in times.get()]
-        whole = time.perf_counter() - started
-        for process in processes:
-            process.join()
-        yield {
-            "what": "store",
-            "store": kind,
-            "writers": writers,
-            "commits_per_s": round(writers * amounts.commits / whole, 1),
-            "commit_ms_median": round(1e3 * statistics.median(each), 2),
-            "commit_ms_p99": round(1e3 * sorted(each)[int(0.99 * (len(each) - 1))], 2),
-        }
-    for (kind, place), rows in ((p, r) for p in places.items() for r in amounts.rows):
-        yield _size(kind, place(), rows)
-
-
-def _size(kind: str, location: Path | str, rows: int) -> Record:
-    """A store with many trials: bytes per trial, seconds to open, to look up and to read all."""
-    with Store(location) as store:
-        study = store.open_study("a", {}, {})
-        common = {"study_id": study.id, "origin": "bench"}
-        rows_of_trials = [
-            {**common, "task": task, "sequence": n, **trial_row(request, measurement, "bench")}
-            for n, (task, request, measurement) in enumerate(requests(settings(rows), rows))
-        ]
-        keys = [row["key"] for row in rows_of_trials]
-        database = Database(location)
-        database.write(lambda connection: connection.execute(TRIALS.insert(), rows_of_trials))
-        database.close()
-        look = [
-            timed(partial(store.measured, keys[n : n + 8])) for n in range(0, min(400, rows), 8)
-        ]
-        claim = [
-            timed(partial(store.claim, [f"{n}-{i}" for i in range(8)], "bench", seconds=60))
-            for n in range(20)
-        ]
-        read = timed(lambda: store.trials(study.id))
-    opened = timed(lambda: Store(location, must_exist=True).close())
-    return {
-        "what": "store size",
-        "store": kind,
-        "trials": rows,
-        "bytes_per_trial": location.stat().st_size // rows if isinstance(location, Path) else None,
-        "open_ms": round(1e3 * opened, 2),
-        "look_up_8_ms": round(1e3 * statistics.median(look), 2),
-        "claim_8_ms": round(1e3 * statistics.median(claim), 2),
-        "read_all_ms": round(1e3 * read, 1),
-    }
-
-
 def flushes_per_s(folder: Path, number: int) -> float:
     """What the disk does at most: small appends, each forced out."""
     with (folder / "flush").open("wb", buffering=0) as file:
@@ -384,7 +267,6 @@ class Execution(Study):
         self._before = os.getloadavg()[0]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Every part, one after another."""
         del cell
         given, amounts = self.settings, self.amounts
         build_model(load_hwconfig(given.hw))
@@ -395,7 +277,6 @@ class Execution(Study):
             yield from stores(amounts, found)
 
     def conditions(self) -> Row:
-        """The hardware, the machine and its disk."""
         flushes = flushes_per_s(Path(tempfile.gettempdir()), 100)
         return {
             "fidelity": "full RTL in Verilator, outputs bit-exact",
@@ -411,10 +292,8 @@ class Execution(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """See `summarise`."""
         return summarise(rows)
 
     def line(self, row: Row) -> str:
-        """Every figure of a row."""
         words = (f"{k} {v:,}" if isinstance(v, int) else f"{k} {v}" for k, v in row.items())
         return ", ".join(words)

@@ -88,7 +88,6 @@ class FirstCount(Study):
     """Networks one after another."""
 
     def cells(self) -> list[Cell]:
-        """The networks."""
         return [{"network": name} for name in self.settings.networks]
 
     def measure(self, cell: Cell) -> list[Row]:
@@ -107,7 +106,6 @@ class FirstCount(Study):
         return [row]
 
     def conditions(self) -> Row:
-        """Runs, and the machine."""
         return {
             "hw": self.settings.hw,
             "runs": self.settings.repeat,
@@ -117,12 +115,10 @@ class FirstCount(Study):
         }
 
     def line(self, row: Row) -> str:
-        """Rows are told in a table."""
         del row
         return ""
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        """Seconds of each network."""
         names = {
             "progress": "progress, s",
             "count": "count, s",

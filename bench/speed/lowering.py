@@ -150,7 +150,6 @@ class LoweringSpeed(Study):
     """The layers of ResNet-18 that the accelerator runs, one after another."""
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """See `measure`; the samples of all layers follow from one seed."""
         del cell
         hw, rng = load_hwconfig(self.settings.hw), np.random.default_rng(self.settings.seed)
         for task in load_network("vta-resnet18").workloads:
@@ -158,7 +157,6 @@ class LoweringSpeed(Study):
                 yield measure(hw, task, rng, self.settings)
 
     def conditions(self) -> Row:
-        """What is lowered, and how it is timed."""
         given = self.settings
         return {
             "hw": load_hwconfig(given.hw).parameters(),
@@ -173,11 +171,9 @@ class LoweringSpeed(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """See `summarise`."""
         return summarise(rows)
 
     def line(self, row: Row) -> str:
-        """Programs per second of a layer."""
         return (
             f"{row['layer']:4} {row['legal']:5} legal of {row['space']:5}  "
             f"{row['native_programs_per_s']:6,} programs/s "

@@ -308,7 +308,6 @@ class SimulationSpeed(Study):
                 yield twin_spaces(hw)
 
     def conditions(self) -> Row:
-        """Tools, memory, and the load before and after."""
         return {
             "rtl": rtl_digest(),
             "memory": asdict(load_memory(MEMORY)),
@@ -320,11 +319,9 @@ class SimulationSpeed(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """See `summarise`."""
         return summarise(rows)
 
     def line(self, row: Row) -> str:
-        """Cycles, and cycles per second with their spread."""
         spread = f" ({row['lowest']:,} to {row['highest']:,})" if "lowest" in row else ""
         return (
             f"{row['array']:3} {row['fidelity']:12} {row['layer']:20} "

@@ -204,7 +204,6 @@ class StoreSpeed(Study):
     """Commits, then reports of stores of several sizes."""
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Rows with rounded numbers."""
         del cell
         with tempfile.TemporaryDirectory(
             prefix="tilewright-bench-", dir=self.settings.folder
@@ -238,7 +237,6 @@ class StoreSpeed(Study):
         yield {"what": "bench itself", "megabytes": own}
 
     def conditions(self) -> Row:
-        """The kind of store."""
         return {
             "store": "PostgreSQL" if self.settings.postgres else "SQLite, WAL, synchronous=FULL",
             "repeats": self.settings.repeats,

@@ -15,20 +15,17 @@ from support.seen_in_browser import assert_shown_well
 
 from tilewright.bench.arena.document import document
 from tilewright.bench.arena.merge import merge
+from tilewright.bench.arena.network_figures import (
+    compile_reductions,
+    coverage,
+    readings,
+    throughput_gains,
+)
 from tilewright.bench.arena.page_tables import signed
 from tilewright.bench.arena.plots import curves, page, reached
 from tilewright.bench.arena.prices import PRICES, Price
-from tilewright.bench.arena.summary import (
-    arms,
-    common,
-    compile_reductions,
-    coverage,
-    headline,
-    readings,
-    summarise,
-    throughput_gains,
-    trials_to,
-)
+from tilewright.bench.arena.selection import common, headline
+from tilewright.bench.arena.summary import arms, summarise, trials_to
 from tilewright.bench.arena.tasks import parts_of
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.zoo import load_network
