@@ -229,7 +229,7 @@ class Allocation(Study):
             tasks_of(network)  # refuses a wrong name before hours of work
 
     @cached_property
-    def tables(self) -> Tables:  # type: ignore[override]  # of trials, which are kept on disk
+    def trial_tables(self) -> Tables:
         """The schedules of every task, measured when asked for."""
         given = self.settings
         return Tables(
@@ -245,7 +245,7 @@ class Allocation(Study):
             key = (task.key, seed)
             if key not in self._searches:
                 self._searches[key] = Search(
-                    self.tables.of(task), self.regime.tuner, seed, untuned=self.regime.untuned
+                    self.trial_tables.of(task), self.regime.tuner, seed, untuned=self.regime.untuned
                 )
             found.append(self._searches[key])
         return Case(network, seed, found, PRICES[price], self.regime)
@@ -278,7 +278,7 @@ class Allocation(Study):
         self._acceptance += beliefs.acceptance
         beliefs.seconds.clear()
         beliefs.acceptance.clear()
-        self.tables.save()
+        self.trial_tables.save()
         print(
             f"{cell['network']:14} seed {cell['seed']:2} {cell['price']:5} "
             f"budget {case.budget:9.1f} s, slot {case.slot:7.2f} s, "

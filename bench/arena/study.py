@@ -119,6 +119,8 @@ def chosen_layers(network: str, given: TunersSettings) -> list[Workload]:
 class Tuners(Study):
     """All runs of a plan; those of earlier commands are kept in the folder, and taken from it."""
 
+    kept = "the runs made are kept, the same command goes on"
+
     def __init__(self, settings: TunersSettings) -> None:
         super().__init__(settings)
         named = [Contestant.parse(name) for name in settings.tuners]

@@ -135,7 +135,9 @@ def run_command(study: Study, html: Path | None, json: JsonTarget | None) -> Non
             study, path=path, known=known, write=None if json is None else _writer(json)
         )
     except KeyboardInterrupt:
-        if study.resumes:
+        if study.kept:
+            say(study.kept, err=True)
+        elif study.resumes:
             _tell_interrupted(path)
         raise
     if text := study.text(result.document):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, StoreError
+from tilewright.host.common.whole_file import MARK
 
 Row = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -80,10 +81,10 @@ class Records:
         self._lines = JsonLines(path)
         held = list(self._lines.values())
         if not held:
-            self._lines.add(dict(conditions))
+            self._lines.add({"made": MARK, "conditions": dict(conditions)})
         for number, value in enumerate(held):
             if number == 0:
-                _require_same(conditions, value)
+                _require_same(conditions, value["conditions"])
             else:
                 self.rows += value
 

@@ -21,6 +21,7 @@ from tilewright.bench.framework.records import Cell, Records, Row, lines_beside
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.children import spawn_context
 from tilewright.host.common.errors import EnvironmentFaultError
+from tilewright.host.common.whole_file import refuse_foreign
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -60,6 +61,9 @@ class Study:
 
     resumes: ClassVar[bool] = False
     """Whether cells that the document of an earlier run holds are left out."""
+
+    kept: ClassVar[str] = ""
+    """What Ctrl-C is answered with by a study that keeps its runs itself."""
 
     tells: ClassVar[bool] = True
     """Whether tables or figures are printed at the end; else the rows have told everything."""
@@ -164,8 +168,10 @@ def run_study(
         ConfigError: earlier rows were made under other conditions.
     """
     lines = None if path is None else lines_beside(path)
-    if lines is not None and not study.resumes:
-        lines.unlink(missing_ok=True)
+    if lines is not None:
+        refuse_foreign(lines)
+        if not study.resumes:
+            lines.unlink(missing_ok=True)
     taken = study.known(known) if known is not None and study.resumes else None
     records = Records(study.conditions(), lines, taken)
     cells = [cell for cell in study.cells() if not records.holds(cell)]
@@ -185,12 +191,12 @@ def run_study(
         for place, rows in in_processes(study.rows_of_cell, cells, study.jobs):
             ended(place, rows)
     except BaseException:
-        if write is not None and (found or records.rows):
+        if not found and not records.rows:
+            records.forget()
+        elif path is not None and write is not None:
             with suppress(Exception):  # the first reason counts
                 write(result())
                 records.forget()
-        elif not found and not records.rows:
-            records.forget()
         raise
     last = result()
     if write is not None:

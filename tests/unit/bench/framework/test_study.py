@@ -13,6 +13,7 @@ from tilewright.bench.framework.records import JsonLines, lines_beside
 from tilewright.bench.framework.settings import option, quick_option, settings_of
 from tilewright.bench.framework.study import Study, in_processes, run_study
 from tilewright.host.common.errors import ConfigError, EnvironmentFaultError, StoreError
+from tilewright.host.common.whole_file import MARK, ForeignFileError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +75,28 @@ def test_an_interruption_writes_what_there_is_and_the_next_run_goes_on(tmp_path)
 def test_what_a_kill_leaves_goes_on_and_a_torn_line_is_lost_alone(tmp_path):
     path = tmp_path / "s.json"
     lines = lines_beside(path)
-    lines.write_text('{"power":2}\n[{"number":1,"square":1}]\n[{"number":2,"squ')
+    head = json.dumps({"made": MARK, "conditions": {"power": 2}}) + "\n"
+    lines.write_text(head + '[{"number":1,"square":1}]\n[{"number":2,"squ')
     study = Squares(Settings(stop=1))
     assert [row["number"] for row in run_study(study, path=path).rows] == [1, 2, 3]
     assert lines.is_file()
     run_study(study, path=path, write=lambda _: None)
     assert not lines.exists()
-    lines.write_text('{"power":2}\n')
+    lines.write_text(head)
     with pytest.raises(ConfigError, match="other conditions: power was 2"):
         run_study(Cubes(Settings()), path=path)
     with pytest.raises(ConfigError, match="other conditions"):
         run_study(Cubes(Settings()), known={"rows": [], "conditions": {"power": 2}})
+
+
+def test_a_file_of_a_users_in_the_place_of_the_lines_stays(tmp_path, monkeypatch):
+    lines = lines_beside(tmp_path / "s.json")
+    lines.write_text("mine")
+    for resumes in (True, False):
+        monkeypatch.setattr(Squares, "resumes", resumes)
+        with pytest.raises(ForeignFileError):
+            run_study(Squares(Settings()), path=tmp_path / "s.json")
+    assert lines.read_text() == "mine"
 
 
 def test_nothing_is_left_of_a_study_that_had_nothing(tmp_path):
