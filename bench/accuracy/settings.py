@@ -40,4 +40,4 @@ class AccuracySettings:
         known=f"{__name__}:FIDELITIES",
     )  # fmt: skip
     sample: int = count_option(4, "Images that also run on the device.")
-    search: int = count_option(16, "Measurements per layer.", least=0)
+    search: int = count_option(16, "Measurements per layer.", low=0)

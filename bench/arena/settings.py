@@ -35,9 +35,9 @@ class DefaultTunerSettings:
     seeds: int = count_option(10, "Runs per variant of the tuner.")
     budget: int = count_option(128, "Measurements per run.")
     ranked: int = count_option(
-        1000, "Schedules that the prior ranks first, measured in space full.", least=0
+        1000, "Schedules that the prior ranks first, measured in space full.", low=0
     )
-    long: int = count_option(200, "Measurements of the long search in space full.", least=0)
+    long: int = count_option(200, "Measurements of the long search in space full.", low=0)
 
 
 @command(
@@ -89,12 +89,12 @@ class TunersSettings:
     )
     minutes: float = option(
         float("inf"), "Minutes after which no run starts; 0: collect the runs that are there.",
-        metavar="MINUTES", least=0,
+        metavar="MINUTES", low=0,
     )  # fmt: skip
     confirm: bool = option(False, "Run the winners of five seeds on the full RTL.")
     selections: int = count_option(
         0, "Compare confidence sampling with other selections on identical candidates.",
-        metavar="SEEDS", least=0,
+        metavar="SEEDS", low=0,
     )  # fmt: skip
     note: str = option("", "Note for the reader, which goes into the page.", metavar="TEXT")
     workers: int = workers_option()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from tilewright.bench.framework.settings import (
-    Option,
+    StudyOption,
     fields_of_errors,
     flag_of,
     is_several,
@@ -97,7 +97,7 @@ def _optional(name: str, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, keyword, default=None, annotation=annotation)
 
 
-def _parameter(name: str, kind: Any, default: Any, about: Option) -> inspect.Parameter:
+def _parameter(name: str, kind: Any, default: Any, about: StudyOption) -> inspect.Parameter:
     """The parameter that Typer makes an option of."""
     flag, text = flag_of(name, about), about.help
     several = is_several(kind)
@@ -112,7 +112,7 @@ def _parameter(name: str, kind: Any, default: Any, about: Option) -> inspect.Par
     else:
         value = default
     made = typer.Option(
-        flag, metavar=None if kind is bool else about.metavar, min=about.least, help=text
+        flag, metavar=None if kind is bool else about.metavar, min=about.low, help=text
     )
     keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, keyword, default=value, annotation=Annotated[kind, made])

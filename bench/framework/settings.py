@@ -16,22 +16,16 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
-
-OPTION: Final = "option"
-"""Key of a field's metadata."""
+from tilewright.host.common.options import KEY, Option, option_of
 
 _SAME: Final = object()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Option:
-    """How the command line shows and checks a field.
+class StudyOption(Option):
+    """How the command line shows and checks a field of a study.
 
     Attributes:
-        help: a sentence.
-        flag: `--name`; empty: the field's name.
-        metavar: what the option takes.
-        least: of a number.
         quick: value that --quick gives where the option is not given.
         known: ``module:NAME`` of a collection, or of a function that makes one, which holds every
             name that may be given.
@@ -39,14 +33,10 @@ class Option:
         separator: of several names.
     """
 
-    help: str
-    flag: str
-    metavar: str | None
-    least: float | None
-    quick: Any
-    known: str
-    of: str
-    separator: str | None
+    quick: Any = _SAME
+    known: str = ""
+    of: str = ""
+    separator: str | None = ","
 
     @property
     def has_quick(self) -> bool:
@@ -63,24 +53,9 @@ class Option:
         return names
 
 
-def option(
-    default: Any,
-    help: str,
-    *,
-    flag: str = "",
-    metavar: str | None = None,
-    least: float | None = None,
-    quick: Any = _SAME,
-    known: str = "",
-    of: str = "",
-    separator: str | None = ",",
-) -> Any:
-    """A field of settings; arguments as of `Option`. A tuple is text with separators."""
-    about = Option(
-        help=help, flag=flag, metavar=metavar, least=least, quick=quick, known=known, of=of,
-        separator=separator,
-    )  # fmt: skip
-    return field(default=default, metadata={OPTION: about})
+def option(default: Any, text: str, **more: Any) -> Any:
+    """A field of settings with its `StudyOption`. A tuple is text with separators."""
+    return field(default=default, metadata={KEY: StudyOption(help=text, **more)})
 
 
 def quick_option() -> Any:
@@ -88,14 +63,14 @@ def quick_option() -> Any:
     return option(False, "A smaller run, in minutes.")
 
 
-def count_option(default: int | None, help: str, *, least: int = 1, **more: Any) -> Any:
+def count_option(default: int | None, text: str, *, low: int = 1, **more: Any) -> Any:
     """A whole number of something."""
-    return option(default, help, metavar=more.pop("metavar", "N"), least=least, **more)
+    return option(default, text, metavar=more.pop("metavar", "N"), low=low, **more)
 
 
 def seed_option() -> Any:
     """`--seed`."""
-    return option(0, "Seed of every random choice.", metavar="SEED", least=0)
+    return option(0, "Seed of every random choice.", metavar="SEED", low=0)
 
 
 def workers_option() -> Any:
@@ -125,18 +100,18 @@ def memory_option(default: str) -> Any:
     return option(default, text, metavar="MEMORY", of="memory")
 
 
-def options_of(settings: type) -> Iterator[tuple[str, Any, Any, Option]]:
-    """Name, type, default and option of each field that has one."""
+def options_of(settings: type) -> Iterator[tuple[str, Any, Any, StudyOption]]:
+    """Name, type, default and option of each field."""
     hints = get_type_hints(settings)
     for each in fields(settings):
-        about = each.metadata.get(OPTION)
-        if about is not None:
-            yield each.name, hints[each.name], each.default, about
+        about = option_of(each)
+        assert isinstance(about, StudyOption)
+        yield each.name, hints[each.name], each.default, about
 
 
-def flag_of(name: str, about: Option) -> str:
+def flag_of(name: str, about: StudyOption) -> str:
     """The option's name on the command line."""
-    return about.flag or "--" + name.rstrip("_").replace("_", "-")
+    return about.flags[0] if about.flags else f"--{name.replace('_', '-')}"
 
 
 def fields_of_errors(settings: type) -> dict[str, str]:
@@ -174,7 +149,7 @@ def settings_of(settings: type[Any], given: Mapping[str, Any]) -> Any:
     return settings(**values)
 
 
-def _several(text: str, kind: type, about: Option, flag: str) -> tuple[Any, ...]:
+def _several(text: str, kind: type, about: StudyOption, flag: str) -> tuple[Any, ...]:
     parts = [part.strip() for part in text.split(about.separator)] if text else []
     if kind is str:
         if not all(parts):
@@ -195,7 +170,7 @@ def _several(text: str, kind: type, about: Option, flag: str) -> tuple[Any, ...]
         ) from error  # fmt: skip
 
 
-def _require_known(value: Any, about: Option, flag: str) -> None:
+def _require_known(value: Any, about: StudyOption, flag: str) -> None:
     """Refuse a name that is not among those that there are."""
     given: Sequence[Any] = value if isinstance(value, tuple) else [value] if value else []
     known = about.choices() if given else None

@@ -46,7 +46,7 @@ class RooflineSettings:
     search_cycles: int = count_option(1_000_000_000, SEARCH_CYCLES, metavar="CYCLES")
     confirm_cycles: int = count_option(
         3_000_000, "Most cycles of a layer that is confirmed on the full RTL.", metavar="CYCLES",
-        least=0,
+        low=0,
     )  # fmt: skip
     seed: int = seed_option()
     workers: int = workers_option()
@@ -73,6 +73,6 @@ class DecodeSettings:
     width: int = count_option(768, "Channels, a multiple of 64.")
     context: int = count_option(256, "Tokens that attention looks at.")
     blocks: int = count_option(12, "Of the network.")
-    words: int = count_option(50257, "Of the vocabulary; 0: no scores of words.", least=0)
+    words: int = count_option(50257, "Of the vocabulary; 0: no scores of words.", low=0)
     search_cycles: int = count_option(20_000_000, SEARCH_CYCLES, metavar="CYCLES")
     seed: int = seed_option()

@@ -66,7 +66,7 @@ class MappingSettings:
     )  # fmt: skip
     agents: bool = option(False, "Sweep the number of agents instead of the mappers.")
     hardware: str = option("flexible-256", "Described accelerator.", metavar="NAME|FILE")
-    per_network: int = count_option(3, "Layers per network; 0: all.", least=0, quick=1)
+    per_network: int = count_option(3, "Layers per network; 0: all.", low=0, quick=1)
     budget: int = count_option(20_000, "Samples per run.", quick=2000)
     seeds: int = count_option(10, "Runs per mapper and task.", quick=2)
     jobs: int = jobs_option()

@@ -23,7 +23,7 @@ _DEVICE: Final = "rtl (bit-exact), or the same cycles without data."
 
 def _search_option() -> int:
     text = "Measurements on the twin per layer."
-    found: int = count_option(16, text, least=0, quick=0)
+    found: int = count_option(16, text, low=0, quick=0)
     return found
 
 

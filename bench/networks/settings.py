@@ -39,6 +39,6 @@ class NetworksSettings:
         "", "What runs the network; default: rtl, with --quick dpi, of --zoo twin.",
         metavar="twin|rtl|dpi", known=f"{__name__}:FIDELITIES",
     )  # fmt: skip
-    search: int = count_option(16, "Measurements per layer.", least=0)
+    search: int = count_option(16, "Measurements per layer.", low=0)
     keep_rounding: bool = option(False, "Keep every quantisation of the models.")
     int8_ends: bool = option(False, "With --zoo: networks take and give int8.")

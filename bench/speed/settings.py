@@ -42,9 +42,9 @@ class LoweringSettings:
 
     quick: bool = quick_option()
     hw: str = hw_option("pynq-16x16")
-    sample: int = count_option(0, "Points per layer; 0: all.", least=0, quick=200)
+    sample: int = count_option(0, "Points per layer; 0: all.", low=0, quick=200)
     seconds: float = option(
-        5.0, "Seconds of lowering in Python per layer.", metavar="SECONDS", least=0, quick=1.0
+        5.0, "Seconds of lowering in Python per layer.", metavar="SECONDS", low=0, quick=1.0
     )
     repeat: int = count_option(3, "Runs of which the best counts.")
     seed: int = seed_option()
