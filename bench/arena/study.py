@@ -59,8 +59,6 @@ from tilewright.tuner.search import TUNERS
 REPORT_SECONDS = 15.0
 TRACED = 256
 """Measurements of the run whose configurations are shown before and after confidence sampling."""
-QUICK_LAYERS = ("C7", "C10")
-"""Hard layers of ResNet-18 (on one configuration) whose tables take a minute from nothing."""
 
 CONSOLE = Console()
 
@@ -127,8 +125,7 @@ class Tuners(Study):
         self.contestants: Final = named or everybody()
         networks = settings.networks or NETWORKS
         layers = {w.name for name in networks for w in load_network(name).workloads}
-        if settings.layers != QUICK_LAYERS:
-            require_names("--layers", settings.layers, sorted(layers))
+        require_names("--layers", settings.layers, sorted(layers))
         require_names("--without", settings.without, sorted(layers))
         # One thread a process: sums do not depend on threads, and two runs share two cores.
         os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")

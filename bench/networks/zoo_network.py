@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tilewright.bench.networks.networks import agreement
+from tilewright.bench.networks.networks import agreement, checked_run
 from tilewright.bench.networks.settings import NetworksSettings
 from tilewright.bench.networks.zoo_members import Member
-from tilewright.host.common.errors import DeviceError
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pack.latency import latency, mac_share
 from tilewright.host.compiler.pipeline import compile_network, import_network
@@ -25,13 +23,9 @@ from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
-from tilewright.host.compiler.run.runtime import open_network
 from tilewright.host.machine.board import load_board
-from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.network_timing import time_network
-from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 if TYPE_CHECKING:
@@ -78,15 +72,7 @@ def measure(
     book.close()
     cycles = time_network(compiled, board.memory).cycles
     image = next(data.batches(compiled.inputs))
-    run = open_network(compiled, ReferenceDevice(hw), trusted=True).run(image)
-    if fidelity != "twin":
-        with closing(VerilatorDevice(hw, board.memory, fidelity=Fidelity(fidelity))) as device:
-            found = open_network(compiled, device, trusted=True).run(image)
-        exact = all(np.array_equal(a, run.outputs[n]) for n, a in found.outputs.items())
-        if not exact or found.cycles != cycles:
-            raise DeviceError(
-                f"bit-exact {exact}; {fidelity} {found.cycles} cycles, twin {cycles}", field=name
-            )
+    run = checked_run(compiled, board, fidelity, image, cycles)
     spent = latency(compiled, board, cycles)
     placed = compiled.placements
     return {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.randomness import fresh_rng
 
-from tilewright.bench.accuracy.loss import loss
+from tilewright.bench.framework.statistics import loss
 
 
 def credits(worse: int, better: int, both: int) -> tuple[np.ndarray, np.ndarray]:
