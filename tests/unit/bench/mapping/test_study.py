@@ -77,7 +77,7 @@ def test_a_file_with_rows_of_others_is_refused(row):
 
 
 @pytest.mark.parametrize("at", ["best_mapping", "make_mapper"])
-def test_ctrl_c_ends_a_study_and_leaves_out_what_was_stopped(at, monkeypatch):
+def test_ctrl_c_ends_a_study_and_leaves_out_what_was_stopped(at, monkeypatch, tmp_path):
     class Stopped:
         """A proof or a run that Ctrl-C ended with its best so far."""
 
@@ -89,7 +89,7 @@ def test_ctrl_c_ends_a_study_and_leaves_out_what_was_stopped(at, monkeypatch):
     study, written = Mapping(OPTIONS), []
     monkeypatch.setattr(study_module, at, lambda *_, **__: Stopped())
     with pytest.raises(KeyboardInterrupt):
-        run_study(study, write=written.append)
+        run_study(study, path=tmp_path / "m.json", write=written.append)
     rows = [row["what"] for result in written for row in result.rows]
     assert rows == ([] if at == "best_mapping" else ["optimum"] * 2)
 
