@@ -21,7 +21,7 @@ from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 
 SMALLEST = {
-    "ablation": ("--hw", "tiny-4x4", "--search-cycles", "1000000"),
+    "ablation": ("--hw", "edge-8x8", "--search-cycles", "1000000"),
     "accuracy": ("--quick",),
     "agent": ("--mib", "1", "--repeats", "1"),
     "allocate": ("--quick", "--networks", "squeezenet", "--seeds", "1"),
