@@ -36,16 +36,7 @@ def point_of(table: Table, flat: int) -> tuple[HwConfig, Schedule]:
 def confirm(
     records: Iterable[Record], tables: Mapping[str, Table], *, workers: int = 2
 ) -> Iterator[dict[str, Any]]:
-    """Run each distinct winner of the first `SEEDS` seeds, and each optimum, on the full RTL.
-
-    Yields:
-        One mapping a point: task, its position in the table (``flat``), layer, hw, expected
-        cycles, cycles on the RTL (None when there is no measurement), ``equal``: cycles equal and
-        the output bit-exact, and ``failure``.
-
-    Raises:
-        EnvironmentFaultError: this machine cannot build the RTL.
-    """
+    """Run each distinct winner of the first `SEEDS` seeds, and each optimum, on the full RTL."""
     wanted: dict[tuple[str, int], None] = {}
     for record in records:
         if record["seed"] < SEEDS and record["flat"] is not None:

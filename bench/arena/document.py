@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a study's tables in Markdown, from the JSON of `tilewright bench tuners`.
+"""The page of a study of tuners, and its tables as CSV files, from the JSON of `bench tuners`.
 
 Prose about the figures is written by hand, in `docs/results/tuners-study.md`.
 """
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Final
+from pathlib import Path
 
 from tilewright.bench.arena.page_tables import Study, study_tables
-from tilewright.host.common.whole_file import MARK
+from tilewright.host.common.whole_file import MARK, renew_folder, write_whole
 
-_ORIGIN: Final = (
-    "The answer of this study is on [its own page](tuners-study.md), with "
-    "[what the tables mean](tuners-study.md#how-to-read-the-tables). `tilewright bench "
-    "tuners-page` writes this page from the JSON files of `tilewright bench tuners`; edit nothing "
-    "here."
-)
+
+def write_document(study: Study, path: Path) -> None:
+    """Write the page, and beside it a folder of its name with a CSV file for each table."""
+    write_whole(path, document(study))
+    folder = path.with_suffix("")
+    tables = {f"{table.file_name}.csv": table.csv() for table in study_tables(study)}
+    renew_folder(folder, tables)
+    for name, text in tables.items():
+        write_whole(folder / name, text)
 
 
 def document(study: Study) -> str:
@@ -32,7 +35,6 @@ def _blocks(study: Study) -> Iterator[str]:
     missing = sum(part["runs_missing"] for part in parts)
     yield f"<!-- {MARK} -->"
     yield "# Study of tuners: all tables"
-    yield _ORIGIN
     yield _bullets(
         (
             f"Track *{conditions['track']}*: {', '.join(conditions['configurations'])}",

@@ -13,19 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tilewright.bench.arena.confirm import SEEDS
+from tilewright.bench.arena.network_figures import COMPILE_PRICE
 from tilewright.bench.arena.prices import PRICES
 from tilewright.bench.arena.records import TARGETS, Record
-from tilewright.bench.arena.summary import (
-    BASELINE,
-    COMPARED,
-    COMPILE_PRICE,
-    REFERENCE,
-    by_key,
-    common,
-    headline,
-)
+from tilewright.bench.arena.selection import BASELINE, REFERENCE, by_key, common, headline
+from tilewright.bench.arena.summary import COMPARED
 from tilewright.bench.arena.tasks import parts_of
-from tilewright.bench.figure_table import FigureTable
+from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.report.drawing.table import Cell
 
@@ -101,13 +95,7 @@ def tasks(study: Study) -> FigureTable:
 def search_tables(
     figures: Mapping[str, Any], runs: Sequence[Record], suffix: str = ""
 ) -> Iterator[FigureTable]:
-    """What some runs say of tuners: measurements to the targets, regret, pairs of tuners.
-
-    Args:
-        figures: of `summary`, of the same runs.
-        runs: that the figures are of.
-        suffix: of the titles.
-    """
+    """What some runs say of tuners: measurements to the targets, regret, pairs of tuners."""
     yield measurements(figures, runs, suffix)
     yield regret(figures["log_regret"], suffix)
     if (longest := figures["longest"]) is not None:

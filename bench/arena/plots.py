@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -20,9 +19,9 @@ from tilewright.bench.arena.page_tables import (
 )
 from tilewright.bench.arena.records import Record, incumbent_at
 from tilewright.bench.arena.replay import BUDGETS, INITIAL
-from tilewright.bench.arena.statistics import clustered_mean
-from tilewright.bench.arena.summary import by_key, common, headline, longest_runs
-from tilewright.host.common.whole_file import write_whole
+from tilewright.bench.arena.selection import by_key, common, headline
+from tilewright.bench.arena.summary import longest_runs
+from tilewright.bench.framework.statistics import clustered_mean
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Box
 from tilewright.tuner.report.drawing.page import (
     HALF,
@@ -69,22 +68,8 @@ _SAMPLING_NOTE: Final = (
 )
 
 
-def write_plots(study: Mapping[str, Any], path: Path) -> Path:
-    """Draw a study.
-
-    Args:
-        study: ``records``, ``summary`` and ``conditions`` as `merge.merge` makes them.
-        path: HTML file.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    write_whole(path, page(study))
-    return path
-
-
 def page(study: Mapping[str, Any]) -> str:
-    """The page of a study as HTML; ``study`` as of `write_plots`."""
+    """The page of a study (`merge.merge`) as HTML."""
     conditions, summary = study["conditions"], study["summary"]
     track = conditions["track"]
     exact = exact_runs(study)
@@ -127,14 +112,7 @@ def page(study: Mapping[str, Any]) -> str:
 
 
 def _search_sections(key: str, suffix: str, runs: Sequence[Record], regrets: Regrets) -> list[str]:
-    """The charts of some runs.
-
-    Args:
-        key: not used twice on a page.
-        suffix: of the titles.
-        runs: what is drawn.
-        regrets: ``log_regret`` of the same runs.
-    """
+    """The charts of some runs."""
     return [
         section(
             f"Best so far{suffix}",
@@ -256,11 +234,7 @@ def selection_boxes(rows: Sequence[Record]) -> BarChart:
 
 
 def sampling_course(rows: Sequence[Record]) -> list[tuple[str, XYChart]]:
-    """Configurations over time, before and after confidence sampling: two charts per task.
-
-    Args:
-        rows: of `sampling.trace_sampling`, of one seed per task.
-    """
+    """Configurations over time, before and after confidence sampling: two charts per task."""
     charts = []
     for of_task in by_key(rows, "task").values():
         own = sorted(of_task, key=lambda r: r["trial"])

@@ -59,16 +59,9 @@ PRICES: Final[Mapping[str, Price]] = {
 def break_even(
     overhead: float, trials: float, other_overhead: float, other_trials: float
 ) -> float | None:
-    """Seconds per trial above which a tuner with fewer trials and more overhead is the cheaper one.
+    """Seconds per trial above which a tuner of fewer trials and more overhead is cheaper.
 
-    Args:
-        overhead: core-seconds of the tuner to the target.
-        trials: its measurements to the target.
-        other_overhead: core-seconds of the tuner that it is compared with.
-        other_trials: its measurements.
-
-    Returns:
-        The price; 0 when it is cheaper at any price, None when no price is high enough.
+    0 when it is cheaper at any price, None when no price is high enough.
     """
     saved = other_trials - trials
     extra = overhead - other_overhead

@@ -31,11 +31,6 @@ def record_of(run: Run, table: Table, label: str) -> Record:
     which a run without a legal measurement counts as the worst legal point; ``states``, by budget,
     ``cycles``, ``trials``, ``tuner_seconds`` and ``measured_cycles`` of the run if it had ended
     there; ``curve``, pairs of trial and the incumbent's cycles.
-
-    Args:
-        run: to record.
-        table: of its task.
-        label: of its contestant.
     """
     events, trial = run.events, run.trial
     end = events[-1] if events else None
@@ -109,13 +104,7 @@ def incumbent_at(curve: Sequence[Sequence[int]], trial: int) -> int:
 def records_of(
     runs: Sequence[Run], tables: Mapping[str, Table], contestants: Sequence[Contestant]
 ) -> list[Record]:
-    """The records of a study's runs.
-
-    Args:
-        runs: of the study.
-        tables: by `Task.id`.
-        contestants: who took part; they give the labels.
-    """
+    """The records of a study's runs."""
     labels = {_who(c): c.label for c in contestants}
     return [record_of(run, tables[run.trial.task], labels[_who(run.trial)]) for run in runs]
 

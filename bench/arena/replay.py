@@ -48,12 +48,7 @@ compared at the smaller one."""
 
 
 class TableSpace(Space[P]):
-    """A space whose legality is known.
-
-    Args:
-        inner: supplies knobs and points.
-        valid: bool, shape of the knobs' sizes.
-    """
+    """A space whose legality is known."""
 
     def __init__(self, inner: Space[P], valid: npt.NDArray[np.bool_]) -> None:
         super().__init__(inner.knobs)
@@ -181,16 +176,7 @@ def experience_of(table: Table, seed: int) -> Experience:
 
 
 def replay(table: Table, trial: Trial, past: Sequence[Table] = ()) -> Run:
-    """Run a tuner against a table.
-
-    Args:
-        table: of the trial's task.
-        trial: what to run.
-        past: tables of the tasks in `Trial.past`; what is told of them is not charged.
-
-    Raises:
-        TunerError: there is no such tuner, or it breaks its contract.
-    """
+    """Run a tuner against a table."""
     valid = table.legal if trial.arm == "masked" else np.ones_like(table.legal)
     space: TableSpace[Any] = TableSpace(table.task.space, valid)
     initial = initial_points(space, trial.task, trial.seed)

@@ -14,11 +14,7 @@ import importlib.util
 import itertools
 import json
 import re
-import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +22,9 @@ from typing import Any, Final
 from tilewright.bench.arena.replay import Event, Run, Trial, replay
 from tilewright.bench.arena.tables import Table, load_table
 from tilewright.bench.arena.tasks import Task, drawn
-from tilewright.host.common.children import spawn_context
-from tilewright.host.common.errors import EnvironmentFaultError, StoreError, TilewrightError
+from tilewright.bench.framework.records import JsonLines
+from tilewright.bench.framework.study import in_processes
+from tilewright.host.common.errors import StoreError, TilewrightError
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.search import TUNERS, Offer, TunerError, taken_by
 
@@ -69,9 +66,6 @@ class Contestant:
         The text is the contestant's label.
 
         Values are read as JSON, and as plain text where they are none.
-
-        Raises:
-            TunerError: no such tuner, or an option without a value.
         """
         name, _, rest = text.partition(":")
         TUNERS.find(name)
@@ -117,11 +111,7 @@ class Plan:
     budget: int = 256
 
     def trials(self) -> Iterator[Trial]:
-        """Every run, in the order in which they are made.
-
-        Raises:
-            TunerError: a contestant with experience, and too few tasks to draw it from.
-        """
+        """Every run, in the order in which they are made."""
         conditions = [(arm, noise) for arm in self.arms for noise in self.noises]
         conditions = [(arm, noise) for arm, noise in conditions if arm == "masked" or not noise]
         for first in range(0, self.seeds, SEED_BLOCK):
@@ -155,39 +145,18 @@ class Plan:
 
 
 class RunStore:
-    """Runs in a file of JSON lines.
-
-    Args:
-        path: created when missing.
-
-    Raises:
-        StoreError: the file cannot be read or written.
-    """
+    """Runs in a file of JSON lines, by what they depend on."""
 
     def __init__(self, path: Path) -> None:
-        self._path: Final = path
+        self._lines: Final = JsonLines(path)
         self._runs: dict[str, Run] = {}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            text = path.read_text(encoding="utf-8")
-            for line in text.splitlines():
-                try:
-                    data = json.loads(line)
-                    self._runs[data["key"]] = _run_of(data["run"])
-                except (LookupError, TypeError) as error:
-                    raise StoreError(
-                        "must be a file of runs", field=str(path), remedy="name another folder"
-                    ) from error
-                except ValueError:  # the line that a kill cut off
-                    continue
-            if text and not text.endswith("\n"):  # the next run must not join a cut line
-                with path.open("a", encoding="utf-8") as file:
-                    file.write("\n")
-        except OSError as error:
-            raise StoreError(
-                f"the file of runs must be writable ({error.strerror})", field=str(path)
-            ) from error
+        for data in self._lines.values():
+            try:
+                self._runs[data["key"]] = _run_of(data["run"])
+            except (LookupError, TypeError) as error:
+                raise StoreError(
+                    "must be a file of runs", field=str(path), remedy="name another folder"
+                ) from error
 
     def get(self, key: str) -> Run | None:
         """The run of a key."""
@@ -196,9 +165,7 @@ class RunStore:
     def add(self, key: str, run: Run) -> None:
         """Keep a run."""
         self._runs[key] = run
-        line = json.dumps({"key": key, "run": asdict(run)}, separators=(",", ":"))
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        self._lines.add({"key": key, "run": asdict(run)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,83 +192,29 @@ def run_plan(
     seconds: float = float("inf"),
     on_progress: Callable[[int, int, Trial], None] | None = None,
 ) -> Outcome:
-    """Make every run of a plan that the store does not hold yet.
-
-    Args:
-        plan: what to run.
-        tables: folder of the landscapes; they must be complete, or workers complete them.
-        store: what is known.
-        workers: processes.
-        seconds: no run is started after so long.
-        on_progress: told runs done, runs in all, and the run that ended.
-
-    Raises:
-        EnvironmentFaultError: a worker was killed; what ended before is kept.
-    """
-    try:
-        return _run_plan(plan, tables, store, workers, seconds, on_progress)
-    except BrokenProcessPool as error:
-        raise EnvironmentFaultError(
-            "a worker process was killed",
-            field="workers",
-            remedy="see who kills them (`dmesg` tells of a lack of memory), or lower --workers; "
-            "runs that had ended are kept, and the same command goes on from here",
-        ) from error
-
-
-def _run_plan(
-    plan: Plan,
-    tables: Path,
-    store: RunStore,
-    workers: int,
-    seconds: float,
-    on_progress: Callable[[int, int, Trial], None] | None,
-) -> Outcome:
-    """See `run_plan`.
-
-    Raises:
-        BrokenProcessPool: a worker was killed.
-    """
+    """Make every run of a plan that the store does not hold yet."""
     trials = [(key_of(trial), trial) for trial in plan.trials()]
-    pending = iter([(key, trial) for key, trial in trials if store.get(key) is None])
-    done = sum(store.get(key) is not None for key, _ in trials)
-    ends, failures = time.monotonic() + seconds, dict[str, None]()
-    context = spawn_context()
-    # Ctrl-C reaches the whole group: this process ends the study, workers end with their run.
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(
-        workers, mp_context=context, initializer=signal.signal, initargs=ignore
-    ) as pool:
-        running: dict[Future[Run], tuple[str, Trial]] = {}
-        while True:
-            while len(running) < 2 * workers and time.monotonic() < ends:
-                following = next(pending, None)
-                if following is None:
-                    break
-                key, trial = following
-                past = [plan.tasks[other] for other in trial.past]
-                future = pool.submit(_job, plan.tasks[trial.task], trial, past, tables)
-                running[future] = following
-            if not running:
-                break
-            broken: BrokenProcessPool | None = None
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                key, trial = running.pop(future)
-                error = future.exception()
-                if isinstance(error, BrokenProcessPool):  # whichever run it was in
-                    broken = error
-                    continue
-                done += 1
-                if error is None:
-                    store.add(key, future.result())
-                elif isinstance(error, Exception):
-                    failures[f"{trial.tuner}: {type(error).__name__}: {error}"] = None
-                else:
-                    raise error
-                if on_progress is not None:
-                    on_progress(done, len(trials), trial)
-            if broken is not None:
-                raise broken
+    pending = [(key, trial) for key, trial in trials if store.get(key) is None]
+    done, failures = len(trials) - len(pending), dict[str, None]()
+
+    def ended(trial: Trial) -> None:
+        nonlocal done
+        done += 1
+        if on_progress is not None:
+            on_progress(done, len(trials), trial)
+
+    def failed(place: int, error: Exception) -> None:
+        trial = pending[place][1]
+        failures[f"{trial.tuner}: {type(error).__name__}: {error}"] = None
+        ended(trial)
+
+    jobs = [
+        (plan.tasks[trial.task], trial, [plan.tasks[other] for other in trial.past], tables)
+        for _, trial in pending
+    ]
+    for place, run in in_processes(_job, jobs, workers, seconds=seconds, failed=failed):
+        store.add(pending[place][0], run)
+        ended(pending[place][1])
     known = [store.get(key) for key, _ in trials]
     runs = [run for run in known if run is not None]
     return Outcome(runs=runs, failures=list(failures), missing=len(trials) - len(runs))
@@ -356,5 +269,6 @@ def _table(task: Task, folder: Path) -> Table:
     return load_table(task, folder)
 
 
-def _job(task: Task, trial: Trial, past: Sequence[Task], folder: Path) -> Run:
+def _job(job: tuple[Task, Trial, Sequence[Task], Path]) -> Run:
+    task, trial, past, folder = job
     return replay(_table(task, folder), trial, [_table(other, folder) for other in past])

@@ -49,16 +49,7 @@ class CandidateProbe(DcocTuner[Any]):
 
 
 def compare_selections(table: Table, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """What each selection would measure of identical candidates.
-
-    Args:
-        table: of a task.
-        seeds: of DCOC.
-
-    Yields:
-        One mapping a seed and selection, ``selection`` "candidates" for all of them: ``ratios``,
-        cycles over the optimum of the points, ascending.
-    """
+    """What each selection would measure of identical candidates."""
     space: TableSpace[Any] = TableSpace(table.task.space, table.legal)
     for seed in seeds:
         initial = initial_points(space, table.task.id, seed)
@@ -92,17 +83,7 @@ class TracedDcoc(DcocTuner[Any]):
 
 
 def trace_sampling(table: Table, seed: int, measurements: int) -> Iterator[dict[str, Any]]:
-    """Configurations over time, before and after confidence sampling, in one run of DCOC.
-
-    Args:
-        table: of a task.
-        seed: of DCOC.
-        measurements: of the run.
-
-    Yields:
-        One mapping a plan: ``trial``, the measurements made before it; ``before`` and ``after``,
-        cycles over the optimum of the configurations visited and of those chosen, ascending.
-    """
+    """Configurations over time, before and after confidence sampling, in one run of DCOC."""
     space: TableSpace[Any] = TableSpace(table.task.space, table.legal)
     initial = initial_points(space, table.task.id, seed)
     tuner = TracedDcoc(space, seed=seed, initial=initial)

@@ -5,44 +5,33 @@ from __future__ import annotations
 
 import itertools
 import statistics as plain
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-import numpy as np
-
-from tilewright.bench.arena.prices import PRICES, Price, break_even
-from tilewright.bench.arena.records import TARGETS, Record, incumbent_at
-from tilewright.bench.arena.runner import SMALL_BUDGETS
-from tilewright.bench.arena.statistics import (
+from tilewright.bench.arena.network_figures import break_evens, end_of, network_figures, readings
+from tilewright.bench.arena.records import TARGETS, Record
+from tilewright.bench.arena.selection import (
+    BASELINE,
+    by_key,
+    by_run,
+    common,
+    complete_runs,
+    headline,
+)
+from tilewright.bench.framework.statistics import (
     clustered_mean,
     clustered_median,
     clustered_ratio,
     compare_pairs,
     kaplan_meier_median,
 )
-from tilewright.bench.arena.tasks import parts_of
-from tilewright.host.network.zoo import load_network
-
-REFERENCE: Final = "autotvm"
-"""What the seeds compare themselves with."""
-
-BASELINE: Final = "random"
 
 COMPARED: Final = ("tilewright", "tilewright:no-prior", "dcoc")
 """Tuners whose ratios and tests against all others are told, as far as they took part."""
 
-READ: Final = ("dcoc", REFERENCE)
-PUBLISHED_BUDGET: Final = 1000
-"""What DCO-Comp was judged with; whether a task or a network is not said."""
-
 LEAST_TASKS: Final = 5
 """With fewer tasks a bootstrap over them has hardly any width, and no verdict is given."""
-
-COMPILE_TARGET: Final = "1pct"
-"""Compile time is the time to this target, or of the whole budget when it is not reached."""
-
-COMPILE_PRICE: Final = "rtl"
 
 
 def summarise(
@@ -56,19 +45,14 @@ def summarise(
     of them is left out and named in ``incomplete``; ``common`` then holds the same figures for
     every tuner on the tasks that all were run on (None: there are none, or nobody is left out).
     Network figures are of all tasks that were run.
-
-    Args:
-        records: of the study.
-        networks: whose figures are made, as far as their layers were run.
-        track: of the headline and of the networks.
     """
     exact = [r for r in records if r["arm"] == "masked" and not r["noise"] and r["track"] == track]
     hard, incomplete = headline(exact)
-    summary = {**_search_figures(hard), **_network_figures(exact, networks, track)}
+    summary = {**_search_figures(hard), **network_figures(exact, networks, track)}
     summary["incomplete"] = incomplete
     shared = common(exact) if incomplete else []
     summary["common"] = (
-        {**_search_figures(shared), **_network_figures(shared, networks, track)} if shared else None
+        {**_search_figures(shared), **network_figures(shared, networks, track)} if shared else None
     )
     summary["readings"] = readings(exact, networks, track)
     summary["arms"] = arms([r for r in records if r["track"] == track])
@@ -88,80 +72,6 @@ def _search_figures(records: Sequence[Record]) -> dict[str, Any]:
         "overhead_seconds_per_100": overheads(records),
         "break_even_seconds": break_evens(records),
     }
-
-
-def _network_figures(
-    records: Sequence[Record], networks: Sequence[str], track: str
-) -> dict[str, Any]:
-    """What a set of runs says of whole networks.
-
-    At the smallest budget of a tuner, so that all are compared alike, and again in ``full`` at the
-    largest one, for the tuners that have it (None: the budgets are equal).
-    """
-    budgets = network_budgets(records)
-    found: list[dict[str, Any]] = []
-    for budget in dict.fromkeys((budgets[0], budgets[-1])) if budgets else (0,):
-        by_price = {
-            name: compile_reductions(records, networks, track, price, budget)
-            for name, price in PRICES.items()
-        }
-        gains = throughput_gains(records, networks, track, budget)
-        found.append(
-            {
-                "network_budget": budget,
-                "throughput_gain_over_autotvm_pct": _medians(gains),
-                "throughput_quartiles_pct": {
-                    network: {
-                        tuner: np.quantile(values, (0.25, 0.75)).tolist()
-                        for tuner, values in tuners.items()
-                    }
-                    for network, tuners in gains.items()
-                },
-                "compile_time_reduction_pct": by_price[COMPILE_PRICE],
-                "compile_time_reduction_by_price_pct": by_price,
-            }
-        )
-    full = found[1] if len(found) > 1 else None
-    return {**found[0], "full": full, "coverage": coverage(records, networks, track)}
-
-
-def network_budgets(records: Iterable[Record]) -> list[int]:
-    """The budgets of the tuners, ascending; those of `SMALL_BUDGETS` do not count."""
-    return sorted(
-        {
-            min(r["budget"] for r in rows)
-            for tuner, rows in by_key(records, "tuner").items()
-            if tuner.partition(":")[0] not in SMALL_BUDGETS
-        }
-    )
-
-
-def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
-    """Records of the hard tasks (of all, when none is hard) of the tuners that ran on each.
-
-    Of a tuner's runs those of the seeds that it ran on every task, so that all tasks weigh alike.
-
-    Returns:
-        The records, and the names of the other tuners.
-    """
-    hard = [r for r in records if r["hard"]] or list(records)
-    complete = _balanced(_complete(hard))
-    present = {r["tuner"] for r in complete}
-    return complete, [tuner for tuner in by_key(hard, "tuner") if tuner not in present]
-
-
-def common(records: Sequence[Record]) -> list[Record]:
-    """Records of the hard tasks (of all, when none is hard) that every tuner ran on.
-
-    Of a tuner's runs those of the seeds that it ran on every one of them.
-    """
-    hard = [r for r in records if r["hard"]] or list(records)
-    tasks = (
-        set.intersection(*({r["task"] for r in own} for own in by_key(hard, "tuner").values()))
-        if hard
-        else set()
-    )
-    return _balanced([r for r in hard if r["task"] in tasks])
 
 
 def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]:
@@ -198,19 +108,14 @@ def longest_runs(records: Sequence[Record]) -> list[Record]:
     None when these tuners have no runs of a smaller budget.
     """
     budget = max((r["budget"] for r in records), default=0)
-    rows = _complete([r for r in records if r["budget"] == budget])
+    rows = complete_runs([r for r in records if r["budget"] == budget])
     tuners = {r["tuner"] for r in rows}
     shorter = any(r["budget"] < budget for r in records if r["tuner"] in tuners)
     return rows if shorter else []
 
 
 def longest(records: Sequence[Record]) -> dict[str, Any] | None:
-    """Regret of the runs of the largest budget, when the same tuners have runs of smaller ones.
-
-    Returns:
-        ``budget``, ``tasks`` and ``seeds`` (numbers), ``log_regret`` (`regrets`); None: no tuner
-        has runs of the largest budget and of a smaller one.
-    """
+    """Regret of the runs of the largest budget, when the same tuners have runs of smaller ones."""
     rows = longest_runs(records)
     if not rows:
         return None
@@ -246,7 +151,7 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
         bound, and ``ceiling`` that the tuner's is, so that it is an upper one. Where both are,
         nothing is known of the ratio, and nothing is told.
     """
-    runs = {tuner: _by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
+    runs = {tuner: by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for own, other in itertools.permutations(runs, 2):
         keys = [key for key in runs[own] if key in runs[other]]
@@ -291,7 +196,7 @@ def tests(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
     tuners = by_key(records, "tuner")
     pairs, medians = {}, {}
     for first, second in itertools.combinations(tuners, 2):
-        ours, theirs = (_by_run(tuners[name]) for name in (first, second))
+        ours, theirs = (by_run(tuners[name]) for name in (first, second))
         common = [key for key in ours if key in theirs]
         if not common:
             continue
@@ -317,131 +222,6 @@ def overheads(records: Iterable[Record]) -> dict[str, float]:
     }
 
 
-def break_evens(records: Iterable[Record]) -> dict[str, dict[str, float | None]]:
-    """Seconds a trial above which a tuner is cheaper to 1 % than random and than AutoTVM.
-
-    Of mean measurements and mean core-seconds to the target over the tasks and seeds that both
-    have, runs that miss it with the smaller budget; `prices.break_even` defines 0 and None.
-    """
-    runs = {tuner: _by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
-    found: dict[str, dict[str, float | None]] = {}
-    for tuner, own in runs.items():
-        found[tuner] = {}
-        for other in (BASELINE, REFERENCE):
-            pairs = [
-                (own[key], theirs) for key, theirs in runs.get(other, {}).items() if key in own
-            ]
-            if other == tuner or not pairs:
-                continue
-            ends = [[_end(r, min(a["budget"], b["budget"])) for r in (a, b)] for a, b in pairs]
-            (seconds, trials), (other_seconds, other_trials) = (
-                [plain.fmean(end[side][key] for end in ends) for key in ("tuner_seconds", "trials")]
-                for side in (0, 1)
-            )
-            found[tuner][other] = break_even(seconds, trials, other_seconds, other_trials)
-    return found
-
-
-def throughput_gains(
-    records: Sequence[Record], networks: Iterable[str], track: str, budget: int
-) -> dict[str, dict[str, list[float]]]:
-    """Throughput over AutoTVM's after a budget, percent, by network and tuner.
-
-    Of a network the layers that were run; latency is the sum of their cycles times their counts;
-    one value for each seed that both have for all of them.
-    """
-
-    def latency(rows: Mapping[str, Record], counts: Mapping[str, int]) -> float:
-        return float(
-            sum(count * _state(rows[task], budget)["cycles"] for task, count in counts.items())
-        )
-
-    able = _with_budget(records, budget)
-    return _over_reference(able, networks, track, latency, lambda own, ref: ref / own - 1)
-
-
-def compile_reductions(
-    records: Sequence[Record], networks: Iterable[str], track: str, price: Price, budget: int
-) -> dict[str, dict[str, float]]:
-    """Compile time saved against AutoTVM, percent, by network and tuner.
-
-    Compile time is the tuner's core-seconds and the price of its measurements until each layer is
-    within `COMPILE_TARGET` of its optimum, or the budget's.
-    """
-
-    def compile_time(rows: Mapping[str, Record], counts: Mapping[str, int]) -> float:
-        return sum(_cost(rows[task], price, budget) for task in counts)
-
-    able = _with_budget(records, budget)
-    return _medians(
-        _over_reference(able, networks, track, compile_time, lambda own, ref: 1 - own / ref)
-    )
-
-
-def readings(
-    records: Sequence[Record], networks: Iterable[str], track: str
-) -> dict[str, dict[str, Any]]:
-    """DCOC against AutoTVM at the published 1,000 measurements, read both ways.
-
-    *Per task* gives every layer `PUBLISHED_BUDGET` measurements, *per network* an equal part of
-    them to each of the network's layers. Both are read from the same runs.
-
-    Returns:
-        By network: ``tasks`` (layers that were run), ``of`` (layers that it has), ``each`` (the
-        measurements of a layer under the second reading), ``per_task`` and ``per_network``: by seed
-        the throughput over AutoTVM's in percent. Networks without such runs are left out.
-    """
-    long = [r for r in records if r["budget"] >= PUBLISHED_BUDGET and r["tuner"] in READ]
-    runs = {name: _by_run(r for r in long if r["tuner"] == name) for name in READ}
-    ours, theirs = (runs[name] for name in READ)
-    both = {task for task, _ in ours} & {task for task, _ in theirs}
-    found: dict[str, dict[str, Any]] = {}
-    for network in networks:
-        parts = parts_of(track, load_network(network))
-        counts = {part.task: part.count for part in parts if part.task in both}
-        seeds = [
-            seed
-            for seed in sorted({seed for _, seed in ours})
-            if counts and all((task, seed) in side for task in counts for side in (ours, theirs))
-        ]
-        if not seeds:
-            continue
-        layers = len({part.task for part in parts})
-        each = PUBLISHED_BUDGET // layers
-        found[network] = {"tasks": len(counts), "of": layers, "each": each} | {
-            name: [
-                100
-                * (
-                    sum(
-                        n * incumbent_at(theirs[task, seed]["curve"], at)
-                        for task, n in counts.items()
-                    )
-                    / sum(
-                        n * incumbent_at(ours[task, seed]["curve"], at)
-                        for task, n in counts.items()
-                    )
-                    - 1
-                )
-                for seed in seeds
-            ]
-            for name, at in (("per_task", PUBLISHED_BUDGET), ("per_network", each))
-        }
-    return found
-
-
-def coverage(records: Iterable[Record], networks: Iterable[str], track: str) -> dict[str, float]:
-    """Share of a network's multiply-accumulates in the layers that were run, percent."""
-    tasks = {r["task"] for r in records}
-    shares = {}
-    for name in networks:
-        network = load_network(name)
-        parts = zip(parts_of(track, network), network.workloads, strict=True)
-        macs = sum(w.macs * w.count for part, w in parts if part.task in tasks)
-        if macs:
-            shares[name] = 100 * macs / network.macs
-    return shares
-
-
 def arms(records: Iterable[Record]) -> dict[str, Any]:
     """Measurements to 1 % under every arm and noise, each tuner on the same tasks and seeds.
 
@@ -461,14 +241,14 @@ def arms(records: Iterable[Record]) -> dict[str, Any]:
     tuners: dict[str, Any] = {}
     by_tuner = {name: by_key(rows, "tuner") for name, rows in groups.items()}
     for tuner in dict.fromkeys(t for owners in by_tuner.values() for t in owners):
-        runs = {n: _by_run(owners[tuner]) for n, owners in by_tuner.items() if tuner in owners}
+        runs = {n: by_run(owners[tuner]) for n, owners in by_tuner.items() if tuner in owners}
         keys = set.intersection(*(set(own) for own in runs.values()))
         if len(runs) < 2 or not keys:
             continue
         budget = min(own[key]["budget"] for own in runs.values() for key in keys)
         tuners[tuner] = {"tasks": len({task for task, _ in keys}), "runs": len(keys)}
         for name, own in runs.items():
-            ends = [_end(own[key], budget) for key in sorted(keys)]
+            ends = [end_of(own[key], budget) for key in sorted(keys)]
             tuners[tuner][name] = {
                 "trials_to_1pct": kaplan_meier_median(
                     [end["trials"] if end["reached"] else budget for end in ends],
@@ -478,111 +258,3 @@ def arms(records: Iterable[Record]) -> dict[str, Any]:
                 / sum(own[key]["trials"] for key in keys),
             }
     return {"conditions": list(groups), "tuners": tuners}
-
-
-def _over_reference(
-    records: Iterable[Record],
-    networks: Iterable[str],
-    track: str,
-    measure: Callable[[Mapping[str, Record], Mapping[str, int]], float],
-    compare: Callable[[float, float], float],
-) -> dict[str, dict[str, list[float]]]:
-    """A figure of a whole network against the reference's, in percent, seed by seed."""
-    tuners = {
-        tuner: {seed: {r["task"]: r for r in own} for seed, own in by_key(rows, "seed").items()}
-        for tuner, rows in by_key(records, "tuner").items()
-    }
-    tasks = {task for seeds in tuners.values() for rows in seeds.values() for task in rows}
-    found: dict[str, dict[str, list[float]]] = {}
-    for network in networks:
-        parts = parts_of(track, load_network(network))
-        counts = {part.task: part.count for part in parts if part.task in tasks}
-        for tuner, seeds in tuners.items():
-            ratios = []
-            for seed, own in seeds.items():
-                ref = tuners.get(REFERENCE, {}).get(seed, {})
-                if counts and tuner != REFERENCE and all(t in own and t in ref for t in counts):
-                    ratios.append(100 * compare(measure(own, counts), measure(ref, counts)))
-            if ratios:
-                found.setdefault(network, {})[tuner] = ratios
-    return found
-
-
-def _medians(values: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, dict[str, float]]:
-    return {
-        network: {tuner: plain.median(own) for tuner, own in tuners.items()}
-        for network, tuners in values.items()
-    }
-
-
-def _with_budget(records: Sequence[Record], budget: int) -> list[Record]:
-    """Records of the tuners whose runs all have a budget, or more."""
-    return [
-        r
-        for rows in by_key(records, "tuner").values()
-        if all(r["budget"] >= budget for r in rows)
-        for r in rows
-    ]
-
-
-def _state(record: Record, budget: int) -> Mapping[str, Any]:
-    """A run at a budget that is not above its own; one between two marks counts as the lower."""
-    if budget >= record["budget"]:
-        return record
-    below = [mark for mark in record["states"] if int(mark) <= budget]
-    found: Mapping[str, Any] = record["states"][max(below, key=int)]
-    return found
-
-
-def _end(record: Record, budget: int) -> dict[str, Any]:
-    """A run up to `COMPILE_TARGET` or a budget: whether it reached the target, and what it took."""
-    trials = record[f"trials_to_{COMPILE_TARGET}"]
-    if trials is not None and trials <= budget:
-        return {
-            "reached": True,
-            "trials": trials,
-            "tuner_seconds": record[f"seconds_to_{COMPILE_TARGET}"],
-            "measured_cycles": record[f"cycles_to_{COMPILE_TARGET}"],
-        }
-    state = _state(record, budget)
-    keys = ("trials", "tuner_seconds", "measured_cycles")
-    return {"reached": False, **{key: state[key] for key in keys}}
-
-
-def _cost(record: Record, price: Price, budget: int) -> float:
-    end = _end(record, budget)
-    seconds: float = end["tuner_seconds"]
-    return seconds + price.of(end["trials"], end["measured_cycles"])
-
-
-def _complete(records: Sequence[Record]) -> list[Record]:
-    """Records of the tuners that ran on every task that any of them ran on."""
-    tasks = {r["task"] for r in records}
-    return [
-        r
-        for rows in by_key(records, "tuner").values()
-        if {r["task"] for r in rows} == tasks
-        for r in rows
-    ]
-
-
-def _balanced(records: Sequence[Record]) -> list[Record]:
-    """Of every tuner the records of the seeds that it ran on all of its tasks."""
-    kept: list[Record] = []
-    for rows in by_key(records, "tuner").values():
-        seeds = [{r["seed"] for r in task} for task in by_key(rows, "task").values()]
-        shared = set.intersection(*seeds)
-        kept += [r for r in rows if r["seed"] in shared]
-    return kept
-
-
-def by_key(records: Iterable[Record], key: str) -> dict[Any, list[Record]]:
-    """Records by one of their members, in order of first appearance."""
-    groups: dict[Any, list[Record]] = {}
-    for record in records:
-        groups.setdefault(record[key], []).append(record)
-    return groups
-
-
-def _by_run(records: Iterable[Record]) -> dict[tuple[str, int], Record]:
-    return {(r["task"], r["seed"]): r for r in records}

@@ -156,16 +156,6 @@ def load_table(
     """The table of a task; what is not on disk yet is enumerated.
 
     A task of more than `WHOLE_WORK` gets a table that is complete up to `REACH`.
-
-    Args:
-        task: what to enumerate.
-        folder: where landscapes are kept.
-        workers: threads of an enumeration.
-        on_progress: told points done and points in all, of one configuration after the other.
-
-    Raises:
-        SpaceError: the space is too large, or nothing is legal.
-        StoreError: the folder cannot be written or holds a damaged landscape.
     """
     classes: dict[object, _Class] = {}
     for hw in task.configs:

@@ -58,9 +58,6 @@ def pynq_z2_choice() -> tuple[HwConfig, ...]:
 
     The named 16x16, 16x32, 8x32 and 8x8; 16x16 with twice the activations for half the weights
     and with half the vector lanes; 8x32 with twice the accumulators; 32x8.
-
-    Raises:
-        ConfigError: one of them no longer fits the board.
     """
     named = ("pynq-16x16", "pynq-16x32", "wide-8x32", "edge-8x8")
     configs = [load_hwconfig(name) for name in named]
@@ -112,11 +109,7 @@ class LayerTask:
 
 
 def make_task(track: str, workload: Workload) -> Task:
-    """The task of a layer on the arena's board.
-
-    Raises:
-        ConfigError: no such track.
-    """
+    """The task of a layer on the arena's board."""
     if track not in TRACKS:
         raise ConfigError(
             "no such track", field="track", value=track, remedy=f"use one of {', '.join(TRACKS)}"

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.mapping.ranks import rank_correlation
+from tilewright.bench.framework.statistics import rank_correlation
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel
 from tilewright.tuner.mapping.mapping import Level, Mapping

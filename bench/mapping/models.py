@@ -3,71 +3,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.bench.framework.records import Cell, Row
+from tilewright.bench.framework.study import BenchResult, Study
 from tilewright.bench.mapping import maestro, rtl, zigzag
-from tilewright.bench.result import BenchResult
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.zoo import load_network
 
 
-def run(
-    *,
-    maestro_folder: Path | None,
-    zigzag_file: Path | None,
-    hw: str,
-    memory: str,
-    network: str,
-    layers: Sequence[str],
-    kind: str,
-) -> BenchResult:
-    """Compare, and print each row as it is found.
+class Models(Study):
+    """The cost model against recorded rows of other models, where given, and against the RTL."""
 
-    Args:
-        maestro_folder: recorded rows of MAESTRO; None: no comparison.
-        zigzag_file: those of ZigZag.
-        hw: configuration whose schedule spaces are measured.
-        memory: DRAM timing.
-        network: has the layers.
-        layers: names; none: all that the accelerator runs as they are.
-        kind: of the schedule spaces.
+    tells = False
 
-    Raises:
-        ConfigError: a configuration or memory that there is not; a file without recorded rows.
-        WorkloadError: a layer that there is not.
-    """
-    rows: list[dict[str, Any]] = []
-    summary: dict[str, Any] = {}
+    def cells(self) -> list[Cell]:
+        given = self.settings
+        recorded = {"maestro": given.maestro, "zigzag": given.zigzag}
+        named = [name for name, path in recorded.items() if path is not None]
+        return [{"against": name} for name in (*named, "rtl")]
 
-    def add(row: dict[str, Any]) -> None:
-        rows.append(row)
-        print(" ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    def measure(self, cell: Cell) -> Iterator[Row]:
+        """How far predictions agree, by group, quantity, or layer and assumption."""
+        given = self.settings
+        if cell["against"] == "maestro":
+            for name, figures in _recorded(maestro.document, given.maestro)["groups"].items():
+                yield {"group": name, **figures}
+        elif cell["against"] == "zigzag":
+            for name, figures in _recorded(zigzag.document, given.zigzag)["quantities"].items():
+                yield {"quantity": name, **figures}
+        else:
+            config, timing = load_hwconfig(given.hw), load_memory(given.memory)
+            chosen = rtl.layers_of(config, load_network(given.network), given.layers)
+            yield from rtl.layer_rows(config, timing, chosen, given.space.value)
 
-    if maestro_folder is not None:
-        found = _recorded(maestro.document, maestro_folder)["groups"]
-        summary["maestro_spearman"] = found["all"]["spearman"]
-        for name, figures in found.items():
-            add({"against": "maestro", "group": name, **figures})
-    if zigzag_file is not None:
-        found = _recorded(zigzag.document, zigzag_file)["quantities"]
-        summary["zigzag_spearman"] = found["energy"]["spearman"]
-        for name, figures in found.items():
-            add({"against": "zigzag", "quantity": name, **figures})
-    config, timing = load_hwconfig(hw), load_memory(memory)
-    chosen = rtl.layers_of(config, load_network(network), layers)
-    for row in rtl.layer_rows(config, timing, chosen, kind):
-        add({"against": "rtl", **row})
-    summary["rtl_spearman"] = {
-        rule: {row["layer"]: row["spearman"] for row in rows if row.get("assumption") == rule}
-        for rule in rtl.ASSUMPTIONS
-    }
-    conditions = {"hw": hw, "memory": memory, "network": network, "space": kind}
-    sound = all(row.get("compute_above_measured", 0) == 0 for row in rows)
-    return BenchResult(rows=rows, conditions=conditions, summary=summary, passed=sound)
+    def conditions(self) -> Row:
+        given = self.settings
+        names = ("hw", "memory", "network")
+        return {**{name: getattr(given, name) for name in names}, "space": given.space.value}
+
+    def summarise(self, rows: Sequence[Row]) -> Row:
+        found: dict[str, Any] = {}
+        for row in rows:
+            if row.get("group") == "all":
+                found["maestro_spearman"] = row["spearman"]
+            if row.get("quantity") == "energy":
+                found["zigzag_spearman"] = row["spearman"]
+        found["rtl_spearman"] = {
+            rule: {row["layer"]: row["spearman"] for row in rows if row.get("assumption") == rule}
+            for rule in rtl.ASSUMPTIONS
+        }
+        return found
+
+    def passed(self, result: BenchResult) -> bool:
+        """No schedule runs faster than its products alone take."""
+        return all(row.get("compute_above_measured", 0) == 0 for row in result.rows)
 
 
 def _recorded(document: Callable[[Path], dict[str, Any]], path: Path) -> dict[str, Any]:

@@ -5,8 +5,6 @@ A task is one layer of a network under one objective. Its optimum is proven firs
 each mapper then runs on it once per seed. A row of a run keeps every improvement with its sample,
 so all that is told of budgets smaller than the one that was run comes from the same runs.
 
-``--json`` is written after each task and seed and read at the start: a stopped run goes on.
-
     tilewright bench mapping --quick
     tilewright bench mapping --json build/mapping.json --html build/mapping.html
     tilewright bench mapping --agents --networks resnet18 --json build/mapping-agents.json
@@ -15,20 +13,21 @@ so all that is told of budgets smaller than the one that was run comes from the 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.mapping.study_summary import Row, summarise
-from tilewright.bench.result import BenchResult, kept
-from tilewright.bench.workers import executor
+from tilewright.bench.framework.records import Cell
+from tilewright.bench.framework.study import BenchResult, Study, machine
+from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.mapping.page import page, tables
+from tilewright.bench.mapping.settings import MappingSettings
+from tilewright.bench.mapping.summary import Row, summarise
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.result_document import rows_of
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective
@@ -38,8 +37,6 @@ from tilewright.tuner.mapping.methods.registry import make_mapper
 from tilewright.tuner.mapping.nest import LoopNest, nests_of
 from tilewright.tuner.mapping.space import MappingSpace
 
-NETWORKS: Final = ("mobilenet_v2", "vgg16", "resnet18", "alexnet", "transformer_encoder")
-OBJECTIVES: Final = ("latency", "edp", "area")
 METHODS: Final = (
     "random", "pruned-random", "coordinate", "annealing", "genetic", "gamma", "cma-es", "bayesian",
     "gradient", "ppo", "marl-decentralised", "marl", "marl-central", "structured",
@@ -66,38 +63,8 @@ class Task:
     nest: LoopNest
     objective: str
 
-    @property
-    def key(self) -> Row:
-        """What its rows have in common."""
-        return {"network": self.network, "layer": self.nest.name, "objective": self.objective}
 
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What is compared, on what.
-
-    Attributes:
-        networks: by name.
-        objectives: by name.
-        methods: names of mappers, each with its options, as in ``marl:agents=3``.
-        hardware: name of an architecture, or its file.
-        per_network: layers per network, drawn evenly by their multiply-accumulates; 0: all.
-        budget: samples per run.
-        seeds: runs per mapper and task.
-        jobs: processes side by side.
-    """
-
-    networks: Sequence[str] = NETWORKS
-    objectives: Sequence[str] = OBJECTIVES
-    methods: Sequence[str] = METHODS
-    hardware: str = "flexible-256"
-    per_network: int = 3
-    budget: int = 20_000
-    seeds: int = 10
-    jobs: int = 1
-
-
-def tasks_of(options: Options) -> list[Task]:
+def tasks_of(options: MappingSettings) -> list[Task]:
     """The tasks of a study; a layer that two networks have counts for the first."""
     seen: set[tuple[Any, ...]] = set()
     found = []
@@ -121,12 +88,7 @@ def tasks_of(options: Options) -> list[Task]:
 
 
 def mapper_of(contestant: str) -> Any:
-    """The mapper of ``NAME:option=value:...``; values are JSON.
-
-    Raises:
-        ConfigError: an option that is no such pair.
-        MapperError: no mapper of that name.
-    """
+    """The mapper of ``NAME:option=value:...``; values are JSON."""
     name, *given = contestant.split(":")
     options = {}
     for each in given:
@@ -158,8 +120,6 @@ def certify(task: Task, hardware: str) -> Row:
         raise KeyboardInterrupt
     space = MappingSpace(task.nest, arch)
     return {
-        "what": "optimum",
-        **task.key,
         "sizes": list(task.nest.sizes),
         "macs": task.nest.macs,
         "log10_mappings": round(float(np.log10(float(space.mappings))), 2),
@@ -184,10 +144,6 @@ def run_one(task: Task, contestant: str, seed: int, budget: int, hardware: str) 
     if seed == 0:
         notes["course"] = [mapping_of(row).as_dict() for row in trace.rows]
     return {
-        "what": "run",
-        **task.key,
-        "method": contestant,
-        "seed": seed,
         "value": trace.value,
         "samples": trace.samples,
         "setup_samples": trace.setup_samples,
@@ -211,86 +167,91 @@ def mappings_per_second(hardware: str) -> float:
     return round(len(batch) / float(np.median(seconds)))
 
 
-class Study:
-    """The rows of a study, as they come.
+def contestants(methods: Sequence[str], sweep: bool) -> list[str]:
+    """The mappers of a study: those named, or the teams of the sweep and what they need."""
+    if sweep:
+        return [SINGLE, *(f"{LEARNING}:agents={count}" for count in AGENTS), "marl-decentralised"]
+    return list(methods)
 
-    Args:
-        options: what is compared.
-        known: document of a stopped run.
 
-    Raises:
-        ConfigError: the document holds other conditions.
-    """
+class Mapping(Study):
+    """The optimum of each task first, then every mapper, one seed of all tasks after the other."""
 
-    def __init__(self, options: Options, known: Mapping[str, Any] | None = None) -> None:
-        for contestant in options.methods:
+    resumes = True
+
+    def __init__(self, settings: MappingSettings) -> None:
+        super().__init__(settings)
+        self.methods: Final = contestants(settings.methods or METHODS, settings.agents)
+        for contestant in self.methods:
             mapper_of(contestant)  # refuses a wrong name before hours of work
-        self.options: Final = options
-        arch = load_architecture(options.hardware)
-        self.conditions: Final[Row] = {
+        load_architecture(settings.hardware)
+        self.tasks: Final = {
+            (task.network, task.nest.name, task.objective): task for task in tasks_of(settings)
+        }
+
+    @property
+    def jobs(self) -> int:
+        return int(self.settings.jobs)
+
+    def cells(self) -> Iterator[Cell]:
+        names = [
+            {"network": network, "layer": layer, "objective": objective}
+            for network, layer, objective in self.tasks
+        ]
+        yield from ({"what": "optimum", **name} for name in names)
+        for seed in range(self.settings.seeds):
+            for name in names:
+                for method in self.methods:
+                    yield {"what": "run", **name, "method": method, "seed": seed}
+
+    def measure(self, cell: Cell) -> list[Row]:
+        task = self.tasks[cell["network"], cell["layer"], cell["objective"]]
+        if cell["what"] == "optimum":
+            return [certify(task, self.settings.hardware)]
+        given = (self.settings.budget, self.settings.hardware)
+        return [run_one(task, cell["method"], cell["seed"], *given)]
+
+    def conditions(self) -> Row:
+        arch = load_architecture(self.settings.hardware)
+        return {
             "hardware": arch.name,
             "architecture": {k: v for k, v in asdict(arch).items() if k != "sources"},
-            "budget": options.budget,
+            "budget": self.settings.budget,
             "sample": "one mapping that fits the buffers, priced by the cost model",
         }
-        self.records: list[Row] = []
-        if known is not None:
-            same = {k: v for k, v in known["conditions"].items() if k in self.conditions}
-            if same != json.loads(json.dumps(self.conditions)):
-                raise ConfigError(
-                    "the file holds rows of other conditions",
-                    field="--json",
-                    remedy="name another file",
-                )
-            self.records = rows_of(known)
-            _require_rows(self.records)
-        self._per_second = mappings_per_second(options.hardware)
 
-    def run(self, keep: Callable[[BenchResult], None] | None = None) -> None:
-        """Certify each task, then run every mapper, one seed of all tasks after the other."""
-        options, tasks = self.options, tasks_of(self.options)
-        done = {_name(row) for row in self.records}
-        with kept(keep, self.result) as step, executor(options.jobs) as pool:
-            for task in tasks:
-                if _name({"what": "optimum", **task.key}) not in done:
-                    row = certify(task, options.hardware)
-                    self.records.append(row)
-                    _say(row)
-                    step()
-            for seed, task in ((s, t) for s in range(options.seeds) for t in tasks):
-                wanted = [
-                    method
-                    for method in options.methods
-                    if _name({"what": "run", **task.key, "method": method, "seed": seed})
-                    not in done
-                ]
-                arguments = (options.budget, options.hardware)
-                futures = [
-                    pool.submit(run_one, task, method, seed, *arguments) for method in wanted
-                ]
-                for future in futures:
-                    self.records.append(future.result())
-                    _say(self.records[-1])
-                if wanted:
-                    step()
+    def environment(self) -> Row:
+        return machine()
 
-    def result(self) -> BenchResult:
-        """What there is so far."""
-        summary = {"mappings_per_s": self._per_second, **summarise(self.records)}
-        return BenchResult(
-            rows=self.records,
-            summary=summary,
-            conditions={
-                **self.conditions,
-                "cpus": os.cpu_count(),
-                "load": round(os.getloadavg()[0], 2),
-                "python": platform.python_version(),
-            },
-            passed=not summary["bound_violations"],
+    @cached_property
+    def per_second(self) -> float:
+        """See `mappings_per_second`."""
+        return mappings_per_second(self.settings.hardware)
+
+    def summarise(self, rows: Sequence[Any]) -> Row:
+        _require_rows(rows)
+        return {"mappings_per_s": self.per_second, **summarise(rows)}
+
+    def passed(self, result: BenchResult) -> bool:
+        return not result.summary.get("bound_violations")
+
+    def tables(self, document: Any) -> Iterator[FigureTable]:
+        return tables(document["summary"])
+
+    def page(self, document: Any) -> str:
+        return page(document)
+
+    def line(self, row: Any) -> str:
+        about = f"{row['network']:20} {row['layer']:16} {row['objective']:8}"
+        what = (
+            f"{row['method']:22} seed {row['seed']}"
+            if row["what"] == "run"
+            else ("certified" if row["certified"] else "not certified")
         )
+        return f"{about} {row['value']:.5e} {what}, {row['core_seconds']:.1f} s"
 
 
-def _require_rows(rows: Sequence[Row]) -> None:
+def _require_rows(rows: Sequence[Any]) -> None:
     """Refuse rows that this study did not write."""
     members = {"value", "network", "layer", "objective"}
     of_a_run = {"method", "seed", "samples", "setup_samples", "improvements"}
@@ -303,26 +264,3 @@ def _require_rows(rows: Sequence[Row]) -> None:
                 field=f"--json, row {number}",
                 remedy="name another file",
             )
-
-
-def _name(row: Row) -> tuple[Any, ...]:
-    """What tells a row from all others."""
-    members = ("what", "network", "layer", "objective", "method", "seed")
-    return tuple(row.get(member) for member in members)
-
-
-def _say(row: Row) -> None:
-    about = f"{row['network']:20} {row['layer']:16} {row['objective']:8}"
-    what = (
-        f"{row['method']:22} seed {row['seed']}"
-        if row["what"] == "run"
-        else ("certified" if row["certified"] else "not certified")
-    )
-    print(f"{about} {row['value']:.5e} {what}, {row['core_seconds']:.1f} s", flush=True)
-
-
-def contestants(methods: Sequence[str], sweep: bool) -> list[str]:
-    """The mappers of a study: those named, or the teams of the sweep and what they need."""
-    if sweep:
-        return [SINGLE, *(f"{LEARNING}:agents={count}" for count in AGENTS), "marl-decentralised"]
-    return list(methods)

@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.bench.mapping.ranks import rank_correlation
+from tilewright.bench.framework.statistics import rank_correlation
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel, Costs
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch

@@ -11,16 +11,17 @@ stream, and once as often as the two cores ran the small network.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.result import BenchResult
+from tilewright.bench.framework.records import Cell, Row
+from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
@@ -53,45 +54,9 @@ from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 SAMPLES: Final = 2
 """Calibration inputs; cycles do not depend on them."""
 
-Keep = Callable[[BenchResult], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What is compared.
-
-    Attributes:
-        system: cores that run side by side: the stream on core 0, the small network on core 1.
-        one: configuration of the core that has about the same area.
-        stream: network of `examples/networks` on core 0.
-        small: networks for core 1, one after another.
-        frames: of the stream.
-        device: what simulates.
-        board: clock and memory.
-        search: measurements per layer.
-    """
-
-    system: str = "big-little"
-    one: str = "pynq-16x32"
-    stream: str = "resnet18"
-    small: Sequence[str] = ("keyword", "transformer")
-    frames: int = 2
-    device: str = "rtl"
-    board: str = "pynq-z2"
-    search: int = 16
-
-
-QUICK: Final = Options(
-    system="dual-tiny", one="edge-8x8", stream="keyword", small=("digits",), search=0
-)
-
 
 def imported(name: str) -> ImportedNetwork:
-    """A network of `examples/networks`, quantised with noise.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
+    """A network of `examples/networks`, quantised with noise."""
     examples = clone_part("examples/networks", "networks")
     import_module("networks.digits")
     if name not in examples.NETWORKS:
@@ -124,68 +89,6 @@ def tenant(network: CompiledNetwork, core: int, *, with_data: bool) -> Tenant:
     with closing(ReferenceDevice(network.hw)) as reference:
         frames = record(network, reference, noise.batches(network.inputs), trusted=True)
     return Tenant(name=network.name, core=core, frames=frames)
-
-
-def run(
-    options: Options, tell: Callable[[Mapping[str, Any]], None], keep: Keep | None = None
-) -> BenchResult:
-    """Run every pair on the system and on the one core.
-
-    Args:
-        options: what is compared.
-        tell: takes each row as it is found.
-        keep: takes what there is after each pair; None: nobody does.
-
-    Raises:
-        ConfigError: a system, configuration or network that there is not.
-        BuildError: a system cannot be built.
-    """
-    system, hw = load_system(options.system), load_hwconfig(options.one)
-    one = SystemConfig(name=f"one {hw.name}", cores=(SystemCore(hw=hw),))
-    board = load_board(options.board)
-    rows: list[dict[str, Any]] = []
-    stream = imported(options.stream)
-    streams = [compiled(stream, each, board, options.search) for each in (system.cores[0].hw, hw)]
-    layers = time_network(streams[1], board.memory).layers
-    facts = {
-        "area": {each.name: vars(estimate_system(each)) for each in (system, one)},
-        "longest_layer_cycles": max(layer.cycles for layer in layers),
-    }
-    check = options.device in WITH_DATA
-    tenants = [tenant(each, 0, with_data=check) for each in streams]
-    with (
-        closing(open_system(options.device, system, board.memory)) as side,
-        closing(open_system(options.device, one, board.memory)) as alone,
-    ):
-        for name in options.small:
-            small = imported(name)
-            pair = [compiled(small, e, board, options.search) for e in (system.cores[1].hw, hw)]
-            both = [tenants[0], tenant(pair[0], 1, with_data=check)]
-            found = measure(side, system, both, options.frames, check=check)
-            _stop(found)
-            counts = [len(each.times) for each in found.sharing()]
-            first = Measured(
-                alone=found.alone,
-                together=run_together(side, _small_first(system), both, counts, check=check),
-            )
-            turns = [tenants[1], tenant(pair[1], 0, with_data=check)]
-            once = measure(alone, one, turns, [options.frames] * 2, check=check)
-            _stop(once)
-            often = Measured(
-                alone=once.alone, together=run_together(alone, one, turns, counts, check=check)
-            )
-            for how, measured, who in (
-                ("side by side", found, both),
-                ("side by side, small first", first, both),
-                ("turns, one each", once, turns),
-                ("turns, as often", often, turns),
-            ):
-                for row in _rows(how, measured, who, board):
-                    rows.append({"stream": options.stream, "small": name, **row})
-                    tell(rows[-1])
-            if keep is not None:
-                keep(_result(options, rows, facts))
-    return _result(options, rows, facts)
 
 
 def _small_first(system: SystemConfig) -> SystemConfig:
@@ -226,28 +129,6 @@ def _rows(
         }
 
 
-def _result(
-    options: Options, rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]
-) -> BenchResult:
-    wrong = [row["wrong_bytes"] for row in rows if row["wrong_bytes"] is not None]
-    return BenchResult(
-        rows=rows,
-        conditions={
-            "system": options.system,
-            "one": options.one,
-            "board": options.board,
-            "memory": options.board,
-            "fidelity": options.device,
-            "frames": options.frames,
-            "search": options.search,
-            "cpus": os.cpu_count(),
-            "load": round(os.getloadavg()[0], 2),
-        },
-        summary={**summarise(rows), **facts, "wrong_bytes": sum(wrong) if wrong else None},
-        passed=not any(wrong),
-    )
-
-
 def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the rows say of each small network.
 
@@ -269,15 +150,110 @@ def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"worst_latency_gain": gains, "stream_cost": costs}
 
 
-def line(row: Mapping[str, Any]) -> str:
-    """A row as a line of text."""
-    wrong = row["wrong_bytes"]
-    right = "" if wrong is None else ", bit-exact" if not wrong else f", {wrong} WRONG BYTES"
-    return (
-        f"{row['stream']} + {row['small']}, {row['how']}: {row['network']} "
-        f"{row['alone_cycles']:,} cycles alone, {row['together_cycles']:,.0f} together "
-        f"({row['slow_down']:.3f}), latency {row['latency_first']:,} first, "
-        f"{row['latency_median']:,.0f} median, {row['latency_worst']:,} worst "
-        f"({row['latency_worst_ms']:.2f} ms), {row['frames_per_s']:.2f} frames/s, Jain "
-        f"{row['jain']:.3f}{right}"
-    )
+class SideBySide(Study):
+    """Each small network beside the stream on the system, and in turns on the one core."""
+
+    @cached_property
+    def board(self) -> Board:
+        """Clock and memory."""
+        return load_board(self.settings.board)
+
+    @cached_property
+    def system(self) -> SystemConfig:
+        """Cores that run side by side: the stream on core 0, the small network on core 1."""
+        return load_system(self.settings.system)
+
+    @cached_property
+    def one(self) -> SystemConfig:
+        """The core that has about the same area."""
+        hw = load_hwconfig(self.settings.one)
+        return SystemConfig(name=f"one {hw.name}", cores=(SystemCore(hw=hw),))
+
+    @cached_property
+    def streams(self) -> list[CompiledNetwork]:
+        """The stream for the first core, and for the one core."""
+        return self._compiled(imported(self.settings.stream), 0)
+
+    @cached_property
+    def stream_tenants(self) -> list[Tenant]:
+        """The stream with its data, on the system and on the one core."""
+        return [tenant(each, 0, with_data=self.checks) for each in self.streams]
+
+    @property
+    def checks(self) -> bool:
+        """Whether the device computes, so that its results are compared."""
+        return self.settings.device.value in WITH_DATA
+
+    def _compiled(self, network: ImportedNetwork, core: int) -> list[CompiledNetwork]:
+        """A network for a core of the system, and for the one core."""
+        return [
+            compiled(network, hw, self.board, self.settings.search)
+            for hw in (self.system.cores[core].hw, self.one.cores[0].hw)
+        ]
+
+    def cells(self) -> list[Cell]:
+        return [{"stream": self.settings.stream, "small": name} for name in self.settings.small]
+
+    def measure(self, cell: Cell) -> Iterator[Row]:
+        """Side by side with both weights, and in turns, each once and as often as beside."""
+        frames, device = self.settings.frames, self.settings.device.value
+        stream = self.stream_tenants
+        pair = self._compiled(imported(cell["small"]), 1)
+        both = [stream[0], tenant(pair[0], 1, with_data=self.checks)]
+        turns = [stream[1], tenant(pair[1], 0, with_data=self.checks)]
+        with closing(open_system(device, self.system, self.board.memory)) as side:
+            found = measure(side, self.system, both, frames, check=self.checks)
+            _stop(found)
+            counts = [len(each.times) for each in found.sharing()]
+            weighed = run_together(side, _small_first(self.system), both, counts, check=self.checks)
+        with closing(open_system(device, self.one, self.board.memory)) as alone:
+            once = measure(alone, self.one, turns, [frames] * 2, check=self.checks)
+            _stop(once)
+            often = run_together(alone, self.one, turns, counts, check=self.checks)
+        for how, measured, who in (
+            ("side by side", found, both),
+            ("side by side, small first", Measured(alone=found.alone, together=weighed), both),
+            ("turns, one each", once, turns),
+            ("turns, as often", Measured(alone=once.alone, together=often), turns),
+        ):
+            yield from _rows(how, measured, who, self.board)
+
+    def conditions(self) -> Row:
+        given = self.settings
+        return {
+            "system": given.system,
+            "one": given.one,
+            "board": given.board,
+            "memory": given.board,
+            "fidelity": given.device.value,
+            "frames": given.frames,
+            "search": given.search,
+        }
+
+    def environment(self) -> Row:
+        return {name: value for name, value in machine().items() if name != "python"}
+
+    def summarise(self, rows: Sequence[Row]) -> Row:
+        wrong = [row["wrong_bytes"] for row in rows if row["wrong_bytes"] is not None]
+        layers = time_network(self.streams[1], self.board.memory).layers
+        return {
+            **summarise(rows),
+            "area": {each.name: vars(estimate_system(each)) for each in (self.system, self.one)},
+            "longest_layer_cycles": max(layer.cycles for layer in layers),
+            "wrong_bytes": sum(wrong) if wrong else None,
+        }
+
+    def passed(self, result: BenchResult) -> bool:
+        return not result.summary.get("wrong_bytes")
+
+    def line(self, row: Row) -> str:
+        wrong = row["wrong_bytes"]
+        right = "" if wrong is None else ", bit-exact" if not wrong else f", {wrong} WRONG BYTES"
+        return (
+            f"{row['stream']} + {row['small']}, {row['how']}: {row['network']} "
+            f"{row['alone_cycles']:,} cycles alone, {row['together_cycles']:,.0f} together "
+            f"({row['slow_down']:.3f}), latency {row['latency_first']:,} first, "
+            f"{row['latency_median']:,.0f} median, {row['latency_worst']:,} worst "
+            f"({row['latency_worst_ms']:.2f} ms), {row['frames_per_s']:.2f} frames/s, Jain "
+            f"{row['jain']:.3f}{right}"
+        )

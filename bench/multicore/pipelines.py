@@ -6,13 +6,15 @@ tilewright bench multicore-pipeline --quick
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
+from tilewright.bench.framework.records import Cell, Row
+from tilewright.bench.framework.study import BenchResult, Study
 from tilewright.bench.multicore.networks import imported
-from tilewright.bench.result import BenchResult
 from tilewright.host.compiler.pipeline import ImportedNetwork
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -43,18 +45,7 @@ QUICK: Final = (Pair(system="dual-tiny", one="edge-8x8", board="pynq-z2"),)
 def pipeline(
     network: ImportedNetwork, pair: Pair, *, device: str, search: int, frames: int = 3
 ) -> dict[str, Any]:
-    """A network in stages, and whole on the one core.
-
-    Args:
-        network: what is cut.
-        pair: the hardware.
-        device: what simulates the system.
-        search: measurements per layer.
-        frames: that run where there are data.
-
-    Raises:
-        TilewrightError: see `measure_pipeline`.
-    """
+    """A network in stages, and whole on the one core."""
     system, one = load_system(pair.system), load_hwconfig(pair.one)
     board = load_board(pair.board)
     single = SystemConfig(name=f"one {one.name}", cores=(SystemCore(hw=one),))
@@ -81,70 +72,50 @@ def pipeline(
         )
     rows, summary = pipeline_rows(found, board)
     return {
-        "network": network.name,
-        "system": system.name,
-        "one": one.name,
-        "board": board.name,
         "stages": rows,
         "area": {each.name: vars(estimate_system(each)) for each in (system, single)},
         **summary,
     }
 
 
-def line(found: Mapping[str, Any]) -> str:
-    """A pipeline as a line of text."""
-    whole = found["whole"][found["one"]]
-    stages = " + ".join(f"{row['together_cycles']:,}" for row in found["stages"])
-    return (
-        f"{found['network']} in stages on {found['system']}: {stages} cycles, tick "
-        f"{found['tick_cycles']:,}, {found['moved_bytes']:,} bytes moved, "
-        f"{found['frames_per_s']:.2f} frames/s ({found['overlapped_frames_per_s']:.2f} with copies "
-        f"beside), latency {found['latency_ms']:.2f} ms; whole on {found['one']}: "
-        f"{whole['cycles']:,} cycles, {whole['frames_per_s']:.2f} frames/s"
-    )
+class Pipelines(Study):
+    """A network in stages on each pair of hardware."""
 
+    @cached_property
+    def network(self) -> ImportedNetwork:
+        """What is cut."""
+        return imported(self.settings.network)
 
-def run(
-    name: str,
-    pairs: Sequence[Pair],
-    *,
-    device: str,
-    search: int,
-    tell: Callable[[Mapping[str, Any]], None],
-    keep: Callable[[BenchResult], None] | None = None,
-) -> BenchResult:
-    """Run `pipeline` for every pair.
+    def cells(self) -> list[Cell]:
+        pairs = QUICK if self.settings.quick else PAIRS
+        return [{"network": self.settings.network, **vars(pair)} for pair in pairs]
 
-    Args:
-        name: network of `examples/networks`.
-        pairs: the hardware.
-        device: what simulates.
-        search: measurements per layer.
-        tell: takes each row as it is found.
-        keep: takes what there is after each pair; None: nobody does.
+    def measure(self, cell: Cell) -> list[Row]:
+        pair = Pair(system=cell["system"], one=cell["one"], board=cell["board"])
+        given = self.settings
+        return [pipeline(self.network, pair, device=given.device.value, search=given.search)]
 
-    Raises:
-        TilewrightError: see `pipeline`.
-    """
-    network = imported(name)
-    rows: list[dict[str, Any]] = []
-    for pair in pairs:
-        rows.append(pipeline(network, pair, device=device, search=search))
-        tell(rows[-1])
-        if keep is not None:
-            keep(_result(rows, device, search))
-    return _result(rows, device, search)
+    def conditions(self) -> Row:
+        return {"fidelity": self.settings.device.value, "search": self.settings.search}
 
+    def summarise(self, rows: Sequence[Row]) -> Row:
+        """Frames per second over those of the one core, by system."""
+        gains = {
+            row["system"]: round(row["frames_per_s"] / row["whole"][row["one"]]["frames_per_s"], 3)
+            for row in rows
+        }
+        return {"pipeline_over_one": gains}
 
-def _result(rows: Sequence[Mapping[str, Any]], device: str, search: int) -> BenchResult:
-    wrong = [row[key] for row in rows for key in ("wrong_bytes", "wrong_elements")]
-    gains = {
-        row["system"]: round(row["frames_per_s"] / row["whole"][row["one"]]["frames_per_s"], 3)
-        for row in rows
-    }
-    return BenchResult(
-        rows=rows,
-        conditions={"fidelity": device, "search": search},
-        summary={"pipeline_over_one": gains},
-        passed=not any(wrong),
-    )
+    def passed(self, result: BenchResult) -> bool:
+        return not any(row[k] for row in result.rows for k in ("wrong_bytes", "wrong_elements"))
+
+    def line(self, row: Row) -> str:
+        whole = row["whole"][row["one"]]
+        stages = " + ".join(f"{stage['together_cycles']:,}" for stage in row["stages"])
+        return (
+            f"{row['network']} in stages on {row['system']}: {stages} cycles, tick "
+            f"{row['tick_cycles']:,}, {row['moved_bytes']:,} bytes moved, "
+            f"{row['frames_per_s']:.2f} frames/s ({row['overlapped_frames_per_s']:.2f} with copies "
+            f"beside), latency {row['latency_ms']:.2f} ms; whole on {row['one']}: "
+            f"{whole['cycles']:,} cycles, {whole['frames_per_s']:.2f} frames/s"
+        )

@@ -20,11 +20,7 @@ from tilewright.tuner.multicore.job_table import JobTable
 
 
 def largest_error(folder: Path) -> float:
-    """The largest relative difference of a makespan.
-
-    Raises:
-        ConfigError: the folder holds no records.
-    """
+    """The largest relative difference of a makespan."""
     errors = []
     for path in sorted(folder.glob("*-makespans.csv")):
         name = path.name.removesuffix("-makespans.csv")

@@ -7,11 +7,10 @@ one cluster of the bootstrap. Throughput is the inverse of the makespan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tilewright.bench.arena.statistics import Interval
-from tilewright.bench.mapping.study_summary import geometric_mean
+from tilewright.bench.framework.statistics import clustered, geometric_mean
 
 Row = dict[str, Any]
 
@@ -54,15 +53,15 @@ def summarise(rows: Sequence[Row]) -> Row:
     for method in methods:
         mine = [run for run in runs if run["method"] == method]
         ratios = [
-            (run, reference[instance_of_row(run)] / run["makespan"])
+            (_of(run), reference[instance_of_row(run)] / run["makespan"])
             for run in mine
             if instance_of_row(run) in reference
         ]
         if ratios:
-            found["geomean_vs_magma"][method] = _interval(geometric_mean(_clusters(ratios)))
+            found["geomean_vs_magma"][method] = geometric_mean(clustered(ratios)).rounded()
         for name, value in (("gap_to_bound_pct", _last), ("gap_to_bound_pct_at_100", _at_100)):
-            gaps = [(run, max(1.0, value(run) / bounds[instance_of_row(run)])) for run in mine]
-            found[name][method] = _interval(geometric_mean(_clusters(gaps)), per_cent=True)
+            gaps = [(_of(run), max(1.0, value(run) / bounds[instance_of_row(run)])) for run in mine]
+            found[name][method] = geometric_mean(clustered(gaps)).rounded(above_1=True)
         found["runs"][method] = len(mine)
         found["core_seconds_per_run"][method] = round(
             sum(run["core_seconds"] for run in mine) / len(mine), 3
@@ -87,11 +86,9 @@ def _at_100(run: Row) -> float:
     return float([value for point, value in run["curve"] if point <= 100][-1])
 
 
-def _clusters(values: Iterable[tuple[Row, float]]) -> list[list[float]]:
-    found: dict[tuple[Any, ...], list[float]] = {}
-    for run, value in values:
-        found.setdefault((run["task"], run["platform"]), []).append(value)
-    return list(found.values())
+def _of(run: Row) -> tuple[Any, ...]:
+    """The cluster of a run."""
+    return run["task"], run["platform"]
 
 
 def _by_case(
@@ -132,22 +129,19 @@ def _platforms(runs: Sequence[Row]) -> list[Row]:
     for bandwidth in sorted({of[2] for of in ours}):
         for platform, other in PAIRS:
             ratios = [
-                ({"task": task, "platform": other}, makespan / ours[task, platform, at, seed])
+                ((task, other), makespan / ours[task, platform, at, seed])
                 for (task, name, at, seed), makespan in ours.items()
                 if (name, at) == (other, bandwidth) and (task, platform, at, seed) in ours
             ]
             if ratios:
                 row = {"platform": platform, "over": other, "bandwidth": bandwidth}
-                value = _interval(geometric_mean(_clusters(ratios)))
+                value = geometric_mean(clustered(ratios)).rounded()
                 found.append({**row, "groups": len(ratios), "throughput": value})
     return found
 
 
 def _mean(values: list[float], *, per_cent: bool = False) -> float | None:
-    if not values:
-        return None
-    value = geometric_mean([values]).value
-    return round((value - 1) * 100, 4) if per_cent else round(value, 4)
+    return geometric_mean([values]).rounded(above_1=per_cent)["value"] if values else None
 
 
 def _defeats(runs: Sequence[Row], bounds: Mapping[Any, float]) -> Row:
@@ -173,12 +167,4 @@ def _defeats(runs: Sequence[Row], bounds: Mapping[Any, float]) -> Row:
         "ours_worst_defeat_pct": round(100 * max(worse, default=0.0), 4),
         "tight_instances": len(tight),
         "ours_worst_gap_where_tight_pct": round(100 * max(tight, default=0.0), 4),
-    }
-
-
-def _interval(interval: Interval, *, per_cent: bool = False) -> Row:
-    numbers = {"value": interval.value, "low": interval.low, "high": interval.high}
-    return {
-        name: round((number - 1) * 100, 4) if per_cent else round(number, 4)
-        for name, number in numbers.items()
     }

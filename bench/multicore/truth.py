@@ -11,19 +11,21 @@ reference. `MODELS` predict the makespan before.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.result import BenchResult
+from tilewright.bench.framework.records import Cell, Row
+from tilewright.bench.framework.study import BenchResult, Study, machine
+from tilewright.bench.multicore.settings import TruthSettings
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import LoweredLayer, lower
 from tilewright.host.machine.board import MemoryModel, load_memory
-from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.system_config import SystemConfig, load_system
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.network_table import NetworkTable
@@ -43,10 +45,6 @@ from tilewright.tuner.multicore.jobs import draw_group, task_networks
 from tilewright.tuner.multicore.methods.registry import make_group_mapper
 from tilewright.tuner.multicore.system_platform import platform_of, ports_of, regulation_of
 
-SYSTEMS: Final = ("dual-tiny", "dual-8x8", "big-little")
-TASKS: Final = ("vision", "recommendation", "mix")
-BANDWIDTHS: Final = (8.0, 2.0, 1.0)
-METHODS: Final = ("random", "fcfs-greedy", "heft-greedy", "herald", "ai-mt", "magma", "tilewright")
 MODELS: Final = ("fluid", "directions", "alone", "arbitrated")
 """What is predicted with.
 
@@ -69,33 +67,6 @@ JOB_CYCLES: Final = 40_000
 """Least cycles of a job on the smallest core, at most: what keeps a run at seconds."""
 TIMING: Final = "pynq-z2"
 """Memory whose latencies are taken."""
-
-Tell = Callable[[Mapping[str, Any]], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What is compared.
-
-    Attributes:
-        systems: by name.
-        tasks: by name.
-        bandwidths: bytes per cycle of the DRAM of a port, in each direction.
-        methods: group mappers.
-        size: jobs of a group.
-        seeds: groups per system, task and bandwidth.
-        budget: samples of a mapper.
-        device: what the groups run on, one of `sim.system_devices.WITH_DATA`.
-    """
-
-    systems: Sequence[str] = SYSTEMS
-    tasks: Sequence[str] = TASKS
-    bandwidths: Sequence[float] = BANDWIDTHS
-    methods: Sequence[str] = METHODS
-    size: int = 8
-    seeds: int = 2
-    budget: int = 2000
-    device: str = Fidelity.RTL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,56 +115,8 @@ def memory_of(bandwidth: float) -> MemoryModel:
     )
 
 
-def run(
-    options: Options, tell: Tell, keep: Callable[[BenchResult], None] | None = None
-) -> BenchResult:
-    """Map, predict and run every group.
-
-    Args:
-        options: what is compared.
-        tell: takes each row as it is found.
-        keep: takes what there is after each row; None: nobody does.
-
-    Raises:
-        ConfigError: a system, task or mapper that there is not.
-        BuildError: a system cannot be built.
-    """
-    rows: list[dict[str, Any]] = []
-    for name in options.systems:
-        system = load_system(name)
-        macs = JOB_CYCLES * min(core.hw.block_in * core.hw.block_out for core in system.cores)
-        for bandwidth in options.bandwidths:
-            device = open_system(options.device, system, memory_of(bandwidth))
-            try:
-                for task in options.tasks:
-                    networks = small_networks(task, macs)
-                    for seed in range(options.seeds):
-                        for row in _group(options, system, device, networks, seed, bandwidth):
-                            rows.append({"system": system.name, "task": task, **row})
-                            tell(rows[-1])
-                            if keep is not None:
-                                keep(_result(options, rows))
-            finally:
-                device.close()
-    return _result(options, rows)
-
-
-def _result(options: Options, rows: Sequence[Mapping[str, Any]]) -> BenchResult:
-    summary = summarise(rows)
-    conditions = {
-        "memory": f"latencies of {TIMING}",
-        "jobs": options.size,
-        "budget": options.budget,
-        "job_cycles": JOB_CYCLES,
-        "fidelity": options.device,
-        "cpus": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 2),
-    }
-    return BenchResult(rows=rows, conditions=conditions, summary=summary, passed=summary["exact"])
-
-
 def _group(
-    options: Options,
+    options: TruthSettings,
     system: SystemConfig,
     device: SimulatedSystem[Any],
     networks: Sequence[NetworkTable],
@@ -215,8 +138,6 @@ def _group(
             measured, exact = measure(device, pieces, trace.mapping)
             exact = exact and right
             yield {
-                "seed": seed,
-                "bytes_per_cycle": bandwidth,
                 "method": method,
                 "searched_with": model,
                 "predicted": {
@@ -308,19 +229,6 @@ def right_on_the_reference(pieces: Sequence[Sequence[Piece]], system: SystemConf
     )
 
 
-def line(row: Mapping[str, Any]) -> str:
-    """A row as a line of text."""
-    told = ", ".join(
-        f"{model} {100 * (value / row['measured'] - 1):+.1f} %"
-        for model, value in row["predicted"].items()
-    )
-    right = "bit-exact" if row["exact"] else "WRONG OUTPUT"
-    return (
-        f"{row['system']} {row['task']} {row['seed']}, {row['bytes_per_cycle']:g} B/cycle, "
-        f"{row['method']} with {row['searched_with']}: {row['measured']:,} cycles, {right}; {told}"
-    )
-
-
 def summarise(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the rows say.
 
@@ -370,3 +278,56 @@ def _gain(groups: Iterable[Sequence[Mapping[str, Any]]]) -> float | None:
         if {MODELS[0], MENDED} <= set(found):
             ratios.append(found[MODELS[0]] / found[MENDED])
     return round(float(np.exp(np.mean(np.log(ratios)))), 4) if ratios else None
+
+
+class Truth(Study):
+    """Groups of jobs on systems behind DRAMs of several bandwidths."""
+
+    def cells(self) -> list[Cell]:
+        given = self.settings
+        grid = itertools.product(given.systems, given.bandwidths, given.tasks, range(given.seeds))
+        return [
+            {"system": system, "task": task, "seed": seed, "bytes_per_cycle": bandwidth}
+            for system, bandwidth, task, seed in grid
+        ]
+
+    def measure(self, cell: Cell) -> Iterator[Row]:
+        given, system, bandwidth = (
+            self.settings,
+            load_system(cell["system"]),
+            cell["bytes_per_cycle"],
+        )
+        macs = JOB_CYCLES * min(core.hw.block_in * core.hw.block_out for core in system.cores)
+        networks = small_networks(cell["task"], macs)
+        with closing(open_system(given.device.value, system, memory_of(bandwidth))) as device:
+            yield from _group(given, system, device, networks, cell["seed"], bandwidth)
+
+    def conditions(self) -> Row:
+        return {
+            "memory": f"latencies of {TIMING}",
+            "jobs": self.settings.size,
+            "budget": self.settings.budget,
+            "job_cycles": JOB_CYCLES,
+            "fidelity": self.settings.device.value,
+        }
+
+    def environment(self) -> Row:
+        return {name: value for name, value in machine().items() if name != "python"}
+
+    def summarise(self, rows: Sequence[Row]) -> Row:
+        return summarise(rows)
+
+    def passed(self, result: BenchResult) -> bool:
+        return bool(result.summary.get("exact", True))
+
+    def line(self, row: Row) -> str:
+        told = ", ".join(
+            f"{model} {100 * (value / row['measured'] - 1):+.1f} %"
+            for model, value in row["predicted"].items()
+        )
+        right = "bit-exact" if row["exact"] else "WRONG OUTPUT"
+        return (
+            f"{row['system']} {row['task']} {row['seed']}, {row['bytes_per_cycle']:g} B/cycle, "
+            f"{row['method']} with {row['searched_with']}: {row['measured']:,} cycles, {right}; "
+            f"{told}"
+        )

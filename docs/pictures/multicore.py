@@ -15,7 +15,7 @@ from typing import Final
 from charts import Frame
 from drawing import Drawing
 
-from tilewright.bench.multicore.study_page import courses
+from tilewright.bench.multicore.page import courses
 
 DATA: Final = Path(__file__).with_suffix(".json")
 FLOOR: Final = 0.1

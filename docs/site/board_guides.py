@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a from-zero guide for each kind of board, `docs/how-to/first-run-BOARD.md`.
+"""Writes the from-zero guide for boards, `docs/how-to/first-run.md`.
 
-All guides have the text of `board_guide.txt` beside this file. Figures come from the board's file.
-This module adds only what no file of the project knows: what to plug where.
+Its text is `board_guide.txt` beside this file, with the commands of the first board. Figures come
+from the boards' files. This module adds only what no file of the project knows: what to plug where.
 """
 
 from __future__ import annotations
 
-import functools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,7 @@ class Guide:
         cables: beside the SD card.
         address: of the board, for SSH.
         start: Markdown: image, switches, cables, and how one sees that it works.
-        compiled: what compiling the digits network tells; ``...``: nobody did.
+        compiled: what compiling the digits network tells, of the first board.
     """
 
     title: str
@@ -41,7 +40,7 @@ class Guide:
     cables: str
     address: str
     start: str
-    compiled: str = "... cycles on the twin"
+    compiled: str = ""
 
 
 _PYNQ_NETWORK: Final = (
@@ -103,24 +102,41 @@ GUIDES: Final = {
 }
 
 
-def guide(board: str) -> str:
-    """The guide of a board, as Markdown."""
+def facts(board: str) -> dict[str, str]:
+    """What is different from board to board, in the order of the table."""
     own, plan, target = GUIDES[board], load_board(board), load_vivado_target(board)
-    small = fits(load_hwconfig(SMALL), plan).text
     protocol = "AXI3" if target.processor == "zynq7000" else "AXI4"
+    return {
+        "board file": f"`constraints/boards/{board}.yaml`",
+        "cables": own.cables,
+        "address for SSH": f"`{own.address}`",
+        "part, assumed clock": f"{plan.part}, {plan.clock_mhz:g} MHz",
+        "processor": plan.cpu.name,
+        "memory port": f"HP0, {plan.axi_data_bits}-bit {protocol}",
+        "registers at": f"{target.registers_base:#x}",
+        "contiguous memory that the board file assumes": (
+            f"{int(plan.cpu.contiguous_bytes) >> 20} MiB"
+        ),
+        "large configuration that fits": f"`{own.large}`",
+    }
+
+
+def guide() -> str:
+    """The guide, as Markdown."""
+    board = next(iter(GUIDES))
+    own, columns = GUIDES[board], [facts(each) for each in GUIDES]
+    table = [
+        f"| property | {' | '.join(each.title for each in GUIDES.values())} |",
+        f"|---|{'---|' * len(GUIDES)}",
+        *(f"| {name} | {' | '.join(c[name] for c in columns)} |" for name in columns[0]),
+    ]
     values = {
+        "facts": "\n".join(table),
+        "start": "\n\n".join(f"**{each.title}**\n\n{each.start}" for each in GUIDES.values()),
         "title": own.title,
         "board": board,
         "large": own.large,
-        "cables": own.cables,
-        "start": own.start,
-        "part": plan.part,
-        "clock": f"{plan.clock_mhz:g}",
-        "processor": plan.cpu.name,
-        "port": f"{plan.axi_data_bits}-bit {protocol}",
-        "registers": f"{target.registers_base:#x}",
-        "contiguous": f"{int(plan.cpu.contiguous_bytes) >> 20}",
-        "fits": small.partition(": ")[2],
+        "fits": fits(load_hwconfig(SMALL), load_board(board)).text.partition(": ")[2],
         "compiled": own.compiled,
         "address": own.address,
     }
@@ -131,10 +147,8 @@ def guide(board: str) -> str:
     return "\n".join([title, blank, f"<!-- {NOTE} -->", blank, rest])
 
 
-OUTPUTS: Final = {
-    f"docs/how-to/first-run-{board}.md": functools.partial(guide, board) for board in GUIDES
-}
-"""Generated files (relative to the repository) and their generators."""
+OUTPUTS: Final = {"docs/how-to/first-run.md": guide}
+"""Generated file (relative to the repository) and its generator."""
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Final, ParamSpec, TypeVar
 
-_KEY: Final = "option"
+KEY: Final = "option"
 _BEHIND: Final = "    Returns:\n"
 
 A = ParamSpec("A")
@@ -49,12 +49,12 @@ class Option:
 
 def option(default: Any, text: str, **more: Any) -> Any:
     """A field with its default (``MISSING``: it must be given) and its `Option`."""
-    return field(default=default, metadata={_KEY: Option(help=text, **more)})
+    return field(default=default, metadata={KEY: Option(help=text, **more)})
 
 
 def option_of(of: Field[Any]) -> Option:
     """What `option` was told of a field."""
-    found: Option = of.metadata[_KEY]
+    found: Option = of.metadata[KEY]
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 from e2e.command import tilewright
 
-from tilewright.bench.outside import plain_runs
+from tilewright.bench.speed.outside import plain_runs
 from tilewright.cli import app
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.machine.board import load_memory
@@ -21,13 +21,16 @@ from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 
 SMALLEST = {
-    "ablation": ("--hw", "tiny-4x4", "--search-cycles", "1000000"),
+    "ablation": ("--hw", "edge-8x8", "--search-cycles", "1000000"),
     "accuracy": ("--quick",),
     "agent": ("--mib", "1", "--repeats", "1"),
     "allocate": ("--quick", "--networks", "squeezenet", "--seeds", "1"),
     "builds": ("--quick", "--rounds", "1"),
+    "decode": ("--hw", "tiny-4x4", "--width", "64", "--context", "8", "--blocks", "2",
+               "--words", "0", "--search-cycles", "1"),
     "default-tuner": ("--seeds", "1", "--budget", "24", "--long", "24", "--ranked", "8"),
     "execution": ("--quick", "--no-ray", "--hw", "tiny-4x4"),
+    "first-count": ("--networks", "resnet18", "--hw", "tiny-4x4", "--repeat", "1"),
     "lowering": ("--quick", "--sample", "8", "--seconds", "0.1", "--repeat", "1"),
     "mapping": ("--quick", "--networks", "alexnet", "--per-network", "1", "--budget", "300"),
     "mapping-models": ("--network", "vta-resnet18", "--layers", "C10", "--hw", "tiny-4x4"),
@@ -36,7 +39,7 @@ SMALLEST = {
     "multicore-pipeline": ("--quick", "--device", "twin"),
     "multicore-rtl": ("--quick", "--device", "twin", "--seeds", "1", "--budget", "300"),
     "networks": ("--quick",),
-    "roofline": ("--quick", "--hw", "tiny-4x4", "--search-cycles", "1000000"),
+    "roofline": ("--quick", "--search-cycles", "1000000"),
     "simspeed": ("--quick", "--rounds", "1", "--arrays", "8"),
     "store": ("--trials", "200", "--commits", "20", "--repeats", "1"),
     "tuners": ("--quick", "--networks", "vta-resnet18", "--layers", "C10", "--seeds", "1",

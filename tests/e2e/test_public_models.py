@@ -31,8 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 from networks import public
 
-from tilewright.bench import accuracy_data, accuracy_detectors, accuracy_files
-from tilewright.bench.accuracy_subjects import OPTIONAL, SUBJECTS, installed
+from tilewright.bench.accuracy import data as accuracy_data
+from tilewright.bench.accuracy import detectors as accuracy_detectors
+from tilewright.bench.accuracy import files as accuracy_files
+from tilewright.bench.accuracy.subjects import OPTIONAL, SUBJECTS, installed
 
 HW, BOARD = load_hwconfig("pynq-16x16"), load_board("pynq-z2")
 
@@ -164,7 +166,7 @@ def test_calibration_images_of_the_accuracy_bench_are_never_test_images() -> Non
 
 
 def test_networks_of_packages_that_are_not_installed_are_left_out(monkeypatch) -> None:
-    from tilewright.bench import accuracy_subjects  # noqa: PLC0415  (its own view of packages)
+    from tilewright.bench.accuracy import subjects as accuracy_subjects  # noqa: PLC0415  (its own view of packages)
 
     monkeypatch.setattr(accuracy_subjects, "find_spec", lambda package: None)
     assert set(SUBJECTS) - set(installed()) == set(OPTIONAL)

@@ -82,7 +82,7 @@ def test_the_rehearsal_goes_through(tmp_path):
     assert re.search(r"^rehearsed in \d+ s; report: .*desk\.html$", done.stdout, re.M)
     assert not done.stderr
     said = [line.removeprefix("   | ").strip() for line in done.stdout.splitlines()]
-    expected = outputs_of(board_guides.guide("pynq-z2"))
+    expected = outputs_of(board_guides.guide())
     assert len(expected) > 12
     gone = [each for each in expected if not any(re.fullmatch(shown(each), one) for one in said)]
     assert not gone, "docs/site/board_guide.txt shows what no command says"

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tilewright.bench import workers
+from tilewright.bench.framework.study import in_processes
 from tilewright.host.common.children import python_command, python_environment, spawn_context
 
 NAMES = (
@@ -107,8 +107,7 @@ def test_no_kind_of_child_searches_its_folder(hostile, monkeypatch):
     with ProcessPoolExecutor(1, mp_context=spawn_context()) as pool:
         assert pool.submit(pow, 2, 3).result() == 8
         assert not pool.submit(eval, SEARCHED).result()
-    with workers.executor(2) as pool:
-        assert pool.submit(pow, 2, 3).result() == 8
+    assert list(in_processes(abs, [-8], 2)) == [(0, 8)]
     monkeypatch.syspath_prepend(str(hostile))
     environment = python_environment()
     monkeypatch.undo()

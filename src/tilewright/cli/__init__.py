@@ -3,7 +3,7 @@
 
 The tree, panel by panel of the help::
 
-    Measure    sim  exhaust  certify  bench NAME (speed, search, hardware: `cli.bench`)
+    Measure    sim  exhaust  certify  bench NAME (of a clone: `bench.commands`)
     Tune       tune  report  tuners  allocators
     Networks   compile  run
     Boards     configs  boards  agent  synth  pnr

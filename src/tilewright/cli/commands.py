@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tilewright.cli import (
     agent,
+    bench,
     bitstream,
     board,
     certify,
@@ -26,6 +27,5 @@ from tilewright.cli import (
     verify,
 )
 from tilewright.cli.application import app
-from tilewright.cli.bench import accelerator, multicore_study, search, speed
 
 __all__ = ["app"]

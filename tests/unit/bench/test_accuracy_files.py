@@ -12,7 +12,7 @@ from support.randomness import fresh_rng
 
 pytest.importorskip("torch")  # `networks.public` has networks of it
 
-from tilewright.bench import accuracy_files
+from tilewright.bench.accuracy import files as accuracy_files
 
 public = importlib.import_module("networks.public")
 

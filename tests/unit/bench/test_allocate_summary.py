@@ -8,7 +8,7 @@ import json
 import numpy as np
 from support.command_line import call
 
-from tilewright.bench import allocate_summary as summary
+from tilewright.bench.allocate import summary
 
 NEAR = 1.01
 

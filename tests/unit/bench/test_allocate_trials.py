@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.bench import allocate_case as case
-from tilewright.bench import allocate_trials as trials
+from tilewright.bench.allocate import case, trials
 from tilewright.host.lowering import lower
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import json
-
-from tilewright.bench import decode
+from tilewright.bench.framework.study import run_study
+from tilewright.bench.hardware import decode
+from tilewright.bench.hardware.settings import DecodeSettings
 from tilewright.host.network.zoo.transformer import decoder_block
 
 
@@ -22,17 +22,12 @@ def test_tokens_per_second_are_those_of_all_layers_in_turn() -> None:
     assert decode.tokens_per_second(rows, 100.0) == 100e6 / 500
 
 
-def test_weights_of_4_bits_are_faster(tmp_path, capsys) -> None:
-    path = tmp_path / "decode.json"
-    small = ["--hw", "tiny-4x4", "--width", "64", "--context", "8", "--blocks", "2", "--words", "0"]
-    assert decode.main([*small, "--search-cycles", "1", "--json", str(path)]) == 0
-    document = json.loads(path.read_text())
-    assert {row["weight_bits"] for row in document["rows"]} == {4, 8}
-    assert all(row["cycles"] >= row["bound"] for row in document["rows"])
-    assert document["summary"]["int4_over_int8"] > 1.2
-    assert "int4_over_int8" in capsys.readouterr().out
-
-
-def test_an_unknown_configuration_is_one_line(capsys) -> None:
-    assert decode.main(["--hw", "tiny-4x5"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+def test_weights_of_4_bits_are_faster(capsys) -> None:
+    settings = DecodeSettings(
+        hw="tiny-4x4", width=64, context=8, blocks=2, words=0, search_cycles=1
+    )
+    result = run_study(decode.Decode(settings))
+    assert {row["weight_bits"] for row in result.rows} == {4, 8}
+    assert all(row["cycles"] >= row["bound"] for row in result.rows)
+    assert result.summary["int4_over_int8"] > 1.2
+    assert "per token" in capsys.readouterr().out

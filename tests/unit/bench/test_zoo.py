@@ -8,8 +8,10 @@ import importlib.util
 import numpy as np
 import pytest
 
-from tilewright.bench.zoo import BEFORE_FILE, QUICK, before_milliseconds, run, summary
-from tilewright.bench.zoo_members import CONTROLS, MEMBERS, TRAINED
+from tilewright.bench.framework.study import run_study
+from tilewright.bench.networks.settings import NetworksSettings
+from tilewright.bench.networks.zoo import BEFORE_FILE, QUICK, Zoo, before_milliseconds, summary
+from tilewright.bench.networks.zoo_members import CONTROLS, MEMBERS, TRAINED
 from tilewright.host.common.yaml_files import read_yaml_mapping
 
 PUBLISHED = {
@@ -62,7 +64,8 @@ def test_a_network_whose_package_is_missing_is_left_out_and_fails_nothing(monkey
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "magika" else found(name)
     )
-    result = run(["file-classifier"], hw="pynq-16x16", board="pynq-z2", fidelity="twin", search=0)
+    settings = NetworksSettings(zoo=True, networks=("file-classifier",), search=0)
+    result = run_study(Zoo(settings))
     assert result.passed
     assert not result.rows
     assert "magika==1.0.2" in result.summary["left_out"]["file-classifier"]

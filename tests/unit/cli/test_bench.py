@@ -5,53 +5,78 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support.command_line import call, rows
 
-from tilewright.bench.result import BenchResult
+from tilewright.bench.framework.study import Study
 from tilewright.host.common import clone_parts
 from tilewright.host.common.whole_file import MARK
 
-RESULT = BenchResult(rows=[{"a": 1}], conditions={"hw": "x"}, summary={"b": 2})
-
 COMMANDS = {
-    "simspeed": "run",
-    "lowering": "run",
-    "builds": "run",
-    "execution": "run",
-    "store": "run",
-    "agent": "run",
-    "default-tuner": "run",
-    "tuners": "study",
-    "allocate": "compare_allocators",
-    "roofline": "run",
-    "ablation": "run",
+    "simspeed": "speed.simspeed:SimulationSpeed",
+    "lowering": "speed.lowering:LoweringSpeed",
+    "builds": "speed.builds:BuildTimes",
+    "execution": "speed.execution:Execution",
+    "store": "speed.store:StoreSpeed",
+    "agent": "speed.agent:AgentSpeed",
+    "decode": "hardware.decode:Decode",
+    "first-count": "speed.first_count:FirstCount",
+    "default-tuner": "arena.default_tuner:Layers",
+    "tuners": "arena.study:Tuners",
+    "allocate": "allocate.study:Allocation",
+    "roofline": "hardware.roofline:Roofline",
+    "ablation": "hardware.ablation:Ablation",
 }
-"""Benchmark to the function that runs it; those of a clone alone load PyTorch and are left out."""
+"""Benchmark to its study; those of a clone alone load PyTorch and are left out."""
 
 
-@pytest.mark.parametrize(("name", "function"), COMMANDS.items())
-def test_a_benchmark_runs_with_its_defaults_and_writes_rows(name, function, monkeypatch, tmp_path):
-    module = importlib.import_module(f"tilewright.bench.{name.replace('-', '_')}")
+def stand_in(monkeypatch, place, *, rows=({"a": 1},), passed=True):
+    """Let a study of no work take the place of one; it remembers its settings."""
+    seen = []
+
+    class StandIn(Study):
+        resumes = True
+
+        def cells(self):
+            seen.append(self.settings)
+            return [{"cell": 0}]
+
+        def measure(self, cell):
+            return rows
+
+        def conditions(self):
+            return {"hw": "x"}
+
+        def summarise(self, rows):
+            return {"b": len(rows)}
+
+        def line(self, row):
+            return "for people"
+
+        def text(self, document):
+            return ""
+
+        def passed(self, result):
+            return passed
+
+    module, _, name = place.partition(":")
+    monkeypatch.setattr(importlib.import_module(f"tilewright.bench.{module}"), name, StandIn)
+    return seen
+
+
+@pytest.mark.parametrize(("name", "place"), COMMANDS.items())
+def test_a_benchmark_runs_with_its_defaults_and_writes_rows(name, place, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-    def run(*_, **__):
-        sys.stdout.write("for people\n")
-        if name == "tuners":
-            return RESULT, {}
-        return SimpleNamespace(result=lambda: RESULT) if name == "allocate" else RESULT
-
-    monkeypatch.setattr(module, function, run)
-    assert rows("bench", name) == [{"a": 1}]
+    seen = stand_in(monkeypatch, place)
+    assert rows("bench", name) == [{"cell": 0, "a": 1}]
+    assert seen == [type(seen[0])()]
     path = tmp_path / "result.json"
     assert call("bench", name, "--json", str(path)).stdout == "for people\n"
-    assert json.loads(path.read_text())["summary"] == {"b": 2}
+    assert json.loads(path.read_text())["summary"] == {"b": 1}
+    assert call("bench", name, "--json", str(path)).stdout == ""  # the row is known
 
 
 @pytest.mark.parametrize("noise", ["-1", "nan", "inf"])
@@ -64,25 +89,28 @@ def test_noise_that_there_is_not_is_refused(noise, tmp_path):
 
 @pytest.mark.parametrize("failures", [[], ["ppo: ValueError: no"]])
 def test_a_run_that_failed_is_no_success(monkeypatch, failures, tmp_path):
-    from tilewright.bench import tuners  # noqa: PLC0415  (replaced in part)
+    from tilewright.bench.arena import study  # noqa: PLC0415  (replaced in part)
 
     record = {"what": "run", "task": "t", "tuner": "x", "seed": 0, "arm": "masked", "noise": 0.0}
-    monkeypatch.setattr(tuners, "enumerate_tasks", lambda _: ({}, []))
-    outcome = {"failures": failures, "runs_missing": len(failures)}
-    monkeypatch.setattr(tuners, "run", lambda *_: ([record], outcome))
-    monkeypatch.setattr(tuners, "merge", lambda _: {"summary": {}, "records": []})
-    monkeypatch.setattr(tuners, "exact_runs", lambda _: [])
-    monkeypatch.setattr(tuners, "headline", lambda _: ([], []))
-    monkeypatch.setattr(tuners, "measurements", lambda *_: SimpleNamespace(markdown=str))
+    outcome = study.Outcome(runs=[record], failures=failures, missing=len(failures))
+    monkeypatch.setattr(study, "enumerate_tasks", lambda _: ({}, []))
+    monkeypatch.setattr(study, "run_plan", lambda *_, **__: outcome)
+    monkeypatch.setattr(study, "records_of", lambda *_: [record])
+    monkeypatch.setattr(study.Tuners, "summarise", lambda *_: {})
+    monkeypatch.setattr(study.Tuners, "tables", lambda *_: iter(()))
     done = call("bench", "tuners", "--quick", "--tuners", "random", "--folder", str(tmp_path))
     assert done.exit_code == len(failures)
 
 
 def test_a_benchmark_whose_checks_fail_exits_with_1(monkeypatch):
-    module = importlib.import_module("tilewright.bench.builds")
-    failed = BenchResult(rows=[], conditions={}, passed=False)
-    monkeypatch.setattr(module, "run", lambda **_: failed)
+    stand_in(monkeypatch, COMMANDS["builds"], passed=False)
     assert call("bench", "builds").exit_code == 1
+
+
+def test_given_options_stand_with_quick(monkeypatch):
+    seen = stand_in(monkeypatch, COMMANDS["roofline"])
+    assert call("bench", "roofline", "--quick", "--hw", "tiny-4x4").exit_code == 0
+    assert (seen[0].hw, seen[0].axi) == (("tiny-4x4",), (64,))
 
 
 @pytest.mark.parametrize(
@@ -113,22 +141,13 @@ def test_a_benchmark_of_a_clone_says_so_outside_of_one(monkeypatch, tmp_path):
         clone_parts.clone_part("examples/no-such", "no_such")
 
 
-def test_the_rows_of_a_stopped_run_are_handed_on(monkeypatch, tmp_path):
-    module = importlib.import_module("tilewright.bench.roofline")
+def test_the_rows_of_a_stopped_run_are_taken_over(monkeypatch, tmp_path):
     path = tmp_path / "r.json"
-    kept = {"schema": 1, "command": "x", "records": [{"a": 0}], "conditions": {}}
-    path.write_text(json.dumps(kept, indent=1))
-    seen = {}
-
-    def run(work, *, known, keep, **options):
-        seen.update(known=known, work=work)
-        keep(RESULT)
-        assert json.loads(path.read_text())["rows"] == [{"a": 1}]
-        return RESULT
-
-    monkeypatch.setattr(module, "run", run)
+    kept = {"schema": 1, "command": "x", "records": [{"cell": 0, "a": 0}]}
+    path.write_text(json.dumps({**kept, "conditions": {"hw": "x"}}, indent=1))
+    stand_in(monkeypatch, COMMANDS["roofline"])
     assert call("bench", "roofline", "--quick", "--json", str(path)).exit_code == 0
-    assert seen["known"]["records"] == [{"a": 0}]
+    assert json.loads(path.read_text())["rows"] == [{"cell": 0, "a": 0}]
     path.write_text(f"no JSON, {MARK}")
     assert "must be a JSON file" in call("bench", "roofline", "--json", str(path)).stderr
 

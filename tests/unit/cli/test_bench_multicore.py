@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.command_line import call
 
-from tilewright.bench.multicore.study import Study
+from tilewright.bench.multicore.study import Multicore
 
 RECORDED = Path(__file__).resolve().parents[1] / "tuner" / "multicore" / "magma"
 TABLE = str(RECORDED / "s3-mix-jobs.csv")
@@ -75,20 +75,20 @@ def test_a_document_of_other_conditions_is_refused(tmp_path):
 
 def test_ctrl_c_tells_whether_anything_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "m.json"
-    kept = Study.run
+    measure = Multicore.measure
 
-    def stopped_before(self, keep):
-        raise KeyboardInterrupt
+    def stopped(at):
+        def run(self, cell):
+            if cell["what"] == at:
+                raise KeyboardInterrupt
+            return measure(self, cell)
 
-    def stopped_after(self, keep):
-        kept(self, keep)
-        raise KeyboardInterrupt
+        return run
 
-    monkeypatch.setattr(Study, "run", stopped_before)
-    result = study(path, "fcfs-greedy")
-    assert "nothing is kept" in result.stderr
+    monkeypatch.setattr(Multicore, "measure", stopped("bound"))
+    assert "nothing is kept" in study(path, "fcfs-greedy").stderr
     assert not path.exists()
-    monkeypatch.setattr(Study, "run", stopped_after)
+    monkeypatch.setattr(Multicore, "measure", stopped("run"))
     result = study(path, "fcfs-greedy")
     assert result.exit_code != 0
     assert f"{path.name} holds what is finished; the same command goes on" in " ".join(

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import signal
 
 import pytest
 
@@ -20,7 +18,6 @@ from tilewright.bench.arena.runner import (
     run_plan,
 )
 from tilewright.bench.arena.tasks import make_task
-from tilewright.host.common.errors import EnvironmentFaultError, StoreError
 from tilewright.host.network.workload import conv2d
 from tilewright.tuner.search import TunerError
 
@@ -71,12 +68,6 @@ def test_runs_survive_in_their_file_and_a_torn_line_is_lost_alone(tmp_path):
         assert RunStore(path).get(name) == a_run()
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="writable"):
-        RunStore(tmp_path / "file" / "runs.jsonl")
-
-
 def test_a_key_depends_on_trial_twin_and_sources(monkeypatch):
     trial = Trial(task="t", tuner="random", seed=1)
     assert key_of(trial) == key_of(dataclasses.replace(trial))
@@ -122,19 +113,6 @@ def test_a_study_goes_on_where_it_stopped_and_names_what_failed(tmp_path):
     assert "no_such_option" in whole.failures[0]
     assert told[-1][:2] == (6, 6)
     assert len(told) == 5
-
-
-def killed(*_: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_killed_worker_is_no_failure_of_the_tuners_at_work(tmp_path, monkeypatch):
-    """Every run at work was told as failed, and the study ended in a traceback."""
-    store = RunStore(tmp_path / "runs.jsonl")
-    monkeypatch.setattr(runner, "_job", killed)
-    with pytest.raises(EnvironmentFaultError, match="was killed"):
-        run_plan(plan(), tables=tmp_path, store=store, workers=1)
-    assert (tmp_path / "runs.jsonl").read_text() == ""
 
 
 def test_contestants_are_written_as_names_with_options():

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.bench.mapping.models import run
+from tilewright.bench.framework.study import run_study
+from tilewright.bench.mapping.models import Models
 from tilewright.bench.mapping.rtl import figures, layer_rows, layers_of, outer_steps
+from tilewright.bench.mapping.settings import ModelsSettings
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -58,15 +60,10 @@ def test_folded_layers_are_left_out_unless_they_are_named():
 
 def test_the_benchmark_sums_up_all_three(capsys):
     here = Path(__file__).parent
-    result = run(
-        maestro_folder=here / "maestro",
-        zigzag_file=here / "zigzag-3.9.1.csv",
-        hw="pynq-16x16",
-        memory="ideal",
-        network="vta-resnet18",
-        layers=["C11"],
-        kind="vta",
+    settings = ModelsSettings(
+        maestro=here / "maestro", zigzag=here / "zigzag-3.9.1.csv", layers=("C11",)
     )
+    result = run_study(Models(settings))
     assert result.passed
     assert result.summary["maestro_spearman"] > 0.97
     assert result.summary["zigzag_spearman"] > 0.99
@@ -74,18 +71,10 @@ def test_the_benchmark_sums_up_all_three(capsys):
     assert capsys.readouterr().out.count("against") == len(result.rows)
 
 
-@pytest.mark.parametrize("which", ["maestro_folder", "zigzag_file"])
+@pytest.mark.parametrize("which", ["maestro", "zigzag"])
 @pytest.mark.parametrize("place", ["empty.csv", "none.csv", "."])
 def test_what_holds_no_recorded_rows_is_refused(tmp_path, which, place):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "dataflows.csv").write_text("layer,type\nC1,CONV\n")
-    given = {"maestro_folder": None, "zigzag_file": None, which: tmp_path / place}
     with pytest.raises(ConfigError, match="recorded rows"):
-        run(
-            **given,
-            hw="pynq-16x16",
-            memory="ideal",
-            network="vta-resnet18",
-            layers=["C11"],
-            kind="vta",
-        )
+        run_study(Models(ModelsSettings(**{which: tmp_path / place}, layers=("C11",))))

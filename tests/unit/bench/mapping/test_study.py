@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from tilewright.bench.framework.study import run_study
 from tilewright.bench.mapping import study as study_module
-from tilewright.bench.mapping.study import Options, Study, contestants, mapper_of, tasks_of
-from tilewright.bench.mapping.study_page import markdown, page
-from tilewright.bench.mapping.study_summary import (
-    geometric_mean,
+from tilewright.bench.mapping.settings import MappingSettings
+from tilewright.bench.mapping.study import Mapping, contestants, mapper_of, tasks_of
+from tilewright.bench.mapping.summary import (
     samples_to,
     summarise,
     value_at,
@@ -16,7 +16,7 @@ from tilewright.bench.mapping.study_summary import (
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.methods.mapper import MapperError
 
-OPTIONS = Options(
+OPTIONS = MappingSettings(
     networks=("transformer_encoder",),
     objectives=("latency", "edp"),
     methods=("random", "structured"),
@@ -46,50 +46,38 @@ ROWS = [
 
 
 def test_a_study_certifies_runs_and_goes_on_where_it_was_stopped():
-    study = Study(OPTIONS)
-    documents = []
-    study.run(documents.append)
-    rows = study.result().rows
-    assert [r["what"] for r in rows].count("optimum") == 2
-    assert [r["what"] for r in rows].count("run") == 2 * 2 * 2
-    assert study.result().passed
-    first = json.loads(
-        json.dumps({"rows": documents[0].rows[:4], "conditions": documents[0].conditions})
-    )
-    again = Study(OPTIONS, first)
-    again.run()
+    study = Mapping(OPTIONS)
+    whole = run_study(study)
+    assert [r["what"] for r in whole.rows].count("optimum") == 2
+    assert [r["what"] for r in whole.rows].count("run") == 2 * 2 * 2
+    assert whole.passed
+    first = json.loads(json.dumps({"rows": whole.rows[:4], "conditions": whole.conditions}))
+    again = run_study(Mapping(OPTIONS), known=first)
 
     def plain(row):
-        return {k: v for k, v in row.items() if k != "core_seconds"}
+        return {k: v for k, v in row.items() if k not in ("core_seconds", "notes")}
 
-    names = ("what", "objective", "layer", "method", "seed")
-    in_order = [
-        sorted(json.dumps([plain(r).get(n) for n in names] + [r["value"]]) for r in each)
-        for each in (rows, again.result().rows)
-    ]
-    assert in_order[0] == in_order[1]
-    assert "structured" in markdown(study.result().summary)
-    shown = study.result()
-    assert page({"rows": rows, "summary": shown.summary, "conditions": shown.conditions})
+    assert list(map(plain, again.rows)) == list(map(plain, whole.rows))
+    assert "structured" in study.text(whole.document)
+    assert study.page(whole.document)
 
 
 def test_a_file_of_other_conditions_is_refused():
-    known = {"rows": [], "conditions": Study(OPTIONS).conditions | {"budget": 61}}
+    known = {"rows": [], "conditions": {**Mapping(OPTIONS).conditions(), "budget": 61}}
     with pytest.raises(ConfigError, match="other conditions"):
-        Study(OPTIONS, known)
+        run_study(Mapping(OPTIONS), known=known)
 
 
 @pytest.mark.parametrize(
-    "row", [5, {"what": "other"}, {k: v for k, v in OPTIMUM.items() if k != "value"}]
+    "row", [{"what": "other"}, {k: v for k, v in OPTIMUM.items() if k != "value"}]
 )
 def test_a_file_with_rows_of_others_is_refused(row):
-    known = {"rows": [OPTIMUM, row], "conditions": Study(OPTIONS).conditions}
     with pytest.raises(ConfigError, match="row 2: the file holds a row that this study"):
-        Study(OPTIONS, known)
+        Mapping(OPTIONS).summarise([OPTIMUM, row])
 
 
 @pytest.mark.parametrize("at", ["best_mapping", "make_mapper"])
-def test_ctrl_c_ends_a_study_and_leaves_out_what_was_stopped(at, monkeypatch):
+def test_ctrl_c_ends_a_study_and_leaves_out_what_was_stopped(at, monkeypatch, tmp_path):
     class Stopped:
         """A proof or a run that Ctrl-C ended with its best so far."""
 
@@ -98,21 +86,20 @@ def test_ctrl_c_ends_a_study_and_leaves_out_what_was_stopped(at, monkeypatch):
         def run(self, *_):
             return self
 
-    study, kept = Study(OPTIONS), []
+    study, written = Mapping(OPTIONS), []
     monkeypatch.setattr(study_module, at, lambda *_, **__: Stopped())
     with pytest.raises(KeyboardInterrupt):
-        study.run(lambda result: kept.append(len(result.rows)))
-    certified = 0 if at == "best_mapping" else 2
-    assert kept == list(range(1, certified + 1))
-    assert [row["what"] for row in study.records] == ["optimum"] * certified
+        run_study(study, path=tmp_path / "m.json", write=written.append)
+    rows = [row["what"] for result in written for row in result.rows]
+    assert rows == ([] if at == "best_mapping" else ["optimum"] * 2)
 
 
 def test_layers_are_drawn_evenly_and_shared_ones_count_once():
-    all_layers = tasks_of(Options(per_network=0, objectives=("edp",)))
+    all_layers = tasks_of(MappingSettings(per_network=0, objectives=("edp",)))
     assert len({(t.nest.kind, t.nest.sizes, t.nest.stride_y) for t in all_layers}) == len(
         all_layers
     )
-    few = tasks_of(Options(per_network=3, objectives=("edp", "area")))
+    few = tasks_of(MappingSettings(per_network=3, objectives=("edp", "area")))
     assert len(few) == 5 * 3 * 2
 
 
@@ -127,7 +114,7 @@ def test_contestants_carry_options():
         with pytest.raises(ConfigError, match="integer of at least 1"):
             mapper_of(wrong)
     with pytest.raises(MapperError, match="no mapper"):
-        Study(Options(methods=("simulated",)))
+        Mapping(MappingSettings(methods=("simulated",)))
     assert "marl:agents=10" in contestants((), sweep=True)
 
 
@@ -154,12 +141,3 @@ def test_reads_runs_at_any_budget():
     run = run_row("random", 0, [[3, 5.0], [10, 4.0]])
     assert [value_at(run, at) for at in (2, 3, 9, 10)] == [float("inf"), 5.0, 5.0, 4.0]
     assert (samples_to(run, 5.0), samples_to(run, 4.5), samples_to(run, 1.0)) == (3, 10, None)
-
-
-def test_geometric_means_weigh_layers_alike():
-    found = geometric_mean([[1.0], [4.0, 4.0, 4.0]])
-    assert found.value == pytest.approx(2.0)
-    assert found.low == pytest.approx(1.0)
-    assert found.high == pytest.approx(4.0)
-    with pytest.raises(ValueError, match="clusters"):
-        geometric_mean([[]])

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.bench.multicore import pipelines
-from tilewright.bench.multicore.networks import Options, imported, line, run, summarise
+from tilewright.bench.framework.study import run_study
+from tilewright.bench.multicore.networks import SideBySide, imported, summarise
+from tilewright.bench.multicore.pipelines import Pipelines
+from tilewright.bench.multicore.settings import PipelineSettings, SideBySideSettings
 from tilewright.host.common.errors import ConfigError
 
 
@@ -28,6 +30,7 @@ def test_gain_and_cost_compare_turns_with_cores_of_their_own():
     ]  # fmt: skip
     found = summarise(rows)
     assert found == {"worst_latency_gain": {"tiny": 15.0}, "stream_cost": {"tiny": 1.2}}
+    line = SideBySide(SideBySideSettings()).line
     assert "bit-exact" in line(rows[0])
     assert "3 WRONG BYTES" in line({**rows[0], "wrong_bytes": 3})
     assert "exact" not in line({**rows[0], "wrong_bytes": None})
@@ -40,11 +43,11 @@ def test_a_network_that_there_is_not_is_answered_with_the_nearest():
 
 @pytest.mark.slow
 def test_a_pair_runs_on_two_cores_and_in_turns_on_one():
-    options = Options(
+    settings = SideBySideSettings(
         system="dual-tiny", one="tiny-4x4", stream="keyword", small=("digits",), frames=1, search=0
     )
-    told: list = []
-    result = run(options, told.append)
+    result = run_study(SideBySide(settings))
+    told = result.rows
     assert result.passed
     assert result.summary["wrong_bytes"] == 0
     assert [each["how"] for each in told[::2]] == [
@@ -58,12 +61,12 @@ def test_a_pair_runs_on_two_cores_and_in_turns_on_one():
 
 @pytest.mark.slow
 def test_a_network_in_stages_is_compared_with_one_core():
-    told: list = []
-    result = pipelines.run("digits", pipelines.QUICK, device="rtl", search=0, tell=told.append)
-    (found,) = told
+    study = Pipelines(PipelineSettings(quick=True, network="digits", search=0))
+    result = run_study(study)
+    (found,) = result.rows
     assert result.passed
     assert (found["wrong_bytes"], found["wrong_elements"]) == (0, 0)
     assert found["tick_cycles"] < found["whole"]["tiny-4x4"]["cycles"]
-    assert "whole on edge-8x8" in pipelines.line(found)
+    assert "whole on edge-8x8" in study.line(found)
     gain = found["frames_per_s"] / found["whole"]["edge-8x8"]["frames_per_s"]
     assert result.summary["pipeline_over_one"]["dual-tiny"] == pytest.approx(gain, abs=1e-3)

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tilewright.bench.multicore.study_page import courses, markdown, page
+from tilewright.bench.multicore.page import courses, page
+from tilewright.bench.multicore.settings import MulticoreSettings
+from tilewright.bench.multicore.study import Multicore
 from tilewright.bench.multicore.summary import summarise
 
 
@@ -54,7 +56,9 @@ def test_a_makespan_below_its_bound_is_a_violation():
 
 
 def test_the_text_has_a_line_for_each_method_and_tells_where_ours_stands():
-    text = markdown({**summarise(ROWS), "evaluations_per_s": 1})
+    text = Multicore(MulticoreSettings()).text(
+        {"summary": {**summarise(ROWS), "evaluations_per_s": 1}}
+    )
     assert "| tilewright | 1.348 " in text
     assert "| S2 4 | 10.00 |" in text
     assert "best or ties in 1 of 2 instances" in text

@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from tilewright.bench.framework.study import run_study
+from tilewright.bench.multicore.settings import TruthSettings
 from tilewright.bench.multicore.truth import (
     MODELS,
-    Options,
-    line,
+    Truth,
     memory_of,
-    run,
     small_networks,
     summarise,
 )
+from tilewright.cli.multicore_networks import SystemDeviceName
 from tilewright.host.common.errors import WorkloadError
 
 
@@ -43,6 +44,7 @@ def test_errors_regrets_and_gain_follow_from_the_rows():
     assert found["choice_regret_pct"]["arbitrated"]["mean"] == 0.0
     assert found["mended_search_gain"] == 1.2
     assert summarise(ROWS[:2])["mended_search_gain"] is None
+    line = Truth(TruthSettings()).line
     assert "fluid -50.0 %, directions -20.0 %, alone +10.0 %, arbitrated +10.0 %" in line(ROWS[0])
 
 
@@ -57,27 +59,18 @@ def test_a_task_without_small_layers_is_refused():
         small_networks("vision", 10)
 
 
-SMALL = Options(
+SMALL = TruthSettings(
     systems=("dual-tiny",), tasks=("recommendation",), bandwidths=(2.0,), seeds=1, size=4,
     methods=("fcfs-greedy",),
 )  # fmt: skip
 
 
-def test_a_group_takes_the_same_cycles_on_the_twin():
-    (wanted,) = run(SMALL, print).rows
-    result = run(replace(SMALL, device="twin"), print)
-    assert result.rows == [wanted]
+def test_a_group_takes_the_same_cycles_on_the_twin_and_the_mended_model_is_nearest():
+    wanted = run_study(Truth(SMALL))
+    result = run_study(Truth(replace(SMALL, device=SystemDeviceName.TWIN)))
+    assert wanted.passed
+    assert len(wanted.rows) == 1
+    assert result.rows == wanted.rows
     assert result.conditions["fidelity"] == "twin"
-
-
-def test_a_group_runs_on_the_hardware_and_the_mended_model_is_nearest():
-    options = SMALL
-    told: list = []
-    kept: list = []
-    result = run(options, told.append, kept.append)
-    assert kept[-1].rows == told
-    assert result.passed
-    assert result.rows == told
-    assert len(told) == 1
-    errors = result.summary["error_pct"]
+    errors = wanted.summary["error_pct"]
     assert errors["arbitrated"]["largest"] < 5 < errors["fluid"]["median"]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which layer is measured next: DynaTune and its baselines on the same searches."""

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Medians and intervals of the rows of `bench.allocate`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+Row = dict[str, Any]
+LEAST_FAMILIES = 5
+"""With fewer families no verdict is given."""
+NEAR = 1.01
+"""A latency that is as good as reached, as a multiple."""
+
+
+def interval(values: Sequence[float], *, rounds: int = 2000) -> Row:
+    """Median with its 95 % bootstrap interval."""
+    rng, data = np.random.default_rng(0), np.array(values)
+    medians = np.median(data[rng.integers(len(data), size=(rounds, len(data)))], axis=1)
+    low, high = np.quantile(medians, [0.025, 0.975])
+    return {
+        "median": round(float(np.median(data)), 3),
+        "low": round(float(low), 3),
+        "high": round(float(high), 3),
+        "n": len(data),
+    }
+
+
+def family(network: str) -> str:
+    """Networks of a family share layers, and so searches: VGG-13 and VGG-16 are no two findings."""
+    return network.rstrip("0123456789")
+
+
+def over_families(values: Row) -> Row:
+    """Geometric mean of ratios over families of networks, with an interval over the families.
+
+    Student's t on the logarithms: a percentile bootstrap over six covers 86 % where it says 95 %.
+    """
+    families: dict[str, list[float]] = {}
+    for network, ratio in values.items():
+        families.setdefault(family(network), []).append(float(np.log(ratio)))
+    logs = np.array([np.mean(own) for own in families.values()])
+    spread = float(stats.sem(logs)) if len(logs) > 1 else 0.0
+    half = float(stats.t.ppf(0.975, max(len(logs) - 1, 1))) * spread
+    low, high = np.exp([logs.mean() - half, logs.mean() + half])
+    verdict = "ahead" if low > 1 else "behind" if high < 1 else "tie"
+    return {
+        "mean": round(float(np.exp(logs.mean())), 3),
+        "low": round(float(low), 3),
+        "high": round(float(high), 3),
+        "families": len(logs),
+        "verdict": verdict if len(logs) >= LEAST_FAMILIES else "untold",
+    }
+
+
+def deciding_percent(run: Row) -> float:
+    """Time of deciding, in percent of the time that is divided."""
+    return float(100 * run["deciding_seconds"] / (run["budget_seconds"] + run["warm_up_seconds"]))
+
+
+def _overall(pairs: Row) -> Row:
+    """By challenger and baseline: over all networks that have the pair."""
+    found: Row = {}
+    for challenger, networks in pairs.items():
+        for baseline in next(iter(networks.values())):
+            medians = {n: own[baseline]["median"] for n, own in networks.items()}
+            found.setdefault(challenger, {})[baseline] = over_families(medians)
+    return found
+
+
+def summarise(rows: Sequence[Row]) -> Row:
+    """Medians with intervals for each price; the first price's under the plain names."""
+    summary: Row = {}
+    prices = list(dict.fromkeys(r["price"] for r in rows))
+    for price in prices:
+        tag = "" if price == prices[0] else f"_{price}"
+        for near, suffix in ((1.0, ""), (NEAR, "_within_1pct")):
+            summary[f"speedup_to_final_latency{suffix}{tag}"] = _pairs(
+                [r for r in rows if r["price"] == price and r["what"] == "pair"
+                 and r["within"] == near]
+            )  # fmt: skip
+            summary[f"speedup_over_networks{suffix}{tag}"] = _overall(
+                summary[f"speedup_to_final_latency{suffix}{tag}"]
+            )
+        runs = [r for r in rows if r["price"] == price and r["what"] == "run"]
+        ours = [r for r in runs if r["allocator"] == "dynatune"]
+        if ours:
+            summary[f"overhead_pct{tag}"] = round(
+                statistics.median(map(deciding_percent, ours)),
+                3,
+            )
+        summary[f"limit_of_any_allocator{tag}"] = _limits(runs)
+        runs += [
+            r | {"allocator": "oracle"}
+            for r in rows
+            if r["price"] == price and r["what"] == "oracle"
+        ]
+        for key, name in (("mean_excess", "mean_excess"), ("final", "final_over_start")):
+            summary[f"{name}{tag}"] = _by_network(runs, key)
+        foretold = [
+            r for r in rows
+            if r["price"] == price and r["what"] == "forecast" and r["rank_correlation"] is not None
+        ]  # fmt: skip
+        if foretold:
+            summary[f"forecast{tag}"] = {
+                key: round(statistics.median(r[key] for r in foretold), 4)
+                for key in ("expected", "came", "rank_correlation")
+            }
+    changed = [r for r in rows if r["what"] == "ablation"]
+    if changed:
+        summary["ablation_mean_excess"] = {
+            v: interval([r["mean_excess"] for r in changed if r["variant"] == v])
+            for v in dict.fromkeys(r["variant"] for r in changed)
+        }
+    return summary
+
+
+def _grouped(rows: Sequence[Row], keys: Sequence[str], of: Callable[[list[Row]], object]) -> Row:
+    """What is made of the rows with equal members, nested by these members."""
+    found: dict[Any, list[Row]] = {}
+    if not keys:
+        return of(list(rows))  # type: ignore[return-value]  # the innermost level
+    for row in rows:
+        found.setdefault(row[keys[0]], []).append(row)
+    return {name: _grouped(own, keys[1:], of) for name, own in found.items()}
+
+
+def _pairs(rows: Sequence[Row]) -> Row:
+    """By challenger, network and baseline."""
+
+    def speedups(pairs: list[Row]) -> Row:
+        censored = sum(pair["censored"] for pair in pairs)
+        return interval([pair["speedup"] for pair in pairs]) | {"censored": censored}
+
+    return _grouped(rows, ("challenger", "network", "baseline"), speedups)
+
+
+def _limits(runs: Sequence[Row]) -> Row:
+    """By network and allocator: its time to its own final latency over the least possible one."""
+
+    def ratios(own: list[Row]) -> Row:
+        return interval([r["seconds_to_final"] / r["least_seconds_to_final"] for r in own])
+
+    return _grouped(runs, ("network", "allocator"), ratios)
+
+
+def _by_network(runs: Sequence[Row], key: str) -> Row:
+    def value(run: Row) -> float:
+        return float(run["final_cycles"] / run["start_cycles"] if key == "final" else run[key])
+
+    def median(own: list[Row]) -> float:
+        return round(statistics.median(map(value, own)), 5)
+
+    return _grouped(runs, ("network", "allocator"), median)

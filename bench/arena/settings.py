@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the studies of tuners are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.bench.framework.commands import SEARCH, command
+from tilewright.bench.framework.settings import (
+    board_option,
+    count_option,
+    hw_option,
+    memory_option,
+    option,
+    quick_option,
+    workers_option,
+)
+from tilewright.tuner.study.options import SpaceName
+
+
+@command("default-tuner", SEARCH, "tilewright.bench.arena.default_tuner:study")
+@dataclass(frozen=True, kw_only=True)
+class DefaultTunerSettings:
+    """What each part of the default tuner is worth, against the certified optimum."""
+
+    network: str = option(
+        "", "Run studies of this network in shared mode; default: single layers.",
+        metavar="NETWORK",
+    )  # fmt: skip
+    board: str = board_option()
+    hw: str = hw_option("pynq-16x16")
+    memory: str = memory_option("ideal")
+    space: SpaceName = option(SpaceName.VTA, "full: any tile sizes; vta: VTA's divisor tiles.")
+    seeds: int = count_option(10, "Runs per variant of the tuner.")
+    budget: int = count_option(128, "Measurements per run.")
+    ranked: int = count_option(
+        1000, "Schedules that the prior ranks first, measured in space full.", low=0
+    )
+    long: int = count_option(200, "Measurements of the long search in space full.", low=0)
+
+
+@command(
+    "tuners", SEARCH, "tilewright.bench.arena.study:Tuners", page=True,
+    more="Runs are kept: the same command goes on where it was stopped.",
+)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class TunersSettings:
+    """Every tuner on equal terms, replayed against exhaustive tables of the exact twin."""
+
+    quick: bool = quick_option()
+    track: str = option(
+        "per-layer", "per-layer: each layer chooses a configuration; schedule: fixed hardware.",
+        metavar="per-layer|schedule", quick="schedule",
+        known="tilewright.bench.arena.tasks:TRACKS",
+    )  # fmt: skip
+    networks: tuple[str, ...] = option(
+        (), "Networks, separated by commas; default: all.", metavar="NETWORK,...",
+        quick=("resnet18",),
+    )  # fmt: skip
+    layers: tuple[str, ...] = option(
+        (), "Only these layers, separated by commas; default: all, quick: C7 and C10.",
+        metavar="LAYER,...", quick=("C7", "C10"),
+    )  # fmt: skip
+    without: tuple[str, ...] = option(
+        (), "Leave these layers out, separated by commas.", metavar="LAYER,..."
+    )
+    hard: bool = option(False, "Leave out tasks that random search solves quickly.")
+    work_limit: float = option(
+        float("inf"), "Leave out layers with more points times multiply-accumulates than this.",
+        metavar="N",
+    )  # fmt: skip
+    per_network: int | None = count_option(None, "Draw this many layers per network.")
+    draw: int | None = count_option(None, "Draw this many of the tasks.")
+    tuners: tuple[str, ...] = option(
+        (), "Tuners, separated by spaces, each with its options, as in "
+        "'random tilewright:no-prior optuna-tpe:name=value'; default: all.",
+        metavar="'TUNER ...'", separator=None,
+    )  # fmt: skip
+    seeds: int = count_option(30, "Runs per tuner and task.", quick=5)
+    budget: int = count_option(1000, "Measurements per run.", quick=128)
+    arms: tuple[str, ...] = option(
+        ("masked",),
+        "masked (legal points only) or as-published (illegal ones are charged), or both.",
+        metavar="ARM,...", known="tilewright.bench.arena.replay:ARMS",
+    )  # fmt: skip
+    noise: tuple[float, ...] = option(
+        (0.0,), "Noise of a measurement in percent, separated by commas.", metavar="PERCENT,..."
+    )
+    minutes: float = option(
+        float("inf"), "Minutes after which no run starts; 0: collect the runs that are there.",
+        metavar="MINUTES", low=0,
+    )  # fmt: skip
+    confirm: bool = option(False, "Run the winners of five seeds on the full RTL.")
+    selections: int = count_option(
+        0, "Compare confidence sampling with other selections on identical candidates.",
+        metavar="SEEDS", low=0,
+    )  # fmt: skip
+    note: str = option("", "Note for the reader, which goes into the page.", metavar="TEXT")
+    workers: int = workers_option()
+    folder: Path = option(Path("runs/arena"), "Folder of tables and runs.", metavar="FOLDER")

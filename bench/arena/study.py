@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every tuner under equal conditions, replayed against exhaustive tables of the exact twin.
+
+Enumerates the tasks (kept under `runs/arena`, resumed), runs every tuner with the same first
+points for a task and seed, and prints measurements to 1 % and 5 % of the optimum, regret, paired
+tests, overhead and compile time. Runs are kept too: the same command goes on where it stopped, and
+`--minutes 0` collects what is there. The JSON becomes tables (`tuners-page`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+
+from tilewright.bench.arena.confirm import confirm
+from tilewright.bench.arena.merge import merge
+from tilewright.bench.arena.page_tables import exact_runs, measurements
+from tilewright.bench.arena.plots import page
+from tilewright.bench.arena.prices import PRICES
+from tilewright.bench.arena.records import Record, records_of
+from tilewright.bench.arena.replay import BATCH, INITIAL, Trial
+from tilewright.bench.arena.runner import (
+    SMALL_BUDGETS,
+    Contestant,
+    Outcome,
+    Plan,
+    RunStore,
+    run_plan,
+    sources_of,
+)
+from tilewright.bench.arena.selection import headline
+from tilewright.bench.arena.settings import TunersSettings
+from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
+from tilewright.bench.arena.tasks import (
+    BOARD,
+    KIND,
+    NETWORKS,
+    drawn,
+    enumeration_work,
+    make_task,
+    pynq_z2_choice,
+)
+from tilewright.bench.framework.records import Cell
+from tilewright.bench.framework.settings import require_names
+from tilewright.bench.framework.study import BenchResult, Study
+from tilewright.bench.framework.tables import FigureTable
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.network.workload import Workload
+from tilewright.host.network.zoo import load_network
+from tilewright.tuner.measure.backends import identity_of
+from tilewright.tuner.search import TUNERS
+
+REPORT_SECONDS = 15.0
+TRACED = 256
+"""Measurements of the run whose configurations are shown before and after confidence sampling."""
+
+CONSOLE = Console()
+
+
+def everybody() -> list[Contestant]:
+    """Every registered tuner; the default tuner without its prior too, for the black-box track."""
+    names = list(TUNERS)
+    labels = [*names, *(["tilewright:no-prior"] if "tilewright" in names else [])]
+    return [Contestant.parse(label) for label in labels]
+
+
+def enumerate_tasks(given: TunersSettings) -> tuple[dict[str, Table], list[Record]]:
+    """Tables of the chosen networks and layers, enumerated where they are not on disk."""
+    tables: dict[str, Table] = {}
+    abouts: dict[str, Record] = {}
+    for name in given.networks or NETWORKS:
+        for workload in chosen_layers(name, given):
+            task = make_task(given.track, workload)
+            if task.id in abouts:
+                continue
+            started, told = time.monotonic(), time.monotonic()
+
+            def progress(done: int, points: int, layer: str = workload.name) -> None:
+                nonlocal told
+                if time.monotonic() - told > REPORT_SECONDS:
+                    told = time.monotonic()
+                    CONSOLE.print(f"  {layer}: {done:,} of {points:,} points of a configuration")
+
+            table = load_table(
+                task, given.folder / "tables", workers=given.workers, on_progress=progress
+            )
+            about = abouts[task.id] = {"what": "task", **table.summary()}
+            CONSOLE.print(
+                f"{name} {workload.name}: {about['legal']:,} of {about['points']:,} points legal, "
+                f"optimum {about['optimum_cycles']:,}, random needs {about['random_median_1pct']} "
+                f"({'hard' if about['hard'] else 'easy'}), {time.monotonic() - started:.1f} s"
+            )
+            if not given.hard or about["hard"]:
+                tables[task.id] = table
+    kept = drawn(list(tables), given.draw)
+    return {task: tables[task] for task in kept}, list(abouts.values())
+
+
+def chosen_layers(network: str, given: TunersSettings) -> list[Workload]:
+    """The layers of a network that are enumerated: named, affordable and drawn, in this order."""
+    found = {
+        workload.key: workload
+        for workload in load_network(network).workloads
+        if (not given.layers or workload.name in given.layers)
+        and workload.name not in given.without
+        and enumeration_work(make_task(given.track, workload)) <= given.work_limit
+    }
+    return [found[key] for key in drawn(list(found), given.per_network)]
+
+
+class Tuners(Study):
+    """All runs of a plan; those of earlier commands are kept in the folder, and taken from it."""
+
+    kept = "the runs made are kept, the same command goes on"
+
+    def __init__(self, settings: TunersSettings) -> None:
+        super().__init__(settings)
+        named = [Contestant.parse(name) for name in settings.tuners]
+        self.contestants: Final = named or everybody()
+        networks = settings.networks or NETWORKS
+        layers = {w.name for name in networks for w in load_network(name).workloads}
+        require_names("--layers", settings.layers, sorted(layers))
+        require_names("--without", settings.without, sorted(layers))
+        # One thread a process: sums do not depend on threads, and two runs share two cores.
+        os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
+        self._load = os.getloadavg()[0]
+        self.outcome: Outcome = Outcome(runs=(), failures=(), missing=0)
+
+    def measure(self, cell: Cell) -> Iterator[Record]:
+        """Records of tables, runs, samplings and confirmations."""
+        del cell
+        given = self.settings
+        tables, abouts = enumerate_tasks(given)
+        yield from abouts
+        runs = self.runs(tables)
+        if not runs:
+            raise ConfigError("no runs were made", field="--minutes", remedy="give it more")
+        yield from runs
+        if given.selections:
+            from tilewright.bench.arena.sampling import (  # noqa: PLC0415  (needs torch)
+                compare_selections,
+                trace_sampling,
+            )
+
+            for table in tables.values():
+                yield from compare_selections(table, range(given.selections))
+                yield from trace_sampling(table, 0, min(given.budget, TRACED))
+        if given.confirm:
+            exact = [r for r in runs if r["arm"] == "masked" and not r["noise"]]
+            yield from confirm(exact, tables, workers=given.workers)
+
+    def runs(self, tables: dict[str, Table]) -> list[Record]:
+        """Make the runs that have not been made; the records of all."""
+        given = self.settings
+        plan = Plan(
+            tasks={task: table.task for task, table in tables.items()},
+            contestants=self.contestants,
+            seeds=given.seeds,
+            arms=given.arms,
+            noises=[percent / 100 for percent in given.noise],
+            budget=given.budget,
+        )
+        told = time.monotonic()
+
+        def progress(done: int, total: int, trial: Trial) -> None:
+            nonlocal told
+            if time.monotonic() - told > REPORT_SECONDS or done == total:
+                told = time.monotonic()
+                CONSOLE.print(f"  {done:,} of {total:,} runs, last {trial.tuner} seed {trial.seed}")
+
+        self.outcome = run_plan(
+            plan,
+            tables=given.folder / "tables",
+            store=RunStore(given.folder / "runs.jsonl"),
+            workers=given.workers,
+            seconds=60 * given.minutes,
+            on_progress=progress,
+        )
+        for failure in self.outcome.failures:
+            CONSOLE.print(f"[red]failed[/red] {failure}")
+        return records_of(self.outcome.runs, tables, self.contestants)
+
+    def line(self, row: Any) -> str:
+        """Confirmations as they come; runs are told by their number."""
+        if row["what"] != "confirmation":
+            return ""
+        return (
+            f"RTL {row['layer']} on {row['hw']}: {row['rtl_cycles']} cycles, table "
+            f"{row['expected_cycles']}: {'equal' if row['equal'] else 'DIFFERENT'} {row['failure']}"
+        )
+
+    def conditions(self) -> Record:
+        given = self.settings
+        names = ("per_network", "draw", "selections", "confirm", "note", "seeds", "budget")
+        configs = pynq_z2_choice()[: None if given.track == "per-layer" else 1]
+        return {
+            "fidelity": "Exact twin of the RTL, by table; legality from the table",
+            "twin": identity_of("twin"),
+            "board": BOARD,
+            "memory": f"DRAM timing of {BOARD}",
+            "space": KIND,
+            "track": given.track,
+            "configurations": [hw.name for hw in configs],
+            "networks": list(given.networks or NETWORKS),
+            "layers": list(given.layers) or "all",
+            "without": list(given.without),
+            "hard_only": given.hard,
+            "work_limit": None if math.isinf(given.work_limit) else given.work_limit,
+            **{name: getattr(given, name) for name in names},
+            "small_budgets": dict(SMALL_BUDGETS),
+            "batch": BATCH,
+            "initial_points": INITIAL,
+            "hard": f"random-legal needs more than {HARD_TRIALS} measurements to 1 % in the median",
+            "sources": {c.label: sources_of(c.tuner)[:12] for c in self.contestants},
+            "arms": list(given.arms),
+            "noise_percent": list(given.noise),
+            "prices": {name: vars(price) for name, price in PRICES.items()},
+            "cpus": os.cpu_count(),
+            "load_before": round(self._load, 2),
+            "python": platform.python_version(),
+        }
+
+    def environment(self) -> Record:
+        return {"failures": list(self.outcome.failures), "runs_missing": self.outcome.missing}
+
+    def summarise(self, rows: Sequence[Any]) -> Record:
+        conditions = {**self.conditions(), **self.environment()}
+        found: Record = merge([{"rows": rows, "conditions": conditions}])["summary"]
+        return found
+
+    def passed(self, result: BenchResult) -> bool:
+        different = any(r["what"] == "confirmation" and not r["equal"] for r in result.rows)
+        return not different and not self.outcome.failures
+
+    def tables(self, document: Any) -> Iterator[FigureTable]:
+        merged = merge([document])
+        yield measurements(merged["summary"], headline(exact_runs(merged))[0])
+
+    def page(self, document: Any) -> str:
+        return page(merge([document]))

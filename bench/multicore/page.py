@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and figures of a study of group mappers: Markdown for the docs, an HTML file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from tilewright.bench.framework.statistics import geometric_mean
+from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.multicore.summary import OURS, REFERENCE, Row, instance_of_row
+from tilewright.tuner.report.drawing.page import (
+    HALF,
+    bullets,
+    document,
+    heading,
+    panels,
+    paragraph,
+    section,
+)
+from tilewright.tuner.report.drawing.palette import series_colour, series_dash
+from tilewright.tuner.report.drawing.scales import spanning
+from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+
+LEAST_PCT: Final = 0.01
+"""Gap that is drawn for a smaller one."""
+
+
+def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
+    """The tables of a study."""
+    gaps, early = summary["gap_to_bound_pct"], summary["gap_to_bound_pct_at_100"]
+    ratios, seconds = summary["geomean_vs_magma"], summary["core_seconds_per_run"]
+    runs = summary["runs"]
+    methods = sorted(gaps, key=lambda name: gaps[name]["value"])
+    yield FigureTable(
+        title="Every method, geometric means over all instances",
+        header=[
+            "method", "throughput against MAGMA", "gap to the bound, %", "after 100 samples, %",
+            "runs", "core seconds per run",
+        ],
+        rows=[
+            [
+                method,
+                _shown(ratios[method], ".3f") if method in ratios else "-",
+                _shown(gaps[method], ".2f"),
+                format(early[method]["value"], ".1f"),
+                str(runs[method]),
+                format(seconds[method], ".2f"),
+            ]
+            for method in methods
+        ],
+    )  # fmt: skip
+    places = list(dict.fromkeys((r["platform"], r["bandwidth"]) for r in summary["by_case"]))
+    yield FigureTable(
+        title="Gap to the bound by platform and bandwidth, %",
+        header=["platform", *methods],
+        rows=[
+            [
+                f"{platform} {bandwidth:g}".strip(),
+                *(_gap(summary, platform, bandwidth, method) for method in methods),
+            ]
+            for platform, bandwidth in places
+        ],
+    )
+    if summary["platforms"]:
+        yield FigureTable(
+            title=f"Throughput of one platform over another on the same groups ({OURS})",
+            header=["platforms", "GB/s", "throughput", "groups"],
+            rows=[
+                [
+                    f"{row['platform']} over {row['over']}",
+                    format(row["bandwidth"], "g"),
+                    _shown(row["throughput"], ".3f"),
+                    str(row["groups"]),
+                ]
+                for row in summary["platforms"]
+            ],
+        )
+
+
+def page(result: Mapping[str, Any]) -> str:
+    """The page as HTML."""
+    title = "Mappers of groups of jobs onto many cores"
+    summary, rows = result["summary"], result["rows"]
+    return document(
+        title,
+        heading(title, f"{summary['instances']} instances"),
+        section(
+            "Gap to the bound by samples",
+            paragraph(
+                "Geometric means over instances; both axes are logarithmic. "
+                f"A gap below {LEAST_PCT:g} % is drawn there.",
+                "note",
+            ),
+            panels(
+                [(name, _chart(courses(rows, of))) for name, of in _kinds(rows).items()],
+                "courses",
+                width=HALF,
+            ),
+        ),
+        *(section(table.title, table.html()) for table in tables(summary)),
+        section("Conditions", bullets((*lines(summary), *_conditions(result)))),
+    )
+
+
+def courses(
+    rows: Sequence[Row], platforms: Sequence[str] | None = None
+) -> dict[str, list[tuple[int, float]]]:
+    """Per method: samples, and the geometric mean of the gaps then, per cent."""
+    bounds = {instance_of_row(row): row["bound"] for row in rows if row["what"] == "bound"}
+    found: dict[str, dict[int, list[float]]] = {}
+    for run in rows:
+        if run["what"] != "run" or (platforms is not None and run["platform"] not in platforms):
+            continue
+        bound = bounds[instance_of_row(run)]
+        for samples in _points(rows):
+            told = [value for at, value in run["curve"] if at <= samples]
+            at = found.setdefault(run["method"], {}).setdefault(samples, [])
+            at.append(math.log(max(1.0, told[-1] / bound)))
+    return {
+        method: [(at, 100 * math.expm1(sum(logs) / len(logs))) for at, logs in of.items()]
+        for method, of in found.items()
+    }
+
+
+def _points(rows: Sequence[Row]) -> list[int]:
+    """Samples at which the longest run tells what it has."""
+    longest = max((r for r in rows if r["what"] == "run"), key=lambda r: len(r["curve"]))
+    return [at for at, _ in longest["curve"]]
+
+
+def _kinds(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Platforms whose cores are all alike, and the others; tables of jobs count as others."""
+    platforms = list(dict.fromkeys(row["platform"] for row in rows))
+    alike = [name for name in platforms if name.partition("-")[0] in ("S1", "S3")]
+    kinds = {
+        "Cores of one kind": alike,
+        "Cores of several kinds": [name for name in platforms if name not in alike],
+    }
+    return {name: of for name, of in kinds.items() if of}
+
+
+def _chart(curves: Mapping[str, Sequence[tuple[int, float]]]) -> XYChart:
+    series = [
+        Series(
+            name=method,
+            x=[at for at, _ in curve],
+            y=[round(max(gap, LEAST_PCT), 4) for _, gap in curve],
+            colour=series_colour(number),
+            dash=series_dash(number),
+            width=3.2 if method in (OURS, REFERENCE) else 1.6,
+            hover=True,
+        )
+        for number, (method, curve) in enumerate(curves.items())
+        if len({gap for _, gap in curve}) > 1  # a manual mapper has one sample
+    ]
+    return XYChart(
+        alt="Gap to the bound by samples, a line per method",
+        x=spanning("samples", [x for s in series for x in s.x], log=True),
+        y=spanning("gap, %", [y for s in series for y in s.y if y is not None], log=True),
+        series=series,
+        height=380,
+    )
+
+
+def _gap(summary: Mapping[str, Any], platform: str, bandwidth: float, method: str) -> str:
+    """Geometric mean over tasks."""
+    gaps = [
+        1 + row["gap_pct"] / 100
+        for row in summary["by_case"]
+        if (row["platform"], row["bandwidth"], row["method"]) == (platform, bandwidth, method)
+    ]
+    return format(100 * (geometric_mean([gaps]).value - 1), ".2f") if gaps else "-"
+
+
+def lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Where our own mapper stands."""
+    speed, count = summary["evaluations_per_s"], summary["instances"]
+    yield f"{count} instances; {speed:,} mappings per second on one core; intervals of 95 %."
+    if summary["ours_compared"]:
+        best, all_ = summary["ours_best_or_tied"], summary["ours_compared"]
+        defeat, tight = summary["ours_worst_defeat_pct"], summary["tight_instances"]
+        yield f"`{OURS}` is the best or ties in {best} of {all_} instances."
+        yield f"Elsewhere it is at most {defeat:.3g} % worse than the best other method."
+        yield f"In {tight} instances some method is within 3 % of the bound."
+        gap = summary["ours_worst_gap_where_tight_pct"]
+        yield f"There, `{OURS}` is at most {gap:.3g} % above the bound."
+
+
+def _conditions(result: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{name}: {value}" for name, value in result["conditions"].items())
+
+
+def _shown(interval: Mapping[str, float], form: str) -> str:
+    value, low, high = (format(interval[name], form) for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"

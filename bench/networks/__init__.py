@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole networks: those of examples/networks, and the zoo of other architectures."""
+
+# ruff: noqa: PLC0415  (each study loads what the other one does not need)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.bench.framework.study import Study
+    from tilewright.bench.networks.settings import NetworksSettings
+
+
+def study(settings: NetworksSettings) -> Study:
+    """The study of whole networks, or with --zoo that of other architectures."""
+    if settings.zoo:
+        from tilewright.bench.networks.zoo import Zoo
+
+        return Zoo(settings)
+    from tilewright.bench.networks.networks import Networks
+
+    return Networks(settings)

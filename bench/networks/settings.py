@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the studies of whole networks are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tilewright.bench.framework.commands import HARDWARE, command
+from tilewright.bench.framework.settings import board_option, count_option, option, quick_option
+
+FIDELITIES: Final = ("twin", "rtl", "dpi")
+
+
+@command(
+    "networks", HARDWARE, "tilewright.bench.networks:study",
+    more="With --zoo: cycles are the twin's unless --fidelity names the RTL, each network is kept "
+    "when it is there, and the same command goes on with the file of --json.",
+)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class NetworksSettings:
+    """Whole networks from PyTorch to bit-exact int8 on the RTL."""
+
+    quick: bool = quick_option()
+    networks: tuple[str, ...] = option(
+        (), "Networks of examples/networks, separated by commas; default: all.",
+        metavar="NETWORK,...",
+    )  # fmt: skip
+    zoo: bool = option(
+        False,
+        "Other architectures: where each operator runs, and the latency from end to end.",
+    )
+    hw: str = option(
+        "", "Named configuration or YAML file; default: pynq-16x16, of --zoo pynq-16x16-rows.",
+        metavar="HW",
+    )  # fmt: skip
+    board: str = board_option()
+    fidelity: str = option(
+        "", "What runs the network; default: rtl, with --quick dpi, of --zoo twin.",
+        metavar="twin|rtl|dpi", known=f"{__name__}:FIDELITIES",
+    )  # fmt: skip
+    search: int = count_option(16, "Measurements per layer.", low=0)
+    keep_rounding: bool = option(False, "Keep every quantisation of the models.")
+    int8_ends: bool = option(False, "With --zoo: networks take and give int8.")

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the zoo measures of one network: where it runs, and what one inference takes.
+
+Cycles are the twin's. The network runs once on the reference device, or on the RTL, and its outputs
+are compared with those of ONNX Runtime on the same quantised model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tilewright.bench.networks.networks import agreement, checked_run
+from tilewright.bench.networks.settings import NetworksSettings
+from tilewright.bench.networks.zoo_members import Member
+from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.pack.latency import latency, mac_share
+from tilewright.host.compiler.pipeline import compile_network, import_network
+from tilewright.host.compiler.quantise.hardware_options import for_hardware
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
+from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.twin.network_timing import time_network
+from tilewright.tuner.study.schedule_lookup import ScheduleLookup
+
+if TYPE_CHECKING:
+    import onnx
+    from torch import nn
+
+HOST_RUNS: Final = 3
+"""Runs of the CPU's part on this machine, of which the fastest counts."""
+
+Record = dict[str, Any]
+
+
+def measure(
+    name: str, member: Member, model: nn.Module | onnx.ModelProto, given: NetworksSettings
+) -> Record:
+    """One network, where ``model`` is what ``member`` has loaded.
+
+    On the twin outputs come from the reference device; else the device runs too and must agree.
+    With ``int8_ends`` the network takes and gives int8, so that nobody converts on the board's CPU;
+    an input of integers stays what it is.
+    """
+    hw, board, fidelity = load_hwconfig(given.hw), load_board(given.board), given.fidelity
+    sample = member.sample()
+    data = Calibration(arrays={member.input_name: sample})
+    network = import_network(
+        model,
+        calibration=data,
+        options=for_hardware(
+            ImportOptions(
+                name=name,
+                example_inputs=[sample],
+                quantise=QuantiseOptions(
+                    method="minmax",
+                    equalisation=False,
+                    bias_correction=False,
+                    int8_ends=given.int8_ends,
+                ),
+            ),
+            hw,
+        ),
+    )
+    book = ScheduleLookup(hw, board.memory, budget=given.search)
+    compiled = compile_network(network, hw, board, book).network
+    book.close()
+    cycles = time_network(compiled, board.memory).cycles
+    image = next(data.batches(compiled.inputs))
+    run = checked_run(compiled, board, fidelity, image, cycles)
+    spent = latency(compiled, board, cycles)
+    placed = compiled.placements
+    return {
+        "kind": member.kind,
+        "regions": len(compiled.regions),
+        "operators": len(placed),
+        "accelerated": sum(p.where == "accelerator" for p in placed),
+        "macs": sum(p.macs for p in placed),
+        "mac_share": mac_share(compiled),
+        "cycles": cycles,
+        "accelerator_milliseconds": 1e3 * spent.accelerator,
+        "crossings_milliseconds": 1e3 * spent.crossings,
+        "cpu_milliseconds": 1e3 * spent.cpu,
+        "milliseconds": 1e3 * spent.total,
+        "cpu_and_crossings_share": spent.cpu_share,
+        "bottleneck": spent.bottleneck,
+        "host_milliseconds": 1e3
+        * (spent.cpu + board.cpu.work_seconds(nbytes=compiled.conversion_bytes)),
+        "host_milliseconds_here": 1e3 * host_seconds(compiled, image),
+        **agreement(network, run.outputs, image),
+    }
+
+
+def host_seconds(compiled: CompiledNetwork, inputs: Mapping[str, Any]) -> float:
+    """Processor seconds of the CPU's part on this machine, the least of `HOST_RUNS` runs.
+
+    Regions return zeros at once: what the CPU does takes no longer for other numbers. Seconds are
+    those of all threads, so that other load on the machine does not count.
+    """
+    host = HostProgram(module=HostModule.from_json(compiled.host))
+
+    def nothing(number: int, _: Sequence[Any]) -> Sequence[Any]:
+        region = compiled.regions[number]
+        shapes = [region.model_shapes.get(n, region.tensors[n].shape) for n in region.outputs]
+        return [np.zeros(shape, np.int8) for shape in shapes]
+
+    found = []
+    for _ in range(HOST_RUNS):
+        started = time.process_time()
+        host.run(inputs, nothing)
+        found.append(time.process_time() - started)
+    return min(found)

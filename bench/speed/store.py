@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trial store under load: commits per second, and the report of a study of many trials.
+
+    tilewright bench store --trials 50000,1000000
+
+Each report runs in a process of its own, whose wall time and greatest memory are measured; with
+``--postgres URL`` the same on a server. Medians of ``--repeats`` runs.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tilewright.bench.framework.records import Cell, Row
+from tilewright.bench.framework.study import Study
+from tilewright.host.common.children import python_command
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.registers import COUNTERS
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.zoo import load_network
+from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.store.database import Database
+from tilewright.tuner.store.records import trial_row
+from tilewright.tuner.store.schema import TRIALS
+from tilewright.tuner.store.store import Store, StoredConfig
+from tilewright.tuner.study.settings import StudySettings
+
+LAYERS = 11
+CONFIGS = 4
+INSERTED_AT_A_TIME = 5000
+FIRST = 20_000
+
+CHILD = """
+import resource, sys, time
+started = time.perf_counter()
+sys.argv = ["tilewright", "report", "bench", *sys.argv[1:]]
+from tilewright.cli import main
+try:
+    main()
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3,
+          file=sys.stderr)
+"""
+
+
+def settings(trials: int) -> StudySettings:
+    """A study of the layers of ResNet-18."""
+    board = load_board("pynq-z2")
+    return StudySettings(
+        model="resnet18",
+        tasks=load_network("vta-resnet18").workloads[:LAYERS],
+        board=board,
+        memory=board.memory,
+        base=load_hwconfig("pynq-16x16"),
+        budget=max(trials, LAYERS),
+    )
+
+
+def requests(study: StudySettings, trials: int) -> Iterator[tuple[str, Request, Measurement]]:
+    """Trials of every layer on every configuration, cycles from a fixed sequence."""
+    configs = [study.base.with_(name=f"c{n}", read_outstanding=n + 1) for n in range(CONFIGS)]
+    state = 1
+    for number in range(trials):
+        state = state * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
+        cycles = 100_000 + (state >> 40) * 50 // (1 + number % 97)
+        task = study.tasks[number % LAYERS]
+        request = Request(
+            hw=configs[number // LAYERS % CONFIGS],
+            workload=task,
+            schedule=Schedule(tile_h=1 + number, tile_w=1, tile_ci=1, tile_co=1),
+            memory=study.memory,
+            max_cycles=1 << 40,
+        )
+        counters = {
+            name: (state >> 20) % (index + 1) * 1000 for index, (name, _) in enumerate(COUNTERS)
+        }
+        counters |= {"cycles": cycles, "bytes_read": (state >> 30) % 1_000_000}
+        status = Status.TIMEOUT if number % 50 == 49 else Status.OK
+        ok = status is Status.OK
+        answer = Measurement(
+            status=status,
+            fidelity="rtl",
+            cycles=cycles if ok else None,
+            counters=counters if ok else {},
+            failure="" if ok else "more than 1 cycles",
+            limit_cycles=1 << 40,
+            output_checked=ok,
+        )
+        yield task.name, request, answer
+
+
+def open_study(store: Store, study: StudySettings) -> int:
+    """The study's row and its configurations."""
+    mapping = {**study.to_mapping(), "oracle": "bench", "fidelity": "rtl"}
+    row = store.open_study("bench", mapping, {})
+    rules = host_rules()
+    for number in range(CONFIGS):
+        hw = study.base.with_(name=f"c{number}", read_outstanding=number + 1)
+        store.put_config(row.id, _config(hw, study, rules))
+    return row.id
+
+
+def _config(hw: HwConfig, study: StudySettings, rules: Any) -> StoredConfig:
+    area = rules.estimate(hw)
+    amounts = {name: getattr(area, name) for name in ("lut", "ff", "bram36", "dsp")}
+    return StoredConfig(
+        config_hash=f"{hw.config_hash:08x}",
+        hw={"name": hw.name, **hw.parameters()},
+        area={**amounts, "fits": True, "text": "bench"},
+        bounds={task.name: 1000 for task in study.tasks},
+        status="measured",
+        reason="",
+    )
+
+
+def commits(location: Path | str, number: int) -> dict[str, Any]:
+    """Trials a second that one writer commits, each on its own."""
+    study = settings(number)
+    with Store(location) as store:
+        row = open_study(store, study)
+        made = list(requests(study, number))
+        started, busy = time.perf_counter(), time.process_time()
+        for sequence, (task, request, answer) in enumerate(made):
+            store.add_trial(
+                row, sequence=sequence, task=task, origin="bench", request=request,
+                measurement=answer, oracle="bench", owner="bench",
+            )  # fmt: skip
+        wall, cpu = time.perf_counter() - started, time.process_time() - busy
+    return {"commits_per_s": number / wall, "cpu_ms_per_commit": 1e3 * cpu / number}
+
+
+def fill(location: Path | str, trials: int) -> None:
+    """A study of many trials: the first through the store's own code, copies of them after that."""
+    study, first = settings(trials), min(trials, FIRST)
+    with Store(location) as store:
+        row = open_study(store, study)
+    database = Database(location)
+    rows: list[dict[str, Any]] = []
+
+    def flush() -> None:
+        database.write(lambda connection: connection.execute(TRIALS.insert(), rows))
+        rows.clear()
+
+    for sequence, (task, request, answer) in enumerate(requests(study, first)):
+        common = {"study_id": row, "sequence": sequence, "task": task, "origin": "bench"}
+        rows.append(common | trial_row(request, answer, "bench"))
+        if len(rows) == INSERTED_AT_A_TIME:
+            flush()
+    if rows:
+        flush()
+    for copy in range(1, -(-trials // first)):
+        statement = _copied(row, first, copy, trials)
+        database.write(partial(_execute, statement))
+    database.close()
+
+
+def _execute(statement: sa.Insert, connection: sa.Connection) -> None:
+    connection.execute(statement)
+
+
+def _copied(study: int, first: int, number: int, trials: int) -> sa.Insert:
+    """The first trials again, later and with other cycles; the blanks keep schedules distinct."""
+    changed: dict[str, Any] = {
+        "sequence": TRIALS.c.sequence + number * first,
+        "schedule": TRIALS.c.schedule + " " * number,
+        "key": sa.func.substr(TRIALS.c.key, 1, 24) + f"{number:08x}",
+        "cycles": TRIALS.c.cycles + number * 7 % 101,
+        "energy_pj": TRIALS.c.energy_pj + number * 7 % 101,
+    }
+    names = [column.name for column in TRIALS.c if column.name != "id"]
+    query = sa.select(*(changed.get(name, TRIALS.c[name]) for name in names)).where(
+        TRIALS.c.study_id == study,
+        TRIALS.c.sequence < min(first, trials - number * first),
+    )
+    return TRIALS.insert().from_select(names, query)
+
+
+def report(location: Path | str, folder: Path) -> dict[str, float]:
+    """Seconds, core-seconds and megabytes of `tilewright report`."""
+    words = ["--store", str(location), "--runs", str(folder), "--json", str(folder / "r.json")]
+    done = subprocess.run(
+        python_command("-c", CHILD, *words), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    names = ("seconds", "core_seconds", "megabytes")
+    return dict(zip(names, map(float, done.stderr.split()[-3:]), strict=True))
+
+
+class StoreSpeed(Study):
+    """Commits, then reports of stores of several sizes."""
+
+    def measure(self, cell: Cell) -> Iterator[Row]:
+        del cell
+        with tempfile.TemporaryDirectory(
+            prefix="tilewright-bench-", dir=self.settings.folder
+        ) as name:
+            for row in self._rows(Path(name)):
+                yield {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}
+
+    def _rows(self, place: Path) -> Iterator[Row]:
+        given = self.settings
+        if not given.postgres:
+            runs = [commits(place / f"c{n}.sqlite", given.commits) for n in range(given.repeats)]
+            medians = {k: statistics.median(r[k] for r in runs) for k in runs[0]}
+            yield {"what": "commits", **medians}
+        for count in given.trials:
+            location = given.postgres or place / f"{count}.sqlite"
+            started = time.perf_counter()
+            fill(location, count)
+            filled = time.perf_counter() - started
+            found = [report(location, place) for _ in range(given.repeats)]
+            is_file = isinstance(location, Path)
+            yield {
+                "what": "report",
+                "trials": count,
+                **{key: statistics.median(run[key] for run in found) for key in found[0]},
+                "fill_seconds": filled,
+                "file_megabytes": location.stat().st_size / 1e6 if is_file else None,
+            }
+            if is_file:
+                location.unlink()
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        yield {"what": "bench itself", "megabytes": own}
+
+    def conditions(self) -> Row:
+        return {
+            "store": "PostgreSQL" if self.settings.postgres else "SQLite, WAL, synchronous=FULL",
+            "repeats": self.settings.repeats,
+        }

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Censored medians, trimmed means, bootstraps and corrected tests against independent ones."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from tilewright.bench.arena.prices import PRICES, break_even
+from tilewright.bench.framework.statistics import (
+    clustered_mean,
+    clustered_median,
+    clustered_ratio,
+    compare_pairs,
+    geometric_mean,
+    holm,
+    interquartile_mean,
+    kaplan_meier_median,
+    rank_correlation,
+)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=30))
+def test_without_censoring_the_median_is_the_lower_median(times):
+    assert kaplan_meier_median(times, [True] * len(times)) == statistics.median_low(times)
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=30))
+def test_the_median_agrees_with_scipy_survival_function(runs):
+    times, reached = zip(*runs, strict=True)
+    data = stats.CensoredData.right_censored(times, [not r for r in reached])
+    survival = stats.ecdf(data).sf
+    below = [t for t, s in zip(survival.quantiles, survival.probabilities, strict=True)
+             if s <= 0.5 + 1e-12]  # fmt: skip
+    assert kaplan_meier_median(times, reached) == (min(below) if below else None)
+
+
+def test_more_than_half_censored_at_the_budget_has_no_median():
+    assert kaplan_meier_median([3, 64, 64], [True, False, False]) is None
+    assert kaplan_meier_median([3, 5, 64], [True, True, False]) == 5
+
+
+def test_early_censoring_is_not_a_miss():
+    # The run that was cut at 2 says nothing about 5: of the three others two have the event.
+    assert kaplan_meier_median([2, 5, 5, 9], [False, True, True, False]) == 5
+
+
+def test_no_runs_are_refused():
+    with pytest.raises(ValueError, match="at least 1"):
+        kaplan_meier_median([], [])
+
+
+@given(st.lists(st.floats(-100, 100), min_size=4, max_size=40).filter(lambda v: len(v) % 4 == 0))
+def test_interquartile_mean_is_scipy_trimmed_mean_when_quarters_are_whole(values):
+    assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25), abs=1e-9)
+
+
+def test_interquartile_mean_ignores_outliers_and_takes_parts_of_values():
+    assert interquartile_mean([0.0, 1.0, 1.0, 1e9]) == 1.0
+    # Of three values the middle half is half of the outer two together and the whole middle one.
+    assert interquartile_mean([0.0, 6.0, 30.0]) == pytest.approx((0.25 * 0 + 6 + 0.25 * 30) / 1.5)
+
+
+def test_an_interval_covers_the_truth_of_new_tasks_about_as_often_as_it_says():
+    """Runs of a task are alike: an interval over runs alone would be far too narrow."""
+    rng = np.random.default_rng(5)
+    hits, narrow = 0, 0
+    for trial in range(200):
+        tasks = [rng.normal(rng.normal(2.0, 1.0), 0.2, size=10) for _ in range(25)]
+        interval = clustered_mean(tasks, seed=trial, resamples=300)
+        hits += interval.low <= 2.0 <= interval.high
+        runs = clustered_mean([[v] for v in np.concatenate(tasks)], seed=trial, resamples=300)
+        narrow += runs.low <= 2.0 <= runs.high
+    assert 170 <= hits <= 200
+    assert narrow < 140
+
+
+def test_whole_tasks_are_resampled():
+    # Within a task there is no spread: what is left is which of the tasks are drawn.
+    tasks = [[1.0] * 5, [9.0] * 5]
+    for interval in (clustered_mean(tasks), clustered_median(tasks)):
+        assert (interval.low, interval.high) == pytest.approx((1.0, 9.0))
+    alone = clustered_mean([[1.0, 2.0, 9.0]])
+    assert (alone.low, alone.high) == pytest.approx((alone.value, alone.value))
+    assert alone.value == interquartile_mean([1.0, 2.0, 9.0])
+
+
+@given(st.lists(st.lists(st.integers(1, 33), min_size=1, max_size=4), min_size=1, max_size=5))
+def test_a_clustered_median_is_that_of_kaplan_and_meier_up_to_one_budget(tasks):
+    flat = [value for task in tasks for value in task]
+    expected = kaplan_meier_median(flat, [value <= 32 for value in flat])
+    assert clustered_median(tasks, resamples=20).value == (33 if expected is None else expected)
+
+
+def test_a_ratio_is_of_medians_on_the_same_tasks():
+    rng = np.random.default_rng(2)
+    below = [rng.integers(5, 200) * np.ones(4) for _ in range(30)]
+    above = [3 * task for task in below]
+    # However the tasks differ, and whichever are drawn, the one side is thrice the other.
+    ratio = clustered_ratio(above, below)
+    assert (ratio.value, ratio.low, ratio.high) == (3.0, 3.0, 3.0)
+    other = clustered_ratio([rng.permutation(t) for t in above[::-1]], below)
+    assert other.low < other.value < other.high
+    assert clustered_ratio(above, below, seed=1) == ratio
+    with pytest.raises(ValueError, match="same clusters"):
+        clustered_ratio(above[1:], below)
+
+
+def test_an_empty_cluster_is_refused():
+    for make in (clustered_mean, clustered_median):
+        with pytest.raises(ValueError, match="every cluster"):
+            make([[1.0], []])
+        with pytest.raises(ValueError, match="every cluster"):
+            make([])
+
+
+def test_holm_by_hand():
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
+        {"a": 0.03, "b": 0.06, "c": 0.06}
+    )
+    assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
+
+
+def test_verdicts_name_the_lower_side_and_leave_ties_ties():
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=60)
+    found = compare_pairs(
+        {
+            "lower": (noise - 1, noise),
+            "higher": (noise + 1, noise),
+            "equal": (noise, noise),
+            "mixed": (noise, rng.permutation(noise)),
+        }
+    )
+    verdicts = {name: test.verdict for name, test in found.items()}
+    assert verdicts == {"lower": "better", "higher": "worse", "equal": "tie", "mixed": "tie"}
+    assert (found["lower"].wins, found["lower"].losses) == (60, 0)
+    assert found["equal"].p_holm == 1.0
+
+
+def test_correction_can_turn_a_finding_into_a_tie():
+    first, second = [1.0] * 6 + [2.0], [2.0] * 6 + [1.0]
+    p = compare_pairs({"one": (first, second)})["one"].p
+    family = {f"{n}": (first, second) for n in range(20)}
+    assert all(test.p == p and test.p_holm == min(1, 20 * p) for test in
+               compare_pairs(family).values())  # fmt: skip
+
+
+def test_break_even_balances_the_bills():
+    price = break_even(overhead=10, trials=100, other_overhead=1, other_trials=400)
+    assert price is not None
+    assert 10 + 100 * price == pytest.approx(1 + 400 * price)
+
+
+def test_break_even_without_a_price():
+    assert break_even(1, 100, 2, 100) == 0.0
+    assert break_even(2, 100, 1, 100) is None
+    assert break_even(1, 100, 2, 50) is None
+
+
+def test_prices_are_linear_and_a_board_is_called_an_assumption():
+    rtl = PRICES["rtl"]
+    assert rtl.of(2, 20) == pytest.approx(2 * rtl.of(1, 10))
+    assert "assumed" in PRICES["board"].source
+
+
+def test_geometric_means_weigh_layers_alike():
+    found = geometric_mean([[1.0], [4.0, 4.0, 4.0]])
+    assert found.value == pytest.approx(2.0)
+    assert found.low == pytest.approx(1.0)
+    assert found.high == pytest.approx(4.0)
+    with pytest.raises(ValueError, match="clusters"):
+        geometric_mean([[]])
+
+
+@pytest.mark.parametrize("sides", [([1, 2], [1, 2]), ([5, 5, 5], [1, 2, 3]), ([], [])])
+def test_too_few_pairs_and_a_constant_side_have_none(sides) -> None:
+    assert rank_correlation(*sides) is None
+
+
+def test_it_is_spearmans() -> None:
+    assert rank_correlation([1, 2, 3], [10, 20, 90]) == 1
+    assert rank_correlation([1, 2, 3, 3], [9, 7, 3, 1]) == pytest.approx(-0.9487)

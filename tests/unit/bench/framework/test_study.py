@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A study of a few cells: rows, what is kept when it stops, and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+import pytest
+
+from tilewright.bench.framework.records import JsonLines, lines_beside
+from tilewright.bench.framework.settings import option, quick_option, settings_of
+from tilewright.bench.framework.study import Study, in_processes, run_study
+from tilewright.host.common.errors import ConfigError, EnvironmentFaultError, StoreError
+from tilewright.host.common.whole_file import MARK, ForeignFileError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Squares of numbers."""
+
+    quick: bool = quick_option()
+    numbers: tuple[int, ...] = option((1, 2, 3), "Numbers.", metavar="N,...", quick=(1,))
+    names: tuple[str, ...] = option((), "Names.", known="tilewright.bench.arena.replay:ARMS")
+    stop: int = option(0, "Ctrl-C comes with this number.")
+
+
+class Squares(Study):
+    """A row for each number."""
+
+    resumes = True
+
+    def cells(self):
+        return [{"number": number} for number in self.settings.numbers]
+
+    def measure(self, cell):
+        if cell["number"] == self.settings.stop:
+            raise KeyboardInterrupt
+        return [{"square": cell["number"] ** 2}]
+
+    def conditions(self):
+        return {"power": 2}
+
+    def summarise(self, rows):
+        return {"sum": sum(row["square"] for row in rows)}
+
+
+class Cubes(Squares):
+    """Under other conditions."""
+
+    def conditions(self):
+        return {"power": 3}
+
+
+def test_rows_stand_in_the_order_of_the_grid(capsys):
+    result = run_study(Squares(Settings()))
+    assert result.rows == [{"number": n, "square": n * n} for n in (1, 2, 3)]
+    assert result.summary == {"sum": 14}
+    assert capsys.readouterr().out.count("square") == 3
+
+
+def test_an_interruption_writes_what_there_is_and_the_next_run_goes_on(tmp_path):
+    written = []
+    path = tmp_path / "s.json"
+    with pytest.raises(KeyboardInterrupt):
+        run_study(Squares(Settings(stop=3)), path=path, write=written.append)
+    assert [row["number"] for row in written[0].rows] == [1, 2]
+    assert not lines_beside(path).exists()
+    document = json.loads(json.dumps(written[0].document))
+    again = run_study(Squares(Settings(stop=1)), path=path, known=document, write=written.append)
+    assert [row["number"] for row in again.rows] == [1, 2, 3]
+
+
+def test_what_a_kill_leaves_goes_on_and_a_torn_line_is_lost_alone(tmp_path):
+    path = tmp_path / "s.json"
+    lines = lines_beside(path)
+    head = json.dumps({"made": MARK, "conditions": {"power": 2}}) + "\n"
+    lines.write_text(head + '[{"number":1,"square":1}]\n[{"number":2,"squ')
+    study = Squares(Settings(stop=1))
+    assert [row["number"] for row in run_study(study, path=path).rows] == [1, 2, 3]
+    assert lines.is_file()
+    run_study(study, path=path, write=lambda _: None)
+    assert not lines.exists()
+    lines.write_text(head)
+    with pytest.raises(ConfigError, match="other conditions: power was 2"):
+        run_study(Cubes(Settings()), path=path)
+    with pytest.raises(ConfigError, match="other conditions"):
+        run_study(Cubes(Settings()), known={"rows": [], "conditions": {"power": 2}})
+
+
+def test_a_file_of_a_users_in_the_place_of_the_lines_stays(tmp_path, monkeypatch):
+    lines = lines_beside(tmp_path / "s.json")
+    lines.write_text("mine")
+    for resumes in (True, False):
+        monkeypatch.setattr(Squares, "resumes", resumes)
+        with pytest.raises(ForeignFileError):
+            run_study(Squares(Settings()), path=tmp_path / "s.json")
+    assert lines.read_text() == "mine"
+
+
+def test_nothing_is_left_of_a_study_that_had_nothing(tmp_path):
+    written = []
+    with pytest.raises(KeyboardInterrupt):
+        run_study(Squares(Settings(stop=1)), path=tmp_path / "s.json", write=written.append)
+    assert written == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_worker_is_told_and_is_no_failure_of_a_cell():
+    failures: list[object] = []
+    with pytest.raises(EnvironmentFaultError, match="was killed"):
+        list(in_processes(os._exit, [1], 1, failed=lambda *told: failures.append(told)))
+    assert failures == []
+
+
+def test_failures_are_told_apart_and_the_time_ends_the_start_of_cells():
+    failures = []
+    found = in_processes(int, ["1", "x", "3"], 2, failed=lambda place, _: failures.append(place))
+    assert sorted(found) == [(0, 1), (2, 3)]
+    assert failures == [1]
+    assert list(in_processes(int, ["1"], 1, seconds=0)) == []
+    with pytest.raises(ValueError, match="invalid literal"):
+        list(in_processes(int, ["x"], 2))
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="writable"):
+        JsonLines(tmp_path / "file" / "runs.jsonl")
+
+
+def test_settings_come_from_the_command_line():
+    assert settings_of(Settings, {}).numbers == (1, 2, 3)
+    assert settings_of(Settings, {"quick": True}).numbers == (1,)
+    assert settings_of(Settings, {"quick": True, "numbers": "5, 6"}).numbers == (5, 6)
+    assert settings_of(Settings, {"names": "masked"}).names == ("masked",)
+    for given, told in (
+        ({"numbers": "1,x"}, "must be numbers of at least 0"),
+        ({"numbers": "1.5"}, "must be numbers of at least 0"),
+        ({"names": "masked,,"}, "leave no name empty"),
+        ({"names": "mask"}, "did you mean masked"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            settings_of(Settings, given)
