@@ -114,10 +114,10 @@ def test_a_folder_is_no_model(home: Path, name: str) -> None:
 )
 def test_no_file_is_written_twice(home: Path, words: tuple[str, ...], told: str) -> None:
     """Both were reported as written, and one was lost."""
-    (home / "m.tw").write_text(f"mine, {MARK}")
+    (home / "m.tw").write_text(f"# {MARK} (mine)")
     line = error_of(*words)
     assert told in line
-    assert (home / "m.tw").read_text() == f"mine, {MARK}"
+    assert (home / "m.tw").read_text() == f"# {MARK} (mine)"
 
 
 def test_several_files_may_go_to_a_device(home: Path) -> None:
