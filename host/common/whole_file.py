@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and folders that commands write: whole or not at all, and never over what others made.
 
-A file may be replaced when it is empty or holds the mark of an earlier run (`MARK`) where its format
-has a place for it: a text that quotes the mark is not ours. A folder that a command fills may be
-filled again when an earlier run listed its files there (`LISTING`).
+A file may be replaced when it is empty or holds the mark of an earlier run (`MARK`) where its
+format has a place for it: a text that quotes the mark is not ours. A folder that a command fills
+may be filled again when an earlier run listed its files there (`LISTING`).
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -27,8 +28,8 @@ from tilewright.host.compiler.read.import_options import ImportOptions, Quantise
 from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_int8_ends
 from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
-from tilewright.host.compiler.read.model_file import check, inferred, normalised
-from tilewright.host.compiler.read.onnx_edit import Editor
+from tilewright.host.compiler.read.model_file import check, inferred, normalised, of_a_runtime
+from tilewright.host.compiler.read.onnx_edit import Editor, array_of, is_kind
 from tilewright.host.compiler.read.onnx_group_norms import state_groups
 from tilewright.host.compiler.read.onnx_plain import state_plain
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
@@ -37,6 +38,12 @@ from tilewright.host.compiler.read.onnx_whole import bodies_of, keep_whole
 from tilewright.host.compiler.read.own_models import put_back, set_aside
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, malformed, short
+
+_FACTORS: Final = (
+    "BatchNormalization", "Conv", "ConvTranspose", "DequantizeLinear", "Gemm", "MatMul", "Mul",
+    "PRelu",
+)  # fmt: skip
+"""Operators that multiply by a constant: infinity times zero is no number."""
 
 
 def prepare(
@@ -123,6 +130,7 @@ def _prepared(
         model = inferred(ir.to_proto(current), origin)
         current = ir.from_proto(model)
     if was_quantised:
+        _require_finite(current, origin)
         _require_runnable(model, origin)
         qoperator.to_qdq(current)
         model = inferred(ir.to_proto(current), origin)
@@ -184,6 +192,30 @@ def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
     return put_back(optimised, aside, model) if aside else optimised
 
 
+def _require_finite(model: ir.Model, origin: Path) -> None:
+    """Refuse constants of a quantised model that make numbers of which int8 has none.
+
+    Calibration finds them in a float model. What is added, compared or chosen may be infinite.
+
+    Raises:
+        WorkloadError: there is one.
+    """
+    for node in model.graph:
+        for value in () if is_kind(node, "Clip") else node.inputs:
+            array = array_of(value)
+            if value is None or array is None or array.dtype.kind != "f":
+                continue
+            wrong = np.isnan(array) if not is_kind(node, *_FACTORS) else ~np.isfinite(array)
+            if wrong.any():
+                raise WorkloadError(
+                    "must be finite in front of a tensor of int8",
+                    field=f"{origin}: {short(node.op_type)} {short(node.name)}: "
+                    f"{short(value.name or '')}",
+                    value=float(array[wrong][0]),
+                    remedy="export the model again, and check what it computes in float",
+                )
+
+
 def _require_runnable(model: onnx.ModelProto, origin: Path) -> None:
     _open_session(model, origin, None)
 
@@ -221,6 +253,8 @@ def _require_known_domains(model: onnx.ModelProto, origin: Path) -> None:
     graphs = (model.graph, *bodies_of(model.graph))
     for node in (node for graph in graphs for node in graph.node):
         if node.domain not in DEFAULT_DOMAINS and (node.domain, node.op_type) not in own:
+            if node.domain == "com.microsoft":
+                raise of_a_runtime(node, origin)
             raise WorkloadError(
                 "must be an operator of standard ONNX",
                 field=f"{origin}: {short(node.op_type)} {short(node.name)}",
