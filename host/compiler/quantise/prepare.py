@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,7 @@ from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_in
 from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
 from tilewright.host.compiler.read.model_file import check, inferred, normalised, of_a_runtime
-from tilewright.host.compiler.read.onnx_edit import Editor, array_of, is_kind
+from tilewright.host.compiler.read.onnx_edit import Array, Editor, array_of, is_kind
 from tilewright.host.compiler.read.onnx_group_norms import state_groups
 from tilewright.host.compiler.read.onnx_plain import state_plain
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
@@ -68,6 +69,7 @@ def prepare(
         ToolError: a package is missing.
     """
     try:
+        _name_nodes(model)  # ONNX Runtime may refuse names that several have
         return _prepared(model, origin, calibration, options, own or OwnOperators())
     except (MemoryError, TilewrightError):
         raise
@@ -130,7 +132,6 @@ def _prepared(
         model = inferred(ir.to_proto(current), origin)
         current = ir.from_proto(model)
     if was_quantised:
-        _require_finite(current, origin)
         _require_runnable(model, origin)
         qoperator.to_qdq(current)
         model = inferred(ir.to_proto(current), origin)
@@ -160,6 +161,7 @@ def _prepared(
         current = quantise(current, calibration.batches(arguments_of(model)[0]), options, own)
         seconds["quantise"] = time.perf_counter() - started
     started = time.perf_counter()
+    _require_finite(current, origin)
     qdq.canonical(current)
     look_up_int8(current)
     if options.int8_ends:
@@ -193,27 +195,39 @@ def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
 
 
 def _require_finite(model: ir.Model, origin: Path) -> None:
-    """Refuse constants of a quantised model that make numbers of which int8 has none.
+    """Refuse attributes and constants that make NaN in front of int8, which has no number for it.
 
-    Calibration finds them in a float model. What is added, compared or chosen may be infinite.
+    Calibration does not meet all of them, and a quantised model has none. What is added, compared
+    or chosen may be infinite.
 
     Raises:
         WorkloadError: there is one.
     """
-    for node in model.graph:
-        for value in () if is_kind(node, "Clip") else node.inputs:
-            array = array_of(value)
-            if value is None or array is None or array.dtype.kind != "f":
-                continue
-            wrong = np.isnan(array) if not is_kind(node, *_FACTORS) else ~np.isfinite(array)
+    rounded = set[ir.Value | None]()
+    for node in reversed(list(model.graph)):
+        if not is_kind(node, "QuantizeLinear") and rounded.isdisjoint(node.outputs):
+            continue
+        rounded.update(node.inputs)
+        for name, array, takes_infinity in () if is_kind(node, "Clip") else _numbers(node):
+            wrong = np.isnan(array) if takes_infinity else ~np.isfinite(array)
             if wrong.any():
                 raise WorkloadError(
-                    "must be finite in front of a tensor of int8",
-                    field=f"{origin}: {short(node.op_type)} {short(node.name)}: "
-                    f"{short(value.name or '')}",
+                    "must be finite, because int8 is computed of it",
+                    field=f"{origin}: {node.op_type} {short(node.name or '')}: {short(name)}",
                     value=float(array[wrong][0]),
                     remedy="export the model again, and check what it computes in float",
                 )
+
+
+def _numbers(node: ir.Node) -> Iterator[tuple[str, Array, bool]]:
+    """Float attributes and constants of a node, by name, and whether infinity may be one."""
+    for name, attribute in node.attributes.items():
+        if attribute.type == ir.AttributeType.FLOAT:
+            yield name, np.array([attribute.as_float()]), False
+    for value in node.inputs:
+        array = array_of(value)
+        if value is not None and array is not None and array.dtype.kind == "f":
+            yield value.name or "", array, not is_kind(node, *_FACTORS)
 
 
 def _require_runnable(model: onnx.ModelProto, origin: Path) -> None:
