@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and folders that commands write: whole or not at all, and never over what others made.
 
-A file may be replaced when it is empty or holds the mark of an earlier run (`MARK`). A folder that
-a command fills may be filled again when an earlier run listed its files there (`LISTING`).
+A file may be replaced when it is empty or holds the mark of an earlier run (`MARK`) where its
+format has a place for it: a text that quotes the mark is not ours. A folder that a command fills
+may be filled again when an earlier run listed its files there (`LISTING`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,13 +21,32 @@ from typing import Final
 from tilewright.host.common.errors import TilewrightError
 
 MARK: Final = "Written by Tilewright"
-"""Text near the beginning or the end of what may be replaced."""
+"""Stands in what may be replaced, at one of the places below."""
 
 LISTING: Final = ".tilewright"
 """File of a folder with the names of what was written there."""
 
-_DOCUMENT: Final = b'{\n "schema": 1,\n "command": "'
-"""The beginning of a `host.common.result_document`."""
+_LISTED: Final = f"{MARK}: what it may replace here"
+"""First line of a `LISTING`."""
+
+_PAGE: Final = r"<!doctype html>(?:<html[^<>]*>|<head>|<meta [^<>]*>|\n)*<meta "
+
+_HEADS: Final = (
+    rf"# {MARK} \([\w /.-]+\)",  # a comment: which command or script
+    rf"<!-- {MARK} -->\n",  # Markdown
+    rf'{_PAGE}name="generator" content="{MARK}">',
+    rf'(?:{{\s*|# {{"format": "[^"\n]*", "version": \d+, )"generator": "{MARK}"',  # JSON; a table
+    r'{\n "schema": 1,\n "command": "',  # a `host.common.result_document`
+    rf"{_LISTED}\n",
+)
+"""How files begin, as patterns."""
+
+_TAILS: Final = {
+    b"PK": rb"\0%c\0%s\Z" % (len(MARK), MARK.encode()),  # comment of an archive
+    b"\0": rb"\xff\0{7}%c%s\Z" % (8 + len(MARK), MARK.encode()),  # last block of waves (FST)
+    b"\x08": rb"r.\n\ntilewright\x12%c%s" % (len(MARK), MARK.encode()),  # metadata of ONNX
+}
+"""What stands at the end of files that are no text, by how they begin, as patterns."""
 
 _SEARCHED: Final = 4096
 """Bytes at each end of a file that are searched for a mark."""
@@ -48,8 +69,9 @@ def replaceable(path: Path) -> bool:
     if head.startswith(_GZIP):
         with contextlib.suppress(zlib.error):
             head = zlib.decompressobj(wbits=31).decompress(head, _SEARCHED)
-    marked = MARK.encode() in head or MARK.encode() in tail
-    return not tail or marked or head.startswith(_DOCUMENT)
+    kinds = [pattern for first, pattern in _TAILS.items() if head.startswith(first)]
+    marked = any(re.match(pattern.encode(), head) for pattern in _HEADS)
+    return not tail or marked or any(re.search(pattern, tail, re.DOTALL) for pattern in kinds)
 
 
 def refuse_foreign(path: Path) -> None:
@@ -69,7 +91,7 @@ def own_folder(folder: Path) -> list[str]:
         head, *names = listing.read_text(encoding="utf-8").splitlines() or [""]
     except (FileNotFoundError, UnicodeDecodeError):
         head, names = "", []
-    if MARK not in head and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if head != _LISTED and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ForeignFileError(
             "must be a new or empty folder, or one that an earlier run filled",
             field=str(folder),
@@ -109,7 +131,7 @@ def renew_folder(folder: Path, names: Iterable[str]) -> None:
 
 
 def _list(folder: Path, names: Iterable[str]) -> None:
-    write_whole(folder / LISTING, "\n".join([f"{MARK}: what it may replace here", *names, ""]))
+    write_whole(folder / LISTING, "\n".join([_LISTED, *names, ""]))
 
 
 def prepare_place(path: Path) -> None:

@@ -201,7 +201,7 @@ class _Graph:
         if not layers:
             raise WorkloadError(
                 "a model needs at least one operator that the accelerator takes "
-                "(Conv, Gemm or MatMul with constant weights)",
+                "(Conv, Gemm or MatMul whose second input is constant weights)",
                 field=self.origin,
                 remedy=f"found {'; '.join(operators[:4]) or 'constants only'}",
             )
@@ -275,10 +275,10 @@ class _Graph:
     def _weight(self, node: Any) -> str:
         """The name of the constant second operand."""
         name = str(node.input[1])
-        if name not in self.constant:
-            raise _Unsupported("its weights are not constant")
         if node.input[0] in self.constant:
             raise _Unsupported("its first operand is constant")
+        if name not in self.constant:
+            raise _Unsupported("its weights are not constant")
         return name
 
     def _conv(self, node: Any, name: str) -> Workload:

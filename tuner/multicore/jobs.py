@@ -47,7 +47,10 @@ def task_networks(task: str) -> tuple[NetworkTable, ...]:
     """The networks of a task."""
     if task not in task_names():
         raise WorkloadError(
-            "no task of that name", field="task", value=task, remedy=choices(task, task_names())
+            "must be a task, or a file of jobs (.csv, not compressed) or networks (.tw)",
+            field="task",
+            value=task,
+            remedy=choices(task, task_names()),
         )
     wanted = TASKS.get(task) or tuple(name for names in TASKS.values() for name in names)
     return tuple(load_network(name) for name in wanted)

@@ -7,6 +7,7 @@ of this machine, or of a cluster, come from.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -100,46 +101,44 @@ def conduct(
     if options.warm_start:
         begun = _warm_start(str(options.warm_start), location, name, settings)
         settings = replace(settings, warm_start=begun)
-    with Store(location, waiting=waiting) as store:
+    with contextlib.ExitStack() as opened:
+        oracle: Oracle = (
+            open_boards(pool, settings, listener)
+            if on_boards
+            else open_oracle(fidelity, options.ray, workers, listener.note)
+        )
+        opened.callback(oracle.close)
         screen = TwinOracle(workers) if settings.screen == Fidelity.TWIN else None
-        oracle: Oracle | None = None
-        try:
-            oracle = (
-                open_boards(pool, settings, listener)
-                if on_boards
-                else open_oracle(fidelity, options.ray, workers, listener.note)
-            )
-            study = run_study(
-                name,
-                settings,
-                store=store,
-                oracle=oracle,
-                rules=host_rules(),
-                listener=listener,
-                screen=screen,
-                seconds=seconds,
-            )
-        finally:
-            if oracle is not None:
-                oracle.close()
-            if screen is not None:
-                screen.close()
+        if screen is not None:
+            opened.callback(screen.close)
+        # Last: what cannot be measured makes no store.
+        store = opened.enter_context(Store(location, waiting=waiting))
+        study = run_study(
+            name,
+            settings,
+            store=store,
+            oracle=oracle,
+            rules=host_rules(),
+            listener=listener,
+            screen=screen,
+            seconds=seconds,
+        )
     return study.name
 
 
 def study_name(settings: StudySettings, options: TuneOptions) -> str:
     """The name that a user gave a study, or the one that follows from its settings."""
-    name = options.name
+    name = options.name or settings.default_name(
+        fidelity=options.fidelity, warm_start=str(options.warm_start)
+    )
     if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise StudyError(
             f"must be printable text of at most {LONGEST_NAME} bytes",
             field="name",
             value=name,
-            remedy="it names the report's file: choose a short name, or leave it out",
+            remedy="it names the report's file: choose a short one",
         )
-    return name or settings.default_name(
-        fidelity=options.fidelity, warm_start=str(options.warm_start)
-    )
+    return name
 
 
 def open_boards(

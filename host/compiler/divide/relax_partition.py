@@ -348,10 +348,15 @@ class _Divider:
             f"{self._read_by(step)}"
         )
 
-    @staticmethod
-    def _read_by(step: RelaxStep) -> str:
-        """What a step of the CPU reads, with type and sizes."""
-        read = [f"{dtype_of(var)} {shape_of(var) or '(?)'}" for var in step.reads]
+    def _read_by(self, step: RelaxStep) -> str:
+        """What an operator whose last step is on the CPU reads, with type and sizes."""
+        read, waiting = [], list(step.reads)[::-1]
+        while waiting:
+            writer = self._graph.writer.get(var := waiting.pop())
+            if writer is None or writer.operators:
+                read.append(f"{dtype_of(var)} {shape_of(var) or '(?)'}")
+            else:
+                waiting += list(writer.reads)[::-1]
         return f"it reads {', '.join(read)}" if read else "it reads constants"
 
     def _name_of(self, var: Var) -> str:

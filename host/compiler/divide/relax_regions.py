@@ -171,6 +171,8 @@ class RegionWriter:
                 page.add(step, unit, self._label_of(step))
             except Refusal as refusal:
                 raise Misfit(step, str(refusal)) from refusal
+        if not inputs:
+            raise Misfit(kept[0], "all that its region would read is constant")
         outputs = [step for step in kept if self._leaves(step, inside)]
         results = [self._leaving(step, page) for step in outputs]
         return RelaxRegion(

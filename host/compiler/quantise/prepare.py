@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -27,8 +29,8 @@ from tilewright.host.compiler.read.import_options import ImportOptions, Quantise
 from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_int8_ends
 from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
-from tilewright.host.compiler.read.model_file import check, inferred, normalised
-from tilewright.host.compiler.read.onnx_edit import Editor
+from tilewright.host.compiler.read.model_file import check, inferred, normalised, of_a_runtime
+from tilewright.host.compiler.read.onnx_edit import Array, Editor, array_of, is_kind
 from tilewright.host.compiler.read.onnx_group_norms import state_groups
 from tilewright.host.compiler.read.onnx_plain import state_plain
 from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
@@ -37,6 +39,12 @@ from tilewright.host.compiler.read.onnx_whole import bodies_of, keep_whole
 from tilewright.host.compiler.read.own_models import put_back, set_aside
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, malformed, short
+
+_FACTORS: Final = (
+    "BatchNormalization", "Conv", "ConvTranspose", "DequantizeLinear", "Gemm", "MatMul", "Mul",
+    "PRelu",
+)  # fmt: skip
+"""Operators that multiply by a constant: infinity times zero is no number."""
 
 
 def prepare(
@@ -61,6 +69,7 @@ def prepare(
         ToolError: a package is missing.
     """
     try:
+        _name_nodes(model)  # ONNX Runtime may refuse names that several have
         return _prepared(model, origin, calibration, options, own or OwnOperators())
     except (MemoryError, TilewrightError):
         raise
@@ -152,6 +161,7 @@ def _prepared(
         current = quantise(current, calibration.batches(arguments_of(model)[0]), options, own)
         seconds["quantise"] = time.perf_counter() - started
     started = time.perf_counter()
+    _require_finite(current, origin)
     qdq.canonical(current)
     look_up_int8(current)
     if options.int8_ends:
@@ -182,6 +192,42 @@ def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
         _open_session(rest, origin, target)
         optimised = onnx.load(target, load_external_data=False)
     return put_back(optimised, aside, model) if aside else optimised
+
+
+def _require_finite(model: ir.Model, origin: Path) -> None:
+    """Refuse attributes and constants that make NaN in front of int8, which has no number for it.
+
+    Calibration does not meet all of them, and a quantised model has none. What is added, compared
+    or chosen may be infinite.
+
+    Raises:
+        WorkloadError: there is one.
+    """
+    rounded = set[ir.Value | None]()
+    for node in reversed(list(model.graph)):
+        if not is_kind(node, "QuantizeLinear") and rounded.isdisjoint(node.outputs):
+            continue
+        rounded.update(node.inputs)
+        for name, array, takes_infinity in () if is_kind(node, "Clip") else _numbers(node):
+            wrong = np.isnan(array) if takes_infinity else ~np.isfinite(array)
+            if wrong.any():
+                raise WorkloadError(
+                    "must be finite, because int8 is computed of it",
+                    field=f"{origin}: {node.op_type} {short(node.name or '')}: {short(name)}",
+                    value=float(array[wrong][0]),
+                    remedy="export the model again, and check what it computes in float",
+                )
+
+
+def _numbers(node: ir.Node) -> Iterator[tuple[str, Array, bool]]:
+    """Float attributes and constants of a node, by name, and whether infinity may be one."""
+    for name, attribute in node.attributes.items():
+        if attribute.type == ir.AttributeType.FLOAT:
+            yield name, np.array([attribute.as_float()]), False
+    for value in node.inputs:
+        array = array_of(value)
+        if value is not None and array is not None and array.dtype.kind == "f":
+            yield value.name or "", array, not is_kind(node, *_FACTORS)
 
 
 def _require_runnable(model: onnx.ModelProto, origin: Path) -> None:
@@ -221,6 +267,8 @@ def _require_known_domains(model: onnx.ModelProto, origin: Path) -> None:
     graphs = (model.graph, *bodies_of(model.graph))
     for node in (node for graph in graphs for node in graph.node):
         if node.domain not in DEFAULT_DOMAINS and (node.domain, node.op_type) not in own:
+            if node.domain == "com.microsoft":
+                raise of_a_runtime(node, origin)
             raise WorkloadError(
                 "must be an operator of standard ONNX",
                 field=f"{origin}: {short(node.op_type)} {short(node.name)}",

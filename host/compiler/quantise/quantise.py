@@ -111,8 +111,8 @@ def quantise(
     selection = _select(model.graph, options, own)
     if not selection.nodes:
         raise WorkloadError(
-            "must have an operator that the accelerator takes (Conv, Gemm or MatMul with constant "
-            "weights, ...)",
+            "must have an operator that the accelerator takes (Conv, Gemm or MatMul whose second "
+            "input is constant weights, ...)",
             field="model",
             value=sorted({node.op_type for node in model.graph})[:12],
             remedy="export the model with its weights as constants, or run it with onnxruntime",

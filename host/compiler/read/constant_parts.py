@@ -34,7 +34,8 @@ _RANDOM: Final = frozenset(
 def fold_constants(model: ir.Model) -> bool:
     """Replace the results of operators on constants, in place; whether there were any.
 
-    A DequantizeLinear of a constant stays: a layer reads its integers.
+    A DequantizeLinear of a constant stays, and what is computed of it up to a QuantizeLinear: a
+    layer reads its integers. What is rounded again is folded: chains become one pair.
 
     Args:
         model: its shapes are known.
@@ -42,11 +43,18 @@ def fold_constants(model: ir.Model) -> bool:
     Raises:
         WorkloadError: ONNX Runtime cannot compute them.
     """
-    folded, known = [], set[ir.Value]()
+    computed, folded = [], []
+    known, floats = set[ir.Value](), set[ir.Value]()
     for node in model.graph:
-        if _is_computed(node) and all(v is None or _is_known(v, known) for v in node.inputs):
+        if not _is_computed(node) or any(v and not _is_known(v, known) for v in node.inputs):
+            continue
+        computed.append(node)
+        known.update(node.outputs)
+        reads_floats = not floats.isdisjoint(node.inputs) and not is_kind(node, "QuantizeLinear")
+        if reads_floats or is_kind(node, "DequantizeLinear"):
+            floats.update(node.outputs)
+        else:
             folded.append(node)
-            known.update(node.outputs)
     inside = set(folded)
     results = [
         value
@@ -57,11 +65,24 @@ def fold_constants(model: ir.Model) -> bool:
     if not results:
         return False
     editor = Editor(model.graph)
-    for value, array in zip(results, _evaluated(model, folded, results), strict=True):
+    for value, array in zip(
+        results, _evaluated(model, _behind(results, computed), results), strict=True
+    ):
         constant = editor.constant(f"{value.name}_folded", array)
         ir.convenience.replace_all_uses_with(value, constant)
     editor.drop_unused()
     return True
+
+
+def _behind(results: list[ir.Value], computed: list[ir.Node]) -> list[ir.Node]:
+    """Those of the computed nodes, in order, that the results come from."""
+    wanted = set[ir.Value | None](results)
+    found = []
+    for node in reversed(computed):
+        if not wanted.isdisjoint(node.outputs):
+            found.append(node)
+            wanted.update(node.inputs)
+    return found[::-1]
 
 
 def _is_known(value: ir.Value, known: set[ir.Value]) -> bool:
@@ -72,7 +93,7 @@ def _is_computed(node: ir.Node) -> bool:
     """Whether a node computes something of standard ONNX that each inference repeats."""
     if node.domain not in DEFAULT_DOMAINS or node.op_type in _RANDOM:
         return False
-    if is_kind(node, "Constant", "DequantizeLinear"):
+    if is_kind(node, "Constant"):
         return False
     if any(attribute.type in _BODIES for attribute in node.attributes.values()):
         return False

@@ -46,11 +46,17 @@ MAX_NODES: Final = 10_000
 _NEWEST_OPSET: Final = 26
 """Which ONNX Runtime has released."""
 
+_MAX_NAME: Final = 512
+"""Characters of a name: a compiled network holds longer ones, made of it."""
+
 _MODE: Final = 2
 """Input of Dropout that says whether it is in training."""
 
 _LARGE_BYTES: Final = 1 << 16
 """Of a constant that is no shape, list of axes or the like."""
+
+_MAX_COMPUTED: Final = 2**26
+"""Elements of what a model makes of smaller constants: TVM copies it several times."""
 
 _OF_ONE_SHAPE: Final = ("GroupNormalization", "MeanVarianceNormalization")
 """Operators whose result is as large as their data, which ONNX's inference does not say."""
@@ -136,9 +142,9 @@ def _normalised(
     widen_integers(model, path)
     stated = _stated_outputs(model) if not input_shapes else {}
     _fix_shapes(model, path, input_shapes)
+    _take_weights_off_inputs(model)
     if version < OLDEST_OPSET:
         model = raised(model, version, path)
-    _take_weights_off_inputs(model)
     model = inferred(_pools_rounded_down(model), path)
     for value in model.graph.output:
         if value.name in stated and not is_fixed(value):
@@ -228,7 +234,36 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
                 value=sizes,
                 remedy="export the model with a smaller input or batch",
             )
+    _require_small_constants(model, path)
     return model
+
+
+def _require_small_constants(model: onnx.ModelProto, path: Path) -> None:
+    """Refuse what a model makes large of small constants, which every step would copy.
+
+    Raises:
+        WorkloadError: it does.
+    """
+    graph = model.graph
+    known = {tensor.name: prod(tensor.dims) for tensor in graph.initializer} | {"": 0}
+    sizes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in (*graph.value_info, *graph.output)
+    }
+    for node in graph.node:
+        shapes = node.op_type in ("Shape", "Size")  # inputs are of fixed shapes
+        if not shapes and (node.domain or any(name not in known for name in node.input)):
+            continue
+        largest = max((known[name] for name in node.input if name in known), default=0)
+        for name in node.output:
+            known[name] = prod(sizes.get(name, ()))
+            if known[name] > max(largest, _MAX_COMPUTED) and node.op_type != "Constant":
+                raise WorkloadError(
+                    f"a constant that is computed must have at most {_MAX_COMPUTED} elements",
+                    field=f"{path}: {short(node.op_type)} {short(node.name)}",
+                    value=sizes[name],
+                    remedy="let the operator that reads it broadcast a smaller one",
+                )
 
 
 def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -313,12 +348,23 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
                 field=f"{path}: {short(node.op_type)}",
                 remedy="export the model again with plain names",
             )
+        names = (node.name, *node.input, *node.output)
+        wrong = [name for name in names if len(name) > _MAX_NAME or name.isspace()]
+        if wrong:
+            raise WorkloadError(
+                f"must be a name of at most {_MAX_NAME} characters that are not all blank",
+                field=f"{path}: {short(node.op_type)}",
+                value=short(wrong[0]),
+                remedy="export the model again with plain names",
+            )
         if _trains(node, constants):
             raise WorkloadError(
                 "must be exported in inference mode, not in that of training",
                 field=f"{path}: {short(node.op_type)} {short(node.name)}",
                 remedy="export the model in evaluation mode: model.eval() in PyTorch",
             )
+        if own.find(node.domain, node.op_type) is None and _is_of_a_layout(node):
+            raise of_a_runtime(node, path)
         standard = node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type)
         if (
             not standard
@@ -332,6 +378,22 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
                 value=f"{short(node.domain)}:{short(node.op_type)}".lstrip(":"),
                 remedy="replace it in the model, or register it (docs/how-to/plug-ins.md)",
             )
+
+
+def _is_of_a_layout(node: onnx.NodeProto) -> bool:
+    """Whether a node is for an order of elements that ONNX Runtime chose for one processor."""
+    runtime = node.domain.startswith(("com.microsoft.", "com.ms."))
+    return runtime or any(a.name == "channels_last" and a.i for a in node.attribute)
+
+
+def of_a_runtime(node: onnx.NodeProto, path: Path) -> WorkloadError:
+    """The error for an operator that ONNX Runtime writes when it optimises a model."""
+    return WorkloadError(
+        "must be an operator of standard ONNX (ONNX Runtime has optimised the model)",
+        field=f"{path}: {short(node.op_type)} {short(node.name)}",
+        value=short(node.domain),
+        remedy="export the model anew, or save it with ORT_ENABLE_BASIC and no higher level",
+    )
 
 
 def _flags(graphs: Sequence[onnx.GraphProto]) -> dict[str, bool]:

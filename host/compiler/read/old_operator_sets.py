@@ -36,6 +36,8 @@ _HALF_PIXEL_OPSET: Final = 11
 
 _NEWER_SET: Final = "export the model for operator set 13 or a newer one"
 
+_OF_PIXELS: Final = "it normalises each pixel by itself: spatial is 0"
+
 _SEED: Final = 0
 _CLOSE: Final = 1e-4
 """Largest difference of the two forms, of the largest result: they may add in another order."""
@@ -56,12 +58,33 @@ def raised(model: onnx.ModelProto, version: int, path: Path) -> onnx.ModelProto:
         _state_old_meanings(model, path)
         version = _FIRST_RUNNABLE
         _set_version(model, version)
-    found = version_converter.convert_version(model, CONVERTED_OPSET)
+    for node in model.graph.node:
+        if node.op_type == "BatchNormalization" and any(
+            a.name == "spatial" and not a.i for a in node.attribute
+        ):
+            raise _unreadable(node, version, path, _OF_PIXELS)
+    try:
+        found = version_converter.convert_version(model, CONVERTED_OPSET)
+    except Exception as error:  # the C++ library raises kinds of its own
+        raise WorkloadError(
+            f"ONNX's converter must raise it from operator set {version} ({reason_of(error)})",
+            field=str(path),
+            remedy=_NEWER_SET,
+        ) from error
     _flatten_hardmax(found)
     if version < _HALF_PIXEL_OPSET:
         _state_coordinates(found)
     _require_same(model, found, version, path)
     return found
+
+
+def _unreadable(node: onnx.NodeProto, version: int, path: Path, reason: str) -> WorkloadError:
+    """The error for an operator whose meaning in its old set has none in a newer one."""
+    return WorkloadError(
+        f"cannot be read in operator set {version} ({reason})",
+        field=f"{path}: {short(node.op_type)} {short(node.name)}",
+        remedy=_NEWER_SET,
+    )
 
 
 def _set_version(model: onnx.ModelProto, version: int) -> None:
@@ -140,7 +163,7 @@ def _in_training(old: _Old) -> None:
 def _normalisation(old: _Old) -> None:
     _in_training(old)
     if not old.take("spatial", 1):
-        raise ValueError("it normalises each pixel by itself: spatial is 0")
+        raise ValueError(_OF_PIXELS)
 
 
 def _without(*names: str) -> Callable[[_Old], None]:
@@ -217,11 +240,7 @@ def _state_old_meanings(model: onnx.ModelProto, path: Path) -> None:
                     raise ValueError("its meaning in that set is not known here")
                 meaning(old)
             except ValueError as error:
-                raise WorkloadError(
-                    f"cannot be read in operator set {version} ({error})",
-                    field=f"{path}: {short(node.op_type)} {short(node.name)}",
-                    remedy=_NEWER_SET,
-                ) from error
+                raise _unreadable(node, version, path, str(error)) from error
         model.graph.node.extend([*old.before, node])
 
 

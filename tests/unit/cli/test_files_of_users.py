@@ -20,7 +20,7 @@ from tilewright.cli.sim import sim
 from tilewright.cli.tune import tune
 from tilewright.host.common.whole_file import MARK
 
-MINE = f"an earlier page, {MARK}"
+MINE = f"<!-- {MARK} -->\nan earlier page"
 
 
 @pytest.mark.parametrize("command", [certify, exhaust, export_table, run_command, sim, tune])

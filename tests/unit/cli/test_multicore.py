@@ -47,6 +47,7 @@ def test_a_small_table_is_solved_exactly(tmp_path):
         (["NO.CSV", "--bandwidth", "1"], "must be a readable CSV file"),
         (["no.csv", "--bandwidth", "1"], "must be a readable CSV file"),
         (["visoin"], "did you mean vision?"),
+        (["jobs.csv.gz"], "or a file of jobs (.csv, not compressed) or networks (.tw)"),
         (["vision", "--platform", "S9"], "no platform of that name"),
     ],
 )

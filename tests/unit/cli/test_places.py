@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -114,10 +115,10 @@ def test_a_folder_is_no_model(home: Path, name: str) -> None:
 )
 def test_no_file_is_written_twice(home: Path, words: tuple[str, ...], told: str) -> None:
     """Both were reported as written, and one was lost."""
-    (home / "m.tw").write_text(f"mine, {MARK}")
+    (home / "m.tw").write_text(f"# {MARK} (mine)")
     line = error_of(*words)
     assert told in line
-    assert (home / "m.tw").read_text() == f"mine, {MARK}"
+    assert (home / "m.tw").read_text() == f"# {MARK} (mine)"
 
 
 def test_several_files_may_go_to_a_device(home: Path) -> None:
@@ -176,6 +177,22 @@ def test_options_are_named_and_not_fields(home: Path) -> None:
     line = error_of(*TUNE, "--warm-start", "no.sqlite")
     assert line.startswith("--warm-start: there is no such trial store: 'no.sqlite'; name the ")
     assert "--runs" not in line
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "told"),
+    [("net", ("--ray", "nowhere:1"), "no Ray cluster answers"), ("n" * 200, (), "at most 200 byt")],
+)
+def test_what_cannot_be_tuned_makes_no_store(
+    home: Path, name: str, more: tuple[str, ...], told: str
+) -> None:
+    """Also where the study's name follows from that of the network."""
+    layer = {"name": "a", "height": 1, "width": 1, "channels_in": 8, "channels_out": 8}
+    layer |= {"kernel_h": 1, "kernel_w": 1}
+    (home / "net.yaml").write_text(json.dumps({"name": name, "layers": [layer]}))
+    words = ("tune", "net.yaml", "--hw", "tiny-4x4", "--fidelity", "twin", "--screen", "none")
+    assert told in error_of(*words, "--budget", "1", "--store", "new/s.sqlite", *more)
+    assert not (home / "new").exists()
 
 
 def test_the_address_of_an_agent_is_its_option(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,21 +4,38 @@
 from __future__ import annotations
 
 import gzip
+import io
+import json
 import os
 import subprocess
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tilewright.host.common import whole_file
 from tilewright.host.common.result_document import result_document, to_json
-from tilewright.host.common.whole_file import MARK, ForeignFileError, copy_whole, write_whole
+from tilewright.host.common.whole_file import (
+    LISTING,
+    MARK,
+    ForeignFileError,
+    copy_whole,
+    own_folder,
+    write_whole,
+)
+from tilewright.sim.verilator.device import _mark_waves
+from tilewright.tuner.report.drawing.page import document
+
+OURS = f"# {MARK} (map)\n"
+QUOTED = f"# Notes\n\nA page says '{MARK}' in its head. {MARK}"
 
 
 def test_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "a" / "r.html"
-    write_whole(path, f"{MARK} one")
+    write_whole(path, f"{OURS} one")
     mask = os.umask(0)
     os.umask(mask)
     assert path.stat().st_mode & 0o777 == 0o666 & ~mask
@@ -28,7 +45,23 @@ def test_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("content", [b"mine", b"\x1f\x8bno gzip", b"x" * 5000 + b"y" * 5000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"mine",
+        b"\x1f\x8bno gzip",
+        b"x" * 5000 + b"y" * 5000,
+        QUOTED.encode(),
+        f"# {MARK} is what our files begin with".encode(),
+        f"{MARK} one".encode(),
+        json.dumps({"rows": [], "generator": "me", "note": f'"generator": "{MARK}"'}).encode(),
+        f"<!doctype html><html><head><title>{MARK}</title>".encode(),
+        gzip.compress(QUOTED.encode(), mtime=0),
+        b"PK" + QUOTED.encode(),
+        b"\0" + QUOTED.encode(),
+        b"\x08\x0a" + QUOTED.encode(),
+    ],
+)
 def test_what_has_no_mark_is_not_replaced(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "mine"
     path.write_bytes(content)
@@ -37,13 +70,41 @@ def test_what_has_no_mark_is_not_replaced(tmp_path: Path, content: bytes) -> Non
     assert path.read_bytes() == content
 
 
+def marked_archive() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("a", "x" * 9000)
+        archive.comment = MARK.encode()
+    return content.getvalue()
+
+
+def marked_waves() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "w.fst"
+        path.write_bytes(b"\0" * 9000)
+        _mark_waves(path)
+        return path.read_bytes()
+
+
+def marked_model() -> bytes:
+    model = onnx.ModelProto(ir_version=10)
+    model.metadata_props.add(key="tilewright", value=MARK)
+    return model.SerializeToString()
+
+
 @pytest.mark.parametrize(
     "content",
     [
         b"",
         to_json(result_document("run", [], {})).encode(),
-        b"x" * 9000 + MARK.encode(),
-        gzip.compress(MARK.encode(), mtime=0),
+        OURS.encode(),
+        f"<!-- {MARK} -->\n# Study".encode(),
+        json.dumps({"generator": MARK, "rows": []}, indent=1).encode(),
+        (document("a study") + "x" * 9000).encode(),
+        gzip.compress(f'# {{"format": "t", "version": 1, "generator": "{MARK}"}}'.encode()),
+        marked_archive(),
+        marked_waves(),
+        marked_model(),
     ],
 )
 def test_what_is_empty_or_has_a_mark_is_replaced(tmp_path: Path, content: bytes) -> None:
@@ -62,7 +123,7 @@ def test_a_full_disk_names_the_copy_and_not_its_source(tmp_path: Path) -> None:
 
 
 def test_a_link_goes_on_pointing_to_its_file(tmp_path: Path) -> None:
-    (tmp_path / "real").write_text(MARK)
+    (tmp_path / "real").write_text(OURS)
     (tmp_path / "link").symlink_to("real")
     write_whole(tmp_path / "link", "two")
     assert (tmp_path / "link").is_symlink()
@@ -89,12 +150,12 @@ FULL = (
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
     """The limit of a file's size stands for the disk: the write fails in the middle."""
     path = tmp_path / "r.html"
-    path.write_text(MARK)
+    path.write_text(OURS)
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip().isdecimal(), done.stderr
-    assert path.read_text() == MARK
+    assert path.read_text() == OURS
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -106,3 +167,13 @@ def test_an_error_before_the_end_leaves_no_part(tmp_path: Path, monkeypatch) -> 
     with pytest.raises(OSError, match="No space"):
         write_whole(tmp_path / "r", "text")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_whose_list_only_quotes_the_mark_is_not_ours(tmp_path: Path) -> None:
+    own_folder(tmp_path)
+    listing = tmp_path / LISTING
+    listing.write_text(f"{listing.read_text()}mine\n")
+    assert own_folder(tmp_path) == ["mine"]
+    listing.write_text(f"as it is {MARK}\nmine\n")
+    with pytest.raises(ForeignFileError, match="new or empty folder"):
+        own_folder(tmp_path)

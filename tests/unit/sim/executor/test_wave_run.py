@@ -18,7 +18,7 @@ from tilewright.sim.executor.job import Outcome, OutcomeStatus
 HW, MEMORY = load_hwconfig("tiny-4x4"), load_memory("ideal")
 
 
-EARLIER = b"waves, Written by Tilewright"
+EARLIER = b"# Written by Tilewright (waves)"
 
 
 def pool_that(ends: Any) -> type:

@@ -101,7 +101,7 @@ def test_refuses_a_group_that_cannot_be(changed, message):
 
 
 def test_an_unknown_task_lists_the_known_ones():
-    with pytest.raises(WorkloadError, match=r"task: no task of that name: 'visoin'.*vision"):
+    with pytest.raises(WorkloadError, match=r"task: must be a task, or a file .*'visoin'.*vision"):
         task_networks("visoin")
 
 

@@ -305,6 +305,16 @@ def test_products_of_matrices_but_not_of_several_images() -> None:
     assert placement.reason == "its factors are matrices of several images"
 
 
+def test_the_reason_of_a_biased_layer_tells_its_computed_weights() -> None:
+    model = Model(fresh_rng())
+    x = model.add("Conv", model.input(1, 4, 6, 6), model.weights(4, 4, 1, 1))
+    weights = model.input(4, 4, 3, 3, name="weights")
+    y = model.add("Conv", x, weights, model.weights(4))
+    parts = partition(imported(model.proto(model.add("Conv", y, model.weights(4, 4, 1, 1)))))
+    reason = next(p.reason for p in parts.placements if p.name == model.nodes[1].name)
+    assert reason.endswith("it reads int8 (1, 4, 6, 6), float32 (4, 4, 3, 3)")
+
+
 def test_weights_with_a_zero_point_stay_on_the_cpu_with_a_reason() -> None:
     model = Model(fresh_rng())
     x = model.quantised(model.input(1, 4), 0.02)

@@ -7,8 +7,10 @@ import numpy as np
 import onnx
 import pytest
 from support.qdq_runs import run_all
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, generator, sample
 from support.small_models import Model, imported, noise
+
+from tilewright.host.compiler.pipeline import partition
 
 
 def renamed(proto: onnx.ModelProto, old: str, new: str) -> None:
@@ -65,3 +67,36 @@ def test_a_node_may_be_called_like_a_conversion_of_the_quantiser() -> None:
     names = [node.name for node in network.qdq.graph.node]
     assert len(set(names)) == len(names)
     assert run_all(network.qdq, noise(network, np.random.default_rng(0)))
+
+
+ENDS = (
+    "_scale", "_zero_point", "_quantized", "_QuantizeLinear_Input", "_QuantizeLinear_Output",
+    "_DequantizeLinear_Output", "_1", "_int8", "_folded", "_copy", "_inner", "_bias",
+)  # fmt: skip
+ODD = ("0", "main", "model_1", "inside_0", "a/b", "%s", "q\n", "\u4e00 \U0001f98a", "x" * 500, "lv")
+
+
+@pytest.mark.parametrize("number", sample(4, 100))
+def test_tensors_and_nodes_may_have_any_names(number) -> None:
+    """Each name is one of the others with an end that the quantiser or the compiler gives."""
+    rng = generator(f"odd names {number}")
+    model = Model(rng)
+    x = model.add("Conv", model.input(1, 4, 8, 8), model.weights(4, 4, 3, 3), model.weights(4))
+    y = model.add("Mul", model.add("Sigmoid", x), x)
+    y = model.add("Conv", model.add("Add", x, y), model.weights(4, 4, 1, 1))
+    proto = model.proto(model.add("Softmax", model.add("Flatten", y)))
+    tensors = [*proto.graph.input, *proto.graph.initializer]
+    olds = [t.name for t in tensors] + [node.output[0] for node in proto.graph.node]
+    names = [str(rng.choice(ODD))]
+    while len(names) < len(olds):
+        wanted = str(rng.choice(names))[:400] + str(rng.choice(ENDS))
+        names += [] if wanted in names else [wanted]
+    news = dict(zip(olds, rng.permutation(names).tolist(), strict=True))
+    for node in proto.graph.node:
+        for each in (node.input, node.output):
+            each[:] = [news[name] for name in each]
+        node.name = str(rng.choice([*names, ""]))
+    for tensor in (*tensors, *proto.graph.output):
+        tensor.name = news[tensor.name]
+    parts = partition(imported(proto))
+    assert parts.regions

@@ -39,6 +39,39 @@ def test_a_quantised_model_is_taken_as_it_is() -> None:
     assert first[1]
 
 
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+@pytest.mark.parametrize("rounds", [False, True])
+@pytest.mark.parametrize("kind", ["HardSigmoid", "LeakyRelu", "Min", "Mul", "Pad"])
+def test_numbers_that_int8_cannot_hold_are_refused(kind, rounds, bad) -> None:
+    """In a float model calibration may find them first."""
+    model = Model(fresh_rng())
+    x = model.input(1, 4, 6, 6)
+    x = model.quantised(x, 0.02) if rounds else model.add("Conv", x, model.weights(4, 4, 1, 1))
+    constants = [model.constant(np.float32(bad))]
+    stated = {}
+    if kind == "Pad":
+        constants.insert(0, model.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])))
+    elif kind in ("HardSigmoid", "LeakyRelu"):
+        constants, stated = [], {"alpha": bad}
+    y = model.add(kind, x, *constants, **stated)
+    y = model.quantised(y, 0.03) if rounds else model.add("Conv", y, model.weights(4, 4, 1, 1))
+    if bad == np.inf and (kind == "Min" or (kind == "Pad" and rounds)):
+        prepared(model.proto(y), PLAIN)  # it is never the least, or the end of int8 stands for it
+        return
+    with pytest.raises(WorkloadError, match="must be finite"):
+        prepared(model.proto(y), PLAIN)
+
+
+def test_several_operators_may_have_one_name() -> None:
+    model = Model(fresh_rng())
+    x = model.add("MatMul", model.input(1, 4, 6), model.weights(6, 6))
+    y = model.add("MatMul", x, model.add("Transpose", x, perm=[0, 2, 1]))
+    y = model.add("Softmax", model.add("Div", y, model.constant(np.float32(1.7))))
+    for node in model.nodes:
+        node.name = "same"
+    prepared(model.proto(model.add("MatMul", y, x)), PLAIN)
+
+
 def test_a_float_model_is_quantised_as_the_options_say() -> None:
     model = Model(fresh_rng())
     y = model.add("Relu", model.add("Conv", model.input(1, 3, 9, 9), model.weights(6, 3, 3, 3)))

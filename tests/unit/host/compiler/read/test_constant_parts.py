@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from support.qdq_runs import run_all
@@ -41,6 +42,42 @@ def test_trained_weights_are_a_layer_of_the_integers_of_onnxruntime(computed_sca
     steps = next(v for n, v in tensors.items() if v.dtype == np.int8 and v.shape == (4, 3, 3, 3))
     np.testing.assert_array_equal(layer.weights, steps)
     assert all(placed.place == "accelerator" for placed in parts.placements)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_weights_that_are_rounded_again_are_one_constant(times) -> None:
+    model = Model(fresh_rng())
+    x = model.quantised(model.input(1, 3, 6, 6), 0.02)
+    numbers = model.constant(np.float32(0.01)), model.constant(np.int8(0))
+    steps = model.constant(model.rng.integers(-100, 100, (4, 3, 1, 1)).astype(np.int8))
+    weights = model.add("DequantizeLinear", steps, *numbers)
+    for number in range(times):
+        weights = model.quantised(weights, 0.013 + 0.004 * number)
+    proto = model.proto(model.quantised(model.add("Conv", x, weights), 0.05))
+    network = import_network(proto)
+    (layer,) = operators(partition(network))
+    assert isinstance(layer, QConv)
+    tensors = run_all(proto, {"x": np.zeros((1, 3, 6, 6), np.float32)})
+    shape = (4, 3, 1, 1)
+    rounded = [v for v in tensors.values() if v.dtype == np.int8 and v.shape == shape]
+    assert any(np.array_equal(layer.weights, each) for each in rounded)
+    assert sum(node.op_type == "QuantizeLinear" for node in network.qdq.graph.node) == 2
+
+
+def test_no_region_computes_constants_alone() -> None:
+    """What leaves the model is not folded."""
+    model = Model(fresh_rng())
+    x = model.quantised(model.input(1, 4, 6, 6), 0.02)
+    numbers = model.constant(np.float32(0.02)), model.constant(np.int8(0))
+    steps = model.constant(model.rng.integers(-100, 100, (1, 4, 6, 6)).astype(np.int8))
+    positive = model.add("Relu", model.add("DequantizeLinear", steps, *numbers))
+    y = model.quantised(model.add("Relu", x), 0.03)
+    kinds = [onnx.TensorProto.FLOAT, onnx.TensorProto.INT8]
+    proto = model.proto(y, model.add("QuantizeLinear", positive, *numbers), kinds=kinds)
+    parts = partition(import_network(proto))
+    assert [region.inputs for region in parts.regions] == [parts.regions[0].inputs]
+    assert all(region.inputs for region in parts.regions)
+    assert "is constant" in next(p.reason for p in parts.placements if p.place == "cpu")
 
 
 def test_what_draws_numbers_or_reads_an_input_stays() -> None:

@@ -145,6 +145,29 @@ def _huge_weights(proto: onnx.ModelProto) -> None:
     proto.graph.initializer[0].dims[0] = 2**40
 
 
+def _huge_constant(proto: onnx.ModelProto) -> None:
+    sizes = onnx.numpy_helper.from_array(np.array([1, 2**27]), "sizes")
+    proto.graph.initializer.append(sizes)
+    proto.graph.node.append(helper.make_node("ConstantOfShape", ["sizes"], ["huge"]))
+
+
+def _long_name(proto: onnx.ModelProto) -> None:
+    proto.graph.node[0].name = "n" * 1000
+
+
+def _blank_name(proto: onnx.ModelProto) -> None:
+    proto.graph.node[0].input[1] = proto.graph.initializer[0].name = " "
+
+
+def _of_a_layout(proto: onnx.ModelProto) -> None:
+    proto.graph.node[0].domain = "com.microsoft.nchwc"
+
+
+def _channels_last(proto: onnx.ModelProto) -> None:
+    proto.graph.node[0].domain = "com.microsoft"
+    proto.graph.node[0].attribute.append(helper.make_attribute("channels_last", 1))
+
+
 def _text_input(proto: onnx.ModelProto) -> None:
     proto.graph.input[0].type.CopyFrom(
         helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [1]))
@@ -176,6 +199,11 @@ def _no_nodes(proto: onnx.ModelProto) -> None:
         (_unknown_in_a_body, "must be an operator of standard ONNX, not 'Mish2'"),
         (_huge, "must have at most 2147483648 elements"),
         (_huge_weights, "must have at most 2147483648 elements"),
+        (_huge_constant, "computed must have at most 67108864 elements, not .1, 134217728."),
+        (_long_name, "must be a name of at most 512 characters"),
+        (_blank_name, "characters that are not all blank"),
+        (_of_a_layout, "optimised the model.*ORT_ENABLE_BASIC"),
+        (_channels_last, "optimised the model.*ORT_ENABLE_BASIC"),
         (_text_input, "an input must be a tensor|must be a well-formed"),
         (_future, "must be an operator set from 1 to"),
         (_sparse, "must not have sparse weights"),

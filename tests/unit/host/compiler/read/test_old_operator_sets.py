@@ -91,6 +91,24 @@ def test_an_operator_whose_old_meaning_is_not_stated_is_refused() -> None:
         computed(old_model(node, 1, (1, 2, 3, 3)), np.zeros((1, 2, 3, 3), np.float32))
 
 
+@pytest.mark.parametrize("version", [1, 4])
+def test_a_new_constant_is_known_where_weights_are_inputs(version) -> None:
+    """Before version 4 of the file format all of them are."""
+    model = old_model(helper.make_node("Reshape", ["x"], ["y"], shape=[2, 6]), version, [3, 4])
+    model.ir_version = 3
+    assert computed(model, np.zeros((3, 4), np.float32)).shape == (2, 6)
+
+
+@pytest.mark.parametrize("version", [6, 7, 8])
+def test_normalisation_of_each_pixel_is_told_in_every_old_set(version) -> None:
+    names = "abcd"
+    stated = {"spatial": 0, **({"is_test": 1} if version < 7 else {})}
+    node = helper.make_node("BatchNormalization", ["x", *names], ["y"], **stated)
+    constants = [(name, np.ones((3, 2, 2), np.float32)) for name in names]
+    with pytest.raises(WorkloadError, match=rf"set {version} \(it normalises each pixel"):
+        computed(old_model(node, version, [1, 3, 2, 2], constants), np.zeros(()))
+
+
 def test_what_the_converter_changes_is_refused(monkeypatch) -> None:
     """It forgets that Hardmax was over all axes behind its own; without the mend that shows."""
     x = fresh_rng().normal(size=(2, 3, 4)).astype(np.float32)
