@@ -7,11 +7,12 @@ environment variable that is set here holds for every child, and for its own chi
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
-from multiprocessing.context import SpawnContext
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnContext
 
 
 def use_safe_path() -> None:
@@ -21,6 +22,8 @@ def use_safe_path() -> None:
 
 def spawn_context() -> SpawnContext:
     """What `multiprocessing` starts fresh processes with."""
+    import multiprocessing  # noqa: PLC0415  (after `leave_working_directory`)
+
     use_safe_path()
     return multiprocessing.get_context("spawn")
 
@@ -35,12 +38,16 @@ def python_environment(**more: str) -> dict[str, str]:
 
     The working directory, where this process searches it, is left out.
     """
-    here = Path.cwd()
-    paths = [entry for entry in sys.path if entry and Path(entry).resolve() != here]
-    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(paths), **more}
+    paths = os.pathsep.join(_paths_elsewhere())
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": paths, **more}
 
 
 def leave_working_directory() -> None:
-    """Stop searching the working directory, where ``python -m`` put it."""
-    if sys.path and not sys.flags.safe_path and Path(sys.path[0]).resolve() == Path.cwd():
-        del sys.path[0]
+    """Stop searching the working directory, where ``python -m`` or ``PYTHONPATH`` put it."""
+    sys.path[:] = _paths_elsewhere()
+
+
+def _paths_elsewhere() -> list[str]:
+    """Where Python searches, without the working directory."""
+    here = os.path.realpath(os.curdir)
+    return [entry for entry in sys.path if entry and os.path.realpath(entry) != here]

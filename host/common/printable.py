@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Final
 
 _CUT: Final = "..."
@@ -30,6 +31,14 @@ def printable(text: str, *, limit: int | None = None) -> str:
 def printable_lines(text: str) -> str:
     """`printable` for a text of several lines, which stay lines."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def printable_document(text: str) -> str:
+    """`printable` for a whole file: lines, tabs and spaces of every width stay as they are."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs" else _escape(c)
+        for c in text
+    )
 
 
 def _escape(character: str) -> str:

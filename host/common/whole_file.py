@@ -89,9 +89,13 @@ def own_folder(folder: Path) -> list[str]:
     listing = folder / LISTING
     try:
         head, *names = listing.read_text(encoding="utf-8").splitlines() or [""]
-    except (FileNotFoundError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError):
         head, names = "", []
-    if head != _LISTED and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if (
+        head != _LISTED
+        and os.path.lexists(folder)
+        and (not folder.is_dir() or any(folder.iterdir()))
+    ):
         raise ForeignFileError(
             "must be a new or empty folder, or one that an earlier run filled",
             field=str(folder),
@@ -137,7 +141,14 @@ def _list(folder: Path, names: Iterable[str]) -> None:
 def prepare_place(path: Path) -> None:
     """Make the folder of a file that will be written when long work has ended."""
     folder = path.absolute().parent
+    if folder.is_symlink() and not folder.exists():
+        raise FileNotFoundError(errno.ENOENT, "its folder is a link to nothing", str(path))
     folder.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink() and not path.exists():
+        target = Path(os.path.realpath(path))  # where `write_whole` makes the file
+        folder = target.parent
+        if target.is_symlink() or not folder.is_dir():  # a link still: a loop
+            raise FileNotFoundError(errno.ENOENT, "it is a link to nothing", str(path))
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     needed = [path] if path.exists() else [folder]

@@ -127,7 +127,7 @@ def read_inputs(bundle: Bundle, network: CompiledNetwork, path: Path | None) -> 
 
 
 def run_bundle(bundle: Bundle, network: CompiledNetwork, device: Device, path: Path | None,
-               say: Say) -> BundleReport:  # fmt: skip
+               say: Say, *, simulated: bool = False) -> BundleReport:  # fmt: skip
     """Run a bundle on inputs; say outputs, latency and throughput."""
     inputs = read_inputs(bundle, network, path)
     titles = [file.name for file in image_files(path)] if path is not None else []
@@ -141,6 +141,8 @@ def run_bundle(bundle: Bundle, network: CompiledNetwork, device: Device, path: P
     report = BundleReport(
         name=bundle.name,
         clock_mhz=bundle.board["clock_mhz"],
+        clock_reached=bool(bundle.bitstream),
+        simulated=simulated,
         labels=bundle.labels,
         titles=titles,
         measured=measure(lambda: runner_of(network, device), inputs),

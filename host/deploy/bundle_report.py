@@ -41,6 +41,8 @@ class BundleReport:
     Attributes:
         name: of the bundle.
         clock_mhz: of its board.
+        clock_reached: a bitstream reached it; otherwise it is assumed.
+        simulated: the times are those of a simulation on this machine.
         labels: of the classes; empty: none.
         titles: of the inputs, in their order.
         measured: the runs.
@@ -48,6 +50,8 @@ class BundleReport:
 
     name: str
     clock_mhz: float
+    clock_reached: bool
+    simulated: bool
     labels: Sequence[str]
     titles: Sequence[str]
     measured: Measured
@@ -60,15 +64,17 @@ class BundleReport:
     def figures(self) -> Iterator[str]:
         """Lines with cycles, latency and throughput."""
         found = self.summary()
+        clock = f"{'' if self.clock_reached else 'an assumed '}{self.clock_mhz:g} MHz"
+        whose = " (of the simulation on this machine, not of a board)" if self.simulated else ""
         yield (
             f"{self.name}: {counted(found['inputs'], 'input')}; {found['cycles']:,} cycles on the "
-            f"accelerator, {found['accelerator_ms']:.3f} ms at {self.clock_mhz:g} MHz"
+            f"accelerator, {found['accelerator_ms']:.3f} ms at {clock}"
         )
         low, middle, high = (found["latency_ms"][part] for part in ("low", "median", "high"))
-        yield f"latency: median {middle:.3f} ms, 10 % to 90 %: {low:.3f} to {high:.3f} ms"
+        yield f"latency{whose}: median {middle:.3f} ms, 10 % to 90 %: {low:.3f} to {high:.3f} ms"
         yield (
-            f"throughput: {found['one_by_one_per_second']:.2f} inputs per second one by one, "
-            f"{found['pipelined_per_second']:.2f} pipelined ({IN_FLIGHT} in flight)"
+            f"throughput{whose}: {found['one_by_one_per_second']:.2f} inputs per second one by "
+            f"one, {found['pipelined_per_second']:.2f} pipelined ({IN_FLIGHT} in flight)"
         )
 
     def rows(self) -> list[dict[str, Any]]:

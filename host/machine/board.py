@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.file_records import build_record
-from tilewright.host.common.names import check_name
+from tilewright.host.common.names import check_name, choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.bitstream import (
@@ -119,10 +120,15 @@ class CpuModel:
         check_name(self.name, "cpu.name")
         for name in ("macs_per_second", "bytes_per_second", "contiguous_bytes"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 < value < math.inf:
                 raise ConfigError("must be a positive number", field=f"cpu.{name}", value=value)
         seconds = self.call_seconds
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        if (
+            isinstance(seconds, bool)
+            or not isinstance(seconds, int | float)
+            or not (0 <= seconds < math.inf)
+        ):
             raise ConfigError("must not be negative", field="cpu.call_seconds", value=seconds)
 
     def rates(self) -> str:
@@ -155,6 +161,33 @@ def clock_text(part: str, clock_mhz: float, sources: Mapping[str, str]) -> str:
     return f"an assumed {clock_mhz:g} MHz" + "".join(
         f" (estimate for the part: {t})" for t in known
     )
+
+
+def _sources(given: object) -> dict[str, str]:
+    """Sources by figures, those that are left empty left out."""
+    known = {*(f.name for f in fields(Board)), SECTION, "calibration"}
+    if not isinstance(given, Mapping | None):
+        raise ConfigError(
+            "must be a mapping of figures to text",
+            field="sources",
+            value=given,
+            remedy="write 'clock_mhz: where it comes from' lines",
+        )
+    for names, text in (given or {}).items():
+        calibrated = str(names).startswith("calibration.")  # of a layer of any name
+        for name in ["calibration"] if calibrated else str(names).split(","):
+            if not isinstance(names, str) or name.strip().split(".")[0] not in known:
+                raise ConfigError(
+                    "must be figures of the board",
+                    field="sources",
+                    value=names,
+                    remedy=choices(names, sorted(known)),
+                )
+        if not isinstance(text, str | None):
+            raise ConfigError(
+                "must be text", field=f"sources.{names}", value=text, remedy="put it in quotes"
+            )
+    return {str(names): text for names, text in (given or {}).items() if text is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,6 +272,7 @@ class Board:
                 value=clock,
                 remedy="give it in MHz, not Hz",
             )
+        object.__setattr__(self, "sources", _sources(self.sources))
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, for the store."""
@@ -326,6 +360,9 @@ def load_board(name_or_path: str | Path | Board) -> Board:
     data["cpu"] = build_record(CpuModel, cpu, f"{path}: cpu")
     data.setdefault("name", path.stem)
     board: Board = build_record(Board, data, str(path))
+    stated = board.sources.get("clock_mhz", "")
+    if stated.startswith(REACHED):  # what a manifest alone says
+        board = board.at_clock(board.clock_mhz, f"{path.name}: {stated}")
     return board
 
 

@@ -52,12 +52,13 @@ def save_conv(path: Path) -> None:
     )
 
 
-def run(folder: Path, *words: str, command: list[str] | None = None) -> None:
+def run(folder: Path, *words: str, command: list[str] | None = None, **more: str) -> None:
     tilewright = [str(Path(sys.executable).with_name("tilewright"))]
     done = subprocess.run(
         [*(command or tilewright), *words],
         cwd=folder,
-        env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONSAFEPATH")},
+        env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+        | more,
         capture_output=True,
         text=True,
         check=False,
@@ -96,6 +97,14 @@ def test_a_module_of_pythons_leaves_the_folder(hostile):
         if name in sys.stdlib_module_names:
             (hostile / f"{name}.py").unlink(missing_ok=True)
     run(hostile, "boards", command=[sys.executable, "-m", "tilewright.cli"])
+
+
+@pytest.mark.parametrize("paths", [":/nonexistent", "."])
+def test_an_empty_entry_of_the_search_path_is_no_folder(hostile, paths):
+    """What Python itself imports before any code of ours is beyond reach."""
+    for name in ("sitecustomize", "usercustomize", "tilewright", "encodings", "os", "typing"):
+        (hostile / f"{name}.py").unlink()
+    run(hostile, "configs", PYTHONPATH=paths)
 
 
 SEARCHED = "{'', __import__('os').getcwd()} & {*__import__('sys').path}"

@@ -44,6 +44,10 @@ ACC_BYTES: Final = 4
 """Of an accumulator."""
 
 
+COUNTED: Final = frozenset({"cycles", "macs_tiles", "vector_tiles", "bytes_read", "bytes_written"})
+"""Counters that `energy_pj` is made of."""
+
+
 def scratchpad_bytes(hw: HwConfig, counters: Mapping[str, int]) -> int:
     """Bytes that a run reads from and writes to the scratchpads.
 

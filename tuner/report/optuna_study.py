@@ -99,7 +99,12 @@ def export_to_optuna(
             storage.engine.dispose()
             part.replace(path)
     except (OSError, sa.exc.SQLAlchemyError) as error:
-        raise StoreError(f"cannot be written ({error})", field=str(path)) from error
+        cause = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
+        raise StoreError(
+            f"cannot be written ({cause})",
+            field=str(path),
+            remedy="free disk space, or name a file elsewhere",
+        ) from error
     finally:
         optuna.logging.set_verbosity(verbosity)
     return names

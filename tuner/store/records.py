@@ -4,15 +4,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, Final, TypeVar
 
+from tilewright.host.common.plain_values import (
+    PlainValueError,
+    Rule,
+    each,
+    mapping,
+    optional,
+    plain,
+    real,
+    record,
+)
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.tuner.measure.energy import EnergyModel, load_energy
+from tilewright.tuner.measure.energy import COUNTED, EnergyModel, load_energy
 from tilewright.tuner.measure.measurement import BoardRuns, Measurement, Request, Status
 from tilewright.tuner.store.schema import trial_key
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,59 +163,102 @@ def _energy(hw: HwConfig, counters: Mapping[str, int], model: EnergyModel | None
         return None
 
 
+_TEXT: Final = plain(str)
+_WHOLE: Final = plain(int)
+_NAMED: Final = mapping(_TEXT, lambda value: value)
+_COUNTS: Final = mapping(_TEXT, _WHOLE)
+
+
+def _record(kind: Callable[..., R], row: Any, **rules: Rule) -> R:
+    """A record of the columns of a row that its rules name."""
+    return kind(**{name: rule(getattr(row, name)) for name, rule in rules.items()})
+
+
+def _json(rule: Rule) -> Rule:
+    """JSON text of a value by a rule."""
+    return lambda text: rule(json.loads(text))
+
+
 def study_of(row: Any) -> StoredStudy:
     """A row of ``studies``."""
-    return StoredStudy(
-        id=row.id,
-        name=row.name,
-        settings=json.loads(row.settings),
-        versions=json.loads(row.versions),
-        status=row.status,
-        created=row.created,
+    return _record(
+        StoredStudy,
+        row,
+        id=_WHOLE,
+        name=_TEXT,
+        settings=_json(_NAMED),
+        versions=_json(_NAMED),
+        status=_TEXT,
+        created=_TEXT,
     )
 
 
 def config_of(row: Any) -> StoredConfig:
     """A row of ``configs``."""
-    return StoredConfig(
-        config_hash=row.config_hash,
-        hw=json.loads(row.hw),
-        area=json.loads(row.area),
-        bounds=json.loads(row.bounds),
-        status=row.status,
-        reason=row.reason,
+    return _record(
+        StoredConfig,
+        row,
+        config_hash=_TEXT,
+        hw=_json(_NAMED),
+        area=_json(_NAMED),
+        bounds=_json(_COUNTS),
+        status=_TEXT,
+        reason=_TEXT,
     )
+
+
+_RUNS: Final = record(
+    board=_TEXT,
+    bitstream=_TEXT,
+    cycles=each(_WHOLE),
+    outliers=_WHOLE,
+    half_interval=real,
+    standard_error=real,
+    reconfigure_seconds=real,
+    twin_cycles=_WHOLE,
+)
+
+
+def board_runs_of(text: str) -> BoardRuns:
+    """The column ``runs`` of a row of ``trials``."""
+    return BoardRuns.from_mapping(_json(_RUNS)(text))
 
 
 def measurement_of(row: Any) -> Measurement:
     """The measurement in a row of ``trials``."""
-    return Measurement(
-        status=Status(row.status),
-        fidelity=row.fidelity,
-        cycles=row.cycles,
-        counters=json.loads(row.counters),
-        failure=row.failure,
-        limit_cycles=row.limit_cycles,
-        host_seconds=row.host_seconds,
-        output_checked=row.output_checked,
-        cached=row.cached,
-        runs=None if row.runs is None else BoardRuns.from_mapping(json.loads(row.runs)),
+    found = _record(
+        Measurement,
+        row,
+        status=Status,
+        fidelity=_TEXT,
+        cycles=optional(_WHOLE),
+        counters=_json(_COUNTS),
+        failure=_TEXT,
+        limit_cycles=_WHOLE,
+        host_seconds=real,
+        output_checked=plain(bool),
+        cached=plain(bool),
+        runs=optional(board_runs_of),
     )
+    if row.energy_pj is not None and not found.counters.keys() >= COUNTED:
+        raise PlainValueError("an energy without the counters that it is of")
+    return found
 
 
 def trial_of(row: Any) -> StoredTrial:
     """A row of ``trials``."""
-    return StoredTrial(
-        sequence=row.sequence,
-        task=row.task,
-        origin=row.origin,
-        config_hash=row.config_hash,
-        hw=json.loads(row.hw),
-        workload=json.loads(row.workload),
-        schedule=json.loads(row.schedule),
-        memory=json.loads(row.memory),
-        measurement=measurement_of(row),
-        created=row.created,
+    return _record(
+        partial(StoredTrial, measurement=measurement_of(row)),
+        row,
+        sequence=_WHOLE,
+        task=_TEXT,
+        origin=_TEXT,
+        config_hash=_TEXT,
+        hw=_json(_NAMED),
+        workload=_json(_NAMED),
+        schedule=_json(_NAMED),
+        memory=_json(_NAMED),
+        created=_TEXT,
     )
 
 

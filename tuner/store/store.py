@@ -9,10 +9,10 @@ again, alike, when it resumes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -27,6 +27,7 @@ from tilewright.tuner.store.records import (
     StoredConfig,
     StoredStudy,
     StoredTrial,
+    board_runs_of,
     config_of,
     dump,
     measurement_of,
@@ -61,6 +62,7 @@ __all__ = [
     "StoredTrial",
 ]
 
+R = TypeVar("R")
 
 _INSERT_TRIAL: Final = TRIALS.insert()
 _END_CLAIM: Final = CLAIMS.delete().where(
@@ -172,12 +174,13 @@ class Store:
 
     def studies(self) -> list[StoredStudy]:
         """Every study, oldest first."""
-        return [study_of(row) for row in self._rows(sa.select(STUDIES).order_by(STUDIES.c.id))]
+        return self._records(study_of, self._rows(sa.select(STUDIES).order_by(STUDIES.c.id)))
 
     def study(self, name: str) -> StoredStudy:
         """One study by name."""
-        for row in self._rows(sa.select(STUDIES).where(STUDIES.c.name == name)):
-            return study_of(row)
+        found = self._rows(sa.select(STUDIES).where(STUDIES.c.name == name))
+        for study in self._records(study_of, found):
+            return study
         raise StoreError(
             "no study of that name",
             field=name,
@@ -218,7 +221,7 @@ class Store:
     def configs(self, study_id: int) -> list[StoredConfig]:
         """The configurations of a study, in the order in which it took them up."""
         query = sa.select(CONFIGS).where(CONFIGS.c.study_id == study_id).order_by(CONFIGS.c.id)
-        return [config_of(row) for row in self._rows(query)]
+        return self._records(config_of, self._rows(query))
 
     # -- trials -----------------------------------------------------------------------------
 
@@ -260,14 +263,14 @@ class Store:
         """The trials of a study in proposal order."""
         mine = sa.select(TRIALS).where(TRIALS.c.study_id == study_id)
         query = mine.order_by(TRIALS.c.sequence)
-        return [trial_of(row) for row in self._rows(query)]
+        return self._records(trial_of, self._rows(query))
 
     def each_trial(self, study_id: int, *, at_a_time: int = 2000) -> Iterator[StoredTrial]:
         """`trials`, of which no more than so many are in memory."""
         last = -1
         mine = sa.select(TRIALS).where(TRIALS.c.study_id == study_id).order_by(TRIALS.c.sequence)
         while rows := self._rows(mine.where(TRIALS.c.sequence > last).limit(at_a_time)):
-            yield from map(trial_of, rows)
+            yield from self._records(trial_of, rows)
             last = rows[-1].sequence
 
     def trial(self, study_id: int, sequence: int) -> StoredTrial | None:
@@ -275,27 +278,28 @@ class Store:
         query = sa.select(TRIALS).where(
             TRIALS.c.study_id == study_id, TRIALS.c.sequence == sequence
         )
-        return next((trial_of(row) for row in self._rows(query)), None)
+        return next(iter(self._records(trial_of, self._rows(query))), None)
 
     def summary(self, study_id: int) -> TrialSummary:
         """The trials of a study in figures, worked out by the database."""
-        return self._database.read(lambda connection: summarise(connection, study_id))
+        with values_from(self.name):
+            return self._database.read(lambda connection: summarise(connection, study_id))
 
     def front(self, study_id: int) -> list[StoredTrial]:
         """Valid trials that no other of their task and configuration beats in cycles and energy."""
-        return self._database.read(lambda c: [trial_of(row) for row in front(c, study_id)])
+        return self._records(trial_of, self._database.read(lambda c: front(c, study_id)))
 
     def untuned(self, study_id: int, config_hash: str) -> list[StoredTrial]:
         """Valid trials of untuned schedules on a configuration, in proposal order."""
         rows = self._database.read(lambda c: untuned(c, study_id, config_hash))
-        return [trial_of(row) for row in rows]
+        return self._records(trial_of, rows)
 
     def failures(
         self, study_id: int, limit: int, *, status: Status | None = None
     ) -> list[StoredTrial]:
         """The first trials that were not measured, or those of one status."""
         rows = self._database.read(lambda c: failures(c, study_id, limit, status=status))
-        return [trial_of(row) for row in rows]
+        return self._records(trial_of, rows)
 
     def fastest(self, config_hash: str) -> list[StoredTrial]:
         """The fastest valid trial of each workload and memory on a configuration, of any study.
@@ -303,7 +307,7 @@ class Store:
         The earliest of equals; in the order of studies and their trials.
         """
         rows = self._database.read(lambda connection: fastest(connection, config_hash))
-        return [trial_of(row) for row in rows]
+        return self._records(trial_of, rows)
 
     def numbers(self, study_id: int) -> dict[tuple[str, str, str], int]:
         """Sequence number of each trial of a study, by task, configuration and schedule's text."""
@@ -330,7 +334,7 @@ class Store:
             TRIALS.c.study_id == study_id, TRIALS.c.runs.is_not(None)
         )
         rows = self._rows(query.order_by(TRIALS.c.sequence))
-        return [BoardRuns.from_mapping(json.loads(row.runs)) for row in rows]
+        return self._records(lambda row: board_runs_of(row.runs), rows)
 
     def measured(self, keys: Iterable[str]) -> dict[str, list[Measurement]]:
         """What any study measured under some keys (`trial_key`), oldest first; no failures.
@@ -348,8 +352,9 @@ class Store:
             .order_by(TRIALS.c.id)
         )
         found: dict[str, list[Measurement]] = {}
-        for row in self._rows(query):
-            found.setdefault(row.key, []).append(measurement_of(row))
+        rows = self._rows(query)
+        for row, measurement in zip(rows, self._records(measurement_of, rows), strict=True):
+            found.setdefault(row.key, []).append(measurement)
         return found
 
     # -- claims -----------------------------------------------------------------------------
@@ -392,6 +397,11 @@ class Store:
 
     def _rows(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
         return self._database.read(lambda connection: connection.execute(query).all())
+
+    def _records(self, kind: Callable[[Any], R], rows: Sequence[Any]) -> list[R]:
+        """Rows as records: no value gets out of the store that no command writes."""
+        with values_from(self.name):
+            return [kind(row) for row in rows]
 
     def _execute(self, statement: sa.Executable, *, patient: bool = True) -> None:
         self._database.write(lambda connection: connection.execute(statement), patient=patient)

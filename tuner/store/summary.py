@@ -13,8 +13,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from tilewright.host.common.plain_values import plain
 from tilewright.tuner.measure.measurement import Status
 from tilewright.tuner.store.schema import TRIALS
+
+_WHOLE: Final = plain(int)
 
 Arm = tuple[str, str]
 """Configuration and task."""
@@ -82,7 +85,8 @@ def summarise(connection: sa.Connection, study_id: int) -> TrialSummary:
         cached=cached,
         last=last,
         improvements=[
-            Improvement(sequence=s, config_hash=h, task=t, cycles=c) for s, h, t, c in rows
+            Improvement(sequence=_WHOLE(s), config_hash=h, task=t, cycles=_WHOLE(c))
+            for s, h, t, c in rows
         ],
     )
 

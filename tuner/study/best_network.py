@@ -45,7 +45,7 @@ def energy_model(result: StudyResult) -> EnergyModel:
 
 def hw_of(trial: StoredTrial) -> HwConfig:
     """The configuration of a stored trial."""
-    return HwConfig(**trial.hw)
+    return HwConfig.from_mapping(trial.hw, origin=f"trial {trial.sequence}: hw")
 
 
 def stored_share(config: StoredConfig, board: Mapping[str, Any]) -> float:

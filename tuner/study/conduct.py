@@ -26,8 +26,9 @@ from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle, rtl_identity
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.store.database import hidden
 from tilewright.tuner.store.location import store_location
-from tilewright.tuner.store.store import Store
+from tilewright.tuner.store.store import Store, values_from
 from tilewright.tuner.study.options import TuneOptions
 from tilewright.tuner.study.results import screening_name
 from tilewright.tuner.study.session import Listener, StudyError
@@ -193,4 +194,5 @@ def _warm_start(source: str, location: Path | str, name: str, settings: StudySet
             for study in store.studies():
                 if study.name == wanted:
                     earlier = study.settings.get("warm_start")
-    return read_warm_start(source, name=name, earlier=earlier)
+    with values_from(hidden(location)):
+        return read_warm_start(source, name=name, earlier=earlier)

@@ -28,6 +28,7 @@ from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.measure.measurement import Measurement, Status
 from tilewright.tuner.measure.oracle import golden
 from tilewright.tuner.store.records import StoredTrial
+from tilewright.tuner.study.best_network import hw_of
 from tilewright.tuner.study.results import StudyResult
 from tilewright.tuner.study.session import Listener, Proposal, Session, StudyError
 from tilewright.tuner.study.settings import StudySettings
@@ -77,12 +78,10 @@ def finalists(
 
 def _finalist(settings: StudySettings, trial: StoredTrial) -> Finalist:
     task = next(task for task in settings.tasks if task.name == trial.task)
-    name = str(trial.hw["name"])
-    parameters = {key: value for key, value in trial.hw.items() if key != "name"}
     return Finalist(
         proposal=Proposal(
             task=task,
-            hw=HwConfig(name=name, **parameters),
+            hw=hw_of(trial),
             schedule=Schedule.from_mapping(trial.schedule),
             origin=trial.origin,
         ),
@@ -93,7 +92,7 @@ def _finalist(settings: StudySettings, trial: StoredTrial) -> Finalist:
 def confirm(session: Session, screened: StudyResult, chosen: Sequence[Finalist]) -> None:
     """Measure the finalists, and compare every counter with the twin's."""
     for config in screened.configs:
-        hw = HwConfig(**config.hw)
+        hw = HwConfig.from_mapping(config.hw, origin=f"configuration {config.config_hash}")
         status = config.status if config.status != "measured" else "screened"
         session.record_config(hw, status, config.reason)
     for finalist in chosen:

@@ -82,9 +82,13 @@ class ScheduleLookup:
         self._hw: Final = hw
         self._memory: Final = memory
         self._budget: Final = budget
-        self._by_key, self._by_shape = (
-            ({}, {}) if store is None else _best_stored(store, hw, memory)
-        )
+        self._by_key: dict[str, Entry] = {}
+        self._by_shape: dict[str, Entry] = {}
+        if store is not None:
+            from tilewright.tuner.store.store import values_from  # noqa: PLC0415  (slow to import)
+
+            with values_from(store.name):
+                self._by_key, self._by_shape = _best_stored(store, hw, memory)
         self._entries: dict[str, Entry] = {}
         self._tuners: Final = TunerFactory(DEFAULT_TUNER)
         self._oracle: TwinOracle | None = None

@@ -21,7 +21,7 @@ from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.schedule.network_prior import network_prior
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.shortlist import shortlist
-from tilewright.tuner.store.store import Store, StoredStudy
+from tilewright.tuner.store.store import Store, StoredStudy, values_from
 from tilewright.tuner.study.best_network import chosen_by_objective
 from tilewright.tuner.study.confirmation import (
     ScreeningListener,
@@ -94,11 +94,12 @@ def run_study(
     row = run(
         screening, mapping, settings, search, oracle=screen, listener=quiet, deadline=deadline
     )
-    screened = chosen_by_objective(load_result(store, screening))
+    base = f"{settings.base.config_hash:08x}"
+    with values_from(store.name):
+        screened = chosen_by_objective(load_result(store, screening))
+        chosen = finalists(settings, screened, store.untuned(row.id, base))
     if row.status == STOPPED:
         name = stopped_name(name, screened.summary.count)
-    base = f"{settings.base.config_hash:08x}"
-    chosen = finalists(settings, screened, store.untuned(row.id, base))
     listener.note(
         f"screened {counted(screened.summary.count, 'trial')} on the {screen.fidelity} "
         f"(study {screening}); confirming {len(chosen)} on {oracle.fidelity}"

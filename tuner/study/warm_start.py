@@ -26,7 +26,7 @@ from tilewright.tuner.search import Result
 from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.space import Space
 from tilewright.tuner.store.records import StoredTrial, dump
-from tilewright.tuner.store.store import Store
+from tilewright.tuner.store.store import Store, values_from
 from tilewright.tuner.study.best_network import hw_of
 
 SUGGESTED: Final = 2
@@ -115,6 +115,15 @@ def _results(space: Space[Any], trials: Sequence[StoredTrial]) -> list[Result]:
     return results
 
 
+def _used(trial: StoredTrial) -> tuple[HwConfig, Workload, Schedule]:
+    """What a study takes from a trial, once it is known to be of this version."""
+    return (
+        hw_of(trial),
+        Workload.from_mapping(trial.workload),
+        Schedule.from_mapping(trial.schedule),
+    )
+
+
 def _shape(trial: StoredTrial) -> str:
     return shape_of(Workload.from_mapping(trial.workload))
 
@@ -161,6 +170,9 @@ def read_warm_start(
             first = _unbroken(store.trials(each.id))
             counts[each.name] = len(first) if known is None else known[each.name]
             trials += first[: counts[each.name]]
+        with values_from(store.name):
+            for trial in trials:
+                _used(trial)
     if not any(trial.measurement.valid for trial in trials):
         raise WarmStartError(
             "there is no valid measurement to start from",

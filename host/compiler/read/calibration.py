@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,8 @@ Array = npt.NDArray[Any]
 
 IMAGE_SUFFIXES: Final = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".webp"})
 MAX_IMAGE_PIXELS: Final = 2**26
+MAX_ARRAY_BYTES: Final = 2**31
+"""Of an array of samples, which is held in memory as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,14 +150,8 @@ class Calibration:
         elif self._has_images:
             source = self._images(inputs)
         else:
-            arrays = dict(self.arrays or {}) if self.path is None else _load(self.path)
-            if len(inputs) == len(arrays) == 1:
-                arrays = {inputs[0].name: next(iter(arrays.values()))}
-            inputs = [
-                argument if getattr(arrays.get(argument.name), "dtype", None) == np.int8 else real
-                for argument, real in zip(stated, inputs, strict=True)
-            ]
-            source = _split(arrays, inputs)
+            arrays = dict(self.arrays or {}) if self.path is None else _load(self.path, stated)
+            source = _split(*_fitting(arrays, stated))
         empty = True
         for _, batch in zip(range(self.limit), source, strict=False):
             empty = False
@@ -247,28 +245,59 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES
 
 
-def _load(path: Path) -> dict[str, Array]:
+def _load(path: Path, stated: Sequence[Argument]) -> dict[str, Array]:
+    """The arrays of a file, once what it says of them fits: a small one can hold gigabytes."""
     try:
+        with path.open("rb") as file:
+            packed = zipfile.is_zipfile(file)
+            file.seek(0)
+            outlines = {} if packed else {"": _outline(file)}
+        if packed:
+            with zipfile.ZipFile(path) as members:
+                for member in members.namelist():
+                    with members.open(member) as stream:
+                        outlines[member.removesuffix(".npy")] = _outline(stream)
+        _fitting(outlines, stated)
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
-            arrays = {"": loaded}
-        else:
-            with loaded:
-                arrays = {name: loaded[name] for name in loaded.files}
+            return {"": loaded}
+        wanted = {argument.name for argument in stated}
+        with loaded:
+            only = len(loaded.files) == 1
+            return {name: loaded[name] for name in loaded.files if only or name in wanted}
+    except WorkloadError:
+        raise
     except Exception as error:  # numpy and zipfile raise many kinds for damaged files
-        why = "it is none" if "pickle" in str(error) else str(error)
+        why = "it is none" if re.search("pickle|magic", str(error)) else str(error)
         raise WorkloadError(
             f"must be an image, a folder of images, an .npy or an .npz file ({why})",
             field="calibration",
             value=str(path),
             remedy="check the path; numpy.save and numpy.savez write such files",
         ) from error
-    return arrays
 
 
-def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
-    """Batches along the first axis."""
-    counts = set()
+def _outline(file: IO[bytes]) -> Array:
+    """An array of the shape and type in an .npy file's header, which takes no memory."""
+    header = np.lib.format
+    read = {(1, 0): header.read_array_header_1_0, (2, 0): header.read_array_header_2_0}
+    shape, _, dtype = read[header.read_magic(file)](file)
+    if dtype.hasobject:
+        raise ValueError("pickle")
+    return np.broadcast_to(np.empty((), dtype), shape)
+
+
+def _fitting(
+    given: Mapping[str, Array], stated: Sequence[Argument]
+) -> tuple[dict[str, Array], list[Argument]]:
+    """Arrays by input and the inputs that they are for; refused by shape, type and size."""
+    arrays = dict(given)
+    if len(stated) == len(arrays) == 1:
+        arrays = {stated[0].name: next(iter(arrays.values()))}
+    inputs = [
+        argument if getattr(arrays.get(argument.name), "dtype", None) == np.int8 else argument.real
+        for argument in stated
+    ]
     for argument in inputs:
         field = f"calibration[{argument.name}]"
         array = arrays.get(argument.name)
@@ -295,10 +324,25 @@ def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[
                 value=str(array.dtype),
                 remedy=f"convert it with .astype('{argument.dtype}') where no value is lost",
             )
+        if array.nbytes > MAX_ARRAY_BYTES:
+            raise WorkloadError(
+                f"must have at most {MAX_ARRAY_BYTES:,} bytes",
+                field=field,
+                value=array.shape,
+                remedy="give fewer samples",
+            )
+    return arrays, inputs
+
+
+def _split(arrays: Mapping[str, Array], inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
+    """Batches along the first axis."""
+    counts = set()
+    for argument in inputs:
+        array, batch = arrays[argument.name], argument.shape[0] if argument.shape else 1
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise WorkloadError(
                 "must be finite numbers",
-                field=field,
+                field=f"calibration[{argument.name}]",
                 remedy="remove NaN and infinity from the data",
             )
         counts.add(array.shape[0] // batch if array.shape else 1)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +45,8 @@ from tilewright.host.network.onnx_file import (
 )
 
 MAX_NODES: Final = 10_000
+MAX_INLINED: Final = 2 * MAX_NODES
+"""Nodes of the graph and of bodies of control flow, with functions in the place of their calls."""
 _NEWEST_OPSET: Final = 26
 """Which ONNX Runtime has released."""
 
@@ -118,6 +122,7 @@ def _normalised(
     _check_structure(model, path, own)
     _load_external_data(model, path)
     if model.functions:
+        _require_few_when_inlined(model, path)
         drop_meanings(model, own)
         model = inliner.inline_local_functions(model)
         _check_structure(model, path, own)
@@ -394,6 +399,43 @@ def of_a_runtime(node: onnx.NodeProto, path: Path) -> WorkloadError:
         value=short(node.domain),
         remedy="export the model anew, or save it with ORT_ENABLE_BASIC and no higher level",
     )
+
+
+def _require_few_when_inlined(model: onnx.ModelProto, path: Path) -> None:
+    """Refuse functions that call themselves, or grow the model beyond what may be inlined."""
+    bodies = {(f.domain, f.name): f.node for f in model.functions}
+    calls = {name: Counter(_called(nodes)) for name, nodes in bodies.items()}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(called: Counter[tuple[str, str]]) -> int:
+        found = sum(number * sizes.get(name, 1) for name, number in called.items())
+        return min(found, MAX_INLINED + 1)  # of a text of a readable length
+
+    try:
+        for name in TopologicalSorter(calls).static_order():
+            if name in calls:
+                sizes[name] = size(calls[name])
+    except CycleError as error:
+        raise WorkloadError(
+            "functions must not call themselves",
+            field=str(path),
+            value=short(error.args[1][0][1]),
+            remedy="export the model with its functions inlined",
+        ) from error
+    if size(Counter(_called(model.graph.node))) > MAX_INLINED:
+        raise WorkloadError(
+            f"must have at most {MAX_INLINED} nodes once its functions are inlined",
+            field=str(path),
+            remedy="divide the model, or simplify it with onnxsim",
+        )
+
+
+def _called(nodes: Iterable[onnx.NodeProto]) -> Iterator[tuple[str, str]]:
+    """Domain and name of what each node runs, those in bodies included."""
+    for node in nodes:
+        yield node.domain, node.op_type
+        for body in own_bodies(node):
+            yield from _called(body.node)
 
 
 def _flags(graphs: Sequence[onnx.GraphProto]) -> dict[str, bool]:

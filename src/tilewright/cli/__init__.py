@@ -25,7 +25,15 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Entry point of the `tilewright` command."""
-    import os  # noqa: PLC0415  (the first instant of the command is this one)
+    from tilewright.host.common.children import (  # noqa: PLC0415  (the first instant of the command is this one)
+        leave_working_directory,
+        use_safe_path,
+    )
+
+    leave_working_directory()
+    use_safe_path()
+
+    import os  # noqa: PLC0415  (see above)
     import signal  # noqa: PLC0415  (see above)
     import sys  # noqa: PLC0415  (see above)
 
@@ -37,13 +45,6 @@ def main() -> None:
                 os.close(opened)
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  (stays open)
 
-    from tilewright.host.common.children import (  # noqa: PLC0415  (see above)
-        leave_working_directory,
-        use_safe_path,
-    )
-
-    leave_working_directory()
-    use_safe_path()
     code: str | int | None = 0
     try:
         from tilewright.cli.ending import end_by_sigterm  # noqa: PLC0415  (see above)

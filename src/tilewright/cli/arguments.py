@@ -203,11 +203,11 @@ def require_places(read: Mapping[str, Path | None], written: Mapping[str, Path |
 
 def require_distinct(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
     """Refuse files that would replace one that is read or written too; no folder is made."""
-    taken = {path.resolve(): name for name, path in read.items() if path and path.is_file()}
+    taken = {os.path.realpath(path): name for name, path in read.items() if path and path.is_file()}
     for name, path in written.items():
         if path is None or (path.exists() and not path.is_file()):
             continue  # a device or a pipe takes several
-        other = taken.setdefault(path.resolve(), name)
+        other = taken.setdefault(os.path.realpath(path), name)  # of a loop of links, too
         if other != name:
             raise UsageError(
                 f"must be another file than {other}",

@@ -91,7 +91,9 @@ def run_bundle(
         else:
             device = board_run.open_device(found, network, bitstream)
         with closing(device), fields_named({"calibration": "--images"}):
-            report = board_run.run_bundle(found, network, device, images, console.say)
+            report = board_run.run_bundle(
+                found, network, device, images, console.say, simulated=simulated
+            )
     if json is not None:
         json.write(
             report.rows(),

@@ -198,7 +198,8 @@ def tune(options: TuneOptions) -> Study:
             listener = stack.enter_context(ProgressDisplay(settings, Console()))
         found = conduct(settings, options, listener)
     folder = Path(options.runs)
-    with Store(store_location(options.store, folder), must_exist=True, read_only=True) as opened:
+    place = store_location(options.store, folder)
+    with values_from(hidden(place)), Store(place, must_exist=True, read_only=True) as opened:
         result = chosen_by_objective(load_result(opened, found))
     report = write_html(result, pareto(result.search), report_path(found, folder))
     return Study(result, report)

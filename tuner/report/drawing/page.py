@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from tilewright.host.common.printable import printable_document
 from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.report.drawing.marks import element
 from tilewright.tuner.report.drawing.palette import css_variables
@@ -151,7 +152,7 @@ def document(title: str, *parts: str) -> str:
     """The page."""
     style = css_variables() + (_FOLDER / "page.css").read_text(encoding="utf-8")
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
-    return "\n".join(
+    page = "\n".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
@@ -164,3 +165,4 @@ def document(title: str, *parts: str) -> str:
             "",
         )
     )
+    return printable_document(page)

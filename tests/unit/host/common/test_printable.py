@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.host.common.printable import printable
+from tilewright.host.common.printable import printable, printable_document
 
 STEERING = {
     "escape": "\x1b[2J",
@@ -67,3 +67,9 @@ def test_any_text_becomes_one_line_within_its_limit(text, limit):
 def test_a_text_that_is_cut_says_so():
     assert printable("x" * 100, limit=10) == "xxxxxxx..."
     assert printable("x" * 10, limit=10) == "x" * 10
+
+
+def test_a_document_keeps_its_lines_and_spaces_alone() -> None:
+    assert printable_document("a\n\t\u00a0b\u2009\x1b[2J\u202e") == (
+        "a\n\t\u00a0b\u2009\\x1b[2J\\u202e"
+    )

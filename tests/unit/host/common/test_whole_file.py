@@ -177,3 +177,21 @@ def test_a_folder_whose_list_only_quotes_the_mark_is_not_ours(tmp_path: Path) ->
     listing.write_text(f"as it is {MARK}\nmine\n")
     with pytest.raises(ForeignFileError, match="new or empty folder"):
         own_folder(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["nowhere/x.json", "link"], ids=["no folder", "a loop"])
+def test_a_link_to_nothing_is_refused_before_the_work(tmp_path: Path, target: str) -> None:
+    (tmp_path / "link").symlink_to(target)
+    with pytest.raises(FileNotFoundError, match="link to nothing"):
+        whole_file.prepare_place(tmp_path / "link")
+    with pytest.raises(FileNotFoundError, match="link to nothing"):
+        whole_file.prepare_place(tmp_path / "link" / "x.json")
+    with pytest.raises(ForeignFileError, match="new or empty folder"):
+        whole_file.own_folder(tmp_path / "link")
+
+
+def test_a_link_to_a_new_file_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("new.json")
+    whole_file.prepare_place(tmp_path / "link")
+    write_whole(tmp_path / "link", "x")
+    assert (tmp_path / "new.json").read_text() == "x"

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+import copy
+
 import pytest
 import yaml
 
@@ -10,8 +13,11 @@ from tilewright.host.machine.board import (
     MemoryModel,
     load_board,
     load_memory,
+    load_vivado_target,
     named_boards,
 )
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.system_config import load_system
 
 GOOD = yaml.safe_load((BOARD_DIR / "pynq-z2.yaml").read_text())
 
@@ -212,3 +218,60 @@ def test_a_board_describes_its_cpu(tmp_path, cpu, message):
     described = {**GOOD["cpu"], **cpu} if cpu else None
     with pytest.raises(ConfigError, match=message):
         load_board(write(tmp_path, {**GOOD, "cpu": described}))
+
+
+@pytest.mark.parametrize(
+    "sources", [5, ["a"], "text", True, {"speed": "x"}, {5: "x"}, {"lut": 5}, {"lut": ["x"]}]
+)
+def test_sources_are_text_by_figure(tmp_path, sources):
+    with pytest.raises(ConfigError, match="sources"):
+        load_board(write(tmp_path, {**GOOD, "sources": sources}))
+
+
+@pytest.mark.parametrize("sources", [None, {}, {"clock_mhz": None}])
+def test_sources_may_be_left_empty(tmp_path, sources):
+    assert "assumed" in load_board(write(tmp_path, {**GOOD, "sources": sources})).clock_text
+
+
+def test_a_board_file_cannot_say_that_a_bitstream_reached_its_clock(tmp_path):
+    changed = {**GOOD, "sources": {"clock_mhz": "reached by my.yaml"}}
+    assert "assumed" in load_board(write(tmp_path, changed)).clock_text
+
+
+VALUES = (5, -1, [], None, {}, "x", "", True, float("nan"), float("inf"), [None], {"a": {}})
+PLACES = {
+    "board": (load_board, "boards/pynq-z2"),
+    "memory": (load_memory, "boards/pynq-z2"),
+    "configuration": (load_hwconfig, "configs/tiny-4x4"),
+    "system": (load_system, "systems/big-little"),
+    "vivado": (load_vivado_target, "boards/pynq-z2"),
+}
+
+
+def spots(value, path=()):
+    """Every place in a document."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in pairs:
+        yield (*path, key)
+        if isinstance(inner, dict | list):
+            yield from spots(inner, (*path, key))
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_field_of_any_value_is_taken_or_refused_in_a_line(tmp_path, kind):
+    load, name = PLACES[kind]
+    whole = yaml.safe_load((BOARD_DIR.parent / f"{name}.yaml").read_text())
+    for spot in spots(whole):
+        for value in VALUES:
+            data = copy.deepcopy(whole)
+            holder = data
+            for key in spot[:-1]:
+                holder = holder[key]
+            holder[spot[-1]] = value
+            path = write(tmp_path, data)
+            with contextlib.suppress(ConfigError):
+                found = load(path)
+                if kind == "board":
+                    found.at_clock(50, "a test")
+                    assert found.clock_text
+                    assert found.cpu.rates()

@@ -16,6 +16,7 @@ from support.randomness import fresh_rng
 from typer.testing import CliRunner
 
 from tilewright.cli.commands import app
+from tilewright.host.common.errors import StoreError
 
 VALUES: tuple[Any, ...] = (
     *(None, "", "x", -1, 0, 1, 2**62, 1.5, float("inf"), b"\xff\xfe", "\x1b[2J", "é" * 300),
@@ -105,3 +106,27 @@ def test_damaged_bytes_give_a_report_or_one_line(whole, tmp_path):
         store = tmp_path / f"{number}.sqlite"
         store.write_bytes(bytes(broken[: len(broken) - int(rng.integers(0, 2)) * 4096]))
         reported(store)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("studies", "settings", "null"),
+        ("studies", "settings", "{'a"),
+        ("trials", "cycles", "x"),
+        ("trials", "counters", "[1]"),
+        ("trials", "counters", '{"cycles": "x"}'),
+        ("trials", "counters", '{"cycles": 5}'),
+        ("trials", "runs", "1.5"),
+        ("trials", "status", "fine"),
+        ("trials", "host_seconds", "x"),
+    ],
+)
+def test_a_study_that_resumes_on_values_of_others_is_refused_in_a_line(
+    whole, tmp_path, table, column, value
+):
+    shutil.copyfile(whole, tmp_path / "s.sqlite")
+    with sqlite3.connect(tmp_path / "s.sqlite") as base:
+        base.execute(f"update {table} set {column} = ?", (value,))
+    with pytest.raises(StoreError, match="holds a value that this version does not write"):
+        run(tmp_path)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import resource
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,23 @@ def test_damaged_files_are_refused(tmp_path, monkeypatch) -> None:
     (folder / "a.png").write_bytes(b"\x89PNG broken")
     with pytest.raises(WorkloadError, match=r"a.png: must be an image"):
         list(Calibration(path=folder).batches([IMAGE]))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "message"),
+    [
+        ((1, 4, 1 << 14, 1 << 14), np.float32, "must have the shape"),
+        ((X.shape[0], *X.shape[1:]), np.complex64, "must be convertible"),
+        ((X.shape[0] << 30, *X.shape[1:]), np.float32, "must have at most"),
+    ],
+)
+def test_a_small_file_of_gigabytes_is_refused_unread(tmp_path, monkeypatch, shape, kind, message):
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w") as file, file.open("x.npy", "w") as member:
+        header = {"shape": shape, "fortran_order": False, "descr": np.dtype(kind).str}
+        np.lib.format.write_array_header_1_0(member, header)
+    monkeypatch.setattr(np, "load", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(WorkloadError, match=message):
+        list(Calibration(path=tmp_path / "bomb.npz").batches([X]))
 
 
 def test_images_need_one_input_of_images(tmp_path) -> None:

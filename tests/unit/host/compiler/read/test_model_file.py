@@ -105,6 +105,27 @@ def test_functions_of_the_model_are_expanded(tmp_path) -> None:
     assert [node.op_type for node in model.graph.node] == ["Conv", "Add"]
 
 
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [(lambda i: i + 1, "nodes once its functions are inlined"), (lambda _: 0, "call themselves")],
+)
+def test_functions_that_grow_without_end_are_refused(tmp_path, calls, message) -> None:
+    proto = layer().proto("grown")
+    proto.graph.node.append(helper.make_node("F0", ["conv0"], ["grown"], domain="own"))
+    opset = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    proto.opset_import.append(opset[1])
+    for number in range(31):
+        inner = f"F{calls(number)}" if number < 30 else "Relu"
+        domain = "own" if number < 30 else ""
+        body = [
+            helper.make_node(inner, ["a"], ["c"], domain=domain),
+            helper.make_node(inner, ["c"], ["b"], domain=domain),
+        ]
+        proto.functions.append(helper.make_function("own", f"F{number}", ["a"], ["b"], body, opset))
+    with pytest.raises(WorkloadError, match=message):
+        read_model(written(tmp_path, proto), {})
+
+
 def test_weights_beside_the_model_are_loaded_and_others_are_not(tmp_path) -> None:
     proto = layer().proto("conv0")
     expected = onnx.numpy_helper.to_array(proto.graph.initializer[0])
