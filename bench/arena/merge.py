@@ -39,13 +39,7 @@ _IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def merge(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Several studies as one, its figures computed anew.
-
-    Returns:
-        ``records`` without repetition (of two runs of one tuner, task, seed, arm and noise the one
-        of the larger budget), ``summary`` (`summarise`), and ``conditions``: what all share,
-        ``networks`` of all, and ``parts``, conditions and command line of each.
-    """
+    """Several studies as one, its figures computed anew."""
     if not parts:
         raise ConfigError("a study needs a part", field="parts", value=0)
     conditions = [{**part["conditions"], "command": part.get("command", "")} for part in parts]

@@ -141,11 +141,6 @@ def readings(
 
     *Per task* gives every layer `PUBLISHED_BUDGET` measurements, *per network* an equal part of
     them to each of the network's layers. Both are read from the same runs.
-
-    Returns:
-        By network: ``tasks`` (layers that were run), ``of`` (layers that it has), ``each`` (the
-        measurements of a layer under the second reading), ``per_task`` and ``per_network``: by seed
-        the throughput over AutoTVM's in percent. Networks without such runs are left out.
     """
     long = [r for r in records if r["budget"] >= PUBLISHED_BUDGET and r["tuner"] in READ]
     runs = {name: by_run(r for r in long if r["tuner"] == name) for name in READ}

@@ -140,17 +140,7 @@ def intervals(records: Iterable[Record], target: str) -> dict[str, dict[str, flo
 
 
 def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """How many times fewer measurements each of `COMPARED`, and all need than `BASELINE`.
-
-    Returns:
-        By tuner and other: ``value``, ``low``, ``high`` (median of the other over that of the
-        tuner, the interval clustered by task), ``tasks`` and ``budget`` that both have, and
-        ``verdict`` on the tuner: ``better`` and ``worse`` when the interval leaves 1 out, else
-        ``tie``, and ``untold`` of fewer than `LEAST_TASKS`. A median that is censored counts as
-        one more than the budget; ``bound`` says that the other's is, so that the ratio is a lower
-        bound, and ``ceiling`` that the tuner's is, so that it is an upper one. Where both are,
-        nothing is known of the ratio, and nothing is told.
-    """
+    """How many times fewer measurements each of `COMPARED`, and all need than `BASELINE`."""
     runs = {tuner: by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for own, other in itertools.permutations(runs, 2):
@@ -223,14 +213,7 @@ def overheads(records: Iterable[Record]) -> dict[str, float]:
 
 
 def arms(records: Iterable[Record]) -> dict[str, Any]:
-    """Measurements to 1 % under every arm and noise, each tuner on the same tasks and seeds.
-
-    Returns:
-        ``conditions``, their names, and ``tuners``: by name ``tasks`` and ``runs`` that it made
-        under all its conditions on hard tasks, and by condition ``trials_to_1pct``, their median up
-        to the smallest budget, and ``invalid_share`` of all measurements. Tuners of one condition
-        are left out. Both are empty when there is one condition alone.
-    """
+    """Measurements to 1 % under every arm and noise, each tuner on the same tasks and seeds."""
     groups: dict[str, list[Record]] = {}
     for r in records:
         if r["hard"]:

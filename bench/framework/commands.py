@@ -56,15 +56,7 @@ HtmlOption = Annotated[
 def command(
     name: str, panel: str, study: str, *, page: bool = False, more: str = ""
 ) -> Callable[[T], T]:
-    """Make frozen settings a command, whose help is their docstring.
-
-    Args:
-        name: of the command.
-        panel: of the help.
-        study: ``module:name`` of a `Study`, or of a function that makes one of settings.
-        page: whether the study has a page.
-        more: what the help says besides.
-    """
+    """Make frozen settings a command, whose help is their docstring."""
 
     def register(settings: T) -> T:
         assert is_dataclass(settings)

@@ -130,11 +130,7 @@ def is_several(kind: Any) -> bool:
 
 
 def settings_of(settings: type[Any], given: Mapping[str, Any]) -> Any:
-    """Settings from what the command line gave; None stands for what was not given.
-
-    Raises:
-        ConfigError: a value that cannot be, with the nearest that can.
-    """
+    """Settings from what the command line gave; None stands for what was not given."""
     values = {}
     quick = bool(given.get("quick"))
     for name, kind, default, about in options_of(settings):
@@ -179,11 +175,7 @@ def _require_known(value: Any, about: StudyOption, flag: str) -> None:
 
 
 def require_names(flag: str, given: Iterable[Any], known: Iterable[Any]) -> None:
-    """Refuse a name that is not known; the nearest is suggested.
-
-    Raises:
-        ConfigError: it is not.
-    """
+    """Refuse a name that is not known; the nearest is suggested."""
     names = [str(each) for each in known]
     for each in map(str, given):
         if each not in names:

@@ -51,9 +51,6 @@ def kaplan_meier_median(times: Sequence[float], reached: Sequence[bool]) -> floa
     The product-limit estimator of Kaplan and Meier (JASA 1958): the smallest time at which the
     estimated share of runs still without the event is at most one half. None when more than half of
     the runs are estimated to last longer than any was followed.
-
-    Raises:
-        ValueError: no runs, or arguments of different length.
     """
     from scipy import stats  # noqa: PLC0415  (of the extra `search`; loaded when used)
 
@@ -83,14 +80,6 @@ def clustered_mean(
 
     Runs of one task are alike: resampling runs would call the tasks that happen to be here the
     world. Whole tasks are drawn with replacement, each with all its runs.
-
-    Args:
-        clusters: the values of each task.
-        seed: of the bootstrap.
-        resamples: of the bootstrap.
-
-    Raises:
-        ValueError: no clusters, or one without values.
     """
     values, weights = _resampled(clusters, seed, resamples)
     return _interval(interquartile_mean(values), _trimmed(values[None, :], weights))
@@ -116,17 +105,7 @@ def clustered_ratio(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Interval:
-    """Ratio of two lower medians over the same clusters, with a bootstrap over the clusters.
-
-    Args:
-        above: the positive values of each task, in one order of tasks.
-        below: likewise.
-        seed: of the bootstrap.
-        resamples: of the bootstrap.
-
-    Raises:
-        ValueError: no clusters, one without values, or other clusters above than below.
-    """
+    """Ratio of two lower medians over the same clusters, with a bootstrap over the clusters."""
     if len(above) != len(below):
         raise ValueError("both sides need the same clusters")
     sides = [_resampled(side, seed, resamples) for side in (above, below)]
@@ -168,11 +147,7 @@ def _interval(value: float, drawn: Floats) -> Interval:
 
 
 def geometric_mean(clusters: Sequence[Sequence[float]], *, seed: int = 0) -> Interval:
-    """Geometric mean over clusters of that of each, with a bootstrap over the clusters.
-
-    Raises:
-        ValueError: no clusters, or one without values.
-    """
+    """Geometric mean over clusters of that of each, with a bootstrap over the clusters."""
     if not clusters or not all(len(values) for values in clusters):
         raise ValueError("must be clusters with values")
     means = np.array([np.log(values).mean() for values in clusters])
@@ -228,12 +203,6 @@ def compare_pairs(
 
     Two-sided Wilcoxon signed-rank tests with Pratt's treatment of equal values, p values corrected
     by Holm's step-down procedure. What is not significant at `SIGNIFICANCE` is a tie.
-
-    Args:
-        pairs: name of a comparison to the values of the first and of the second.
-
-    Raises:
-        ValueError: values of different length.
     """
     differences = {name: _difference(first, second) for name, (first, second) in pairs.items()}
     raw = {name: _wilcoxon(difference) for name, difference in differences.items()}

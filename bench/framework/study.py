@@ -156,17 +156,7 @@ def run_study(
     known: Row | None = None,
     write: Callable[[BenchResult], None] | None = None,
 ) -> BenchResult:
-    """Measure the cells that an earlier run left, and tell what all rows say.
-
-    Args:
-        study: what is run.
-        path: of the document; rows are kept beside it until it is written.
-        known: document of an earlier run, for a study that resumes.
-        write: writes the document at the end, or what there is at an interruption.
-
-    Raises:
-        ConfigError: earlier rows were made under other conditions.
-    """
+    """Measure the cells that an earlier run left, and tell what all rows say."""
     lines = None if path is None else lines_beside(path)
     if lines is not None:
         refuse_foreign(lines)
@@ -213,18 +203,7 @@ def in_processes(
     seconds: float = float("inf"),
     failed: Callable[[int, Exception], None] | None = None,
 ) -> Iterator[tuple[int, R]]:
-    """Results by place, as they end.
-
-    Args:
-        measure: of one cell; with several processes a function of a module, or a bound method.
-        cells: what is measured.
-        jobs: processes; 1: this one.
-        seconds: no cell is started after so long.
-        failed: takes an error of one cell, and the others go on; None: it ends the run.
-
-    Raises:
-        EnvironmentFaultError: a worker process was killed.
-    """
+    """Results by place, as they end."""
     ends = time.monotonic() + seconds
     if jobs == 1 and failed is None:
         for place, cell in enumerate(cells):

@@ -180,14 +180,6 @@ def compile_model(
         output: the ``.tw`` file to write; None: nothing is written.
         accept: called with the imported network before it is divided; may refuse it.
         progress: told in a line what is done.
-
-    Raises:
-        WorkloadError: the model cannot be read or compiled; or calibration data are missing or do
-            not fit; or a ``.pt2`` file that is not trusted holds what could run code.
-        ScheduleError: a layer without a legal schedule.
-        ProgramError: the programs exceed the address space or the board's memory; or the file
-            cannot be written.
-        ToolError: a package of the extra ``network`` is missing.
     """
     if isinstance(model, Reading):
         calibration, options = model.calibration, model.options
@@ -259,20 +251,7 @@ def import_network(
     options: ImportOptions | None = None,
     progress: Progress = lambda _: None,
 ) -> ImportedNetwork:
-    """Read, quantise (unless the model is quantised) and import a model.
-
-    Args:
-        model: see `compile_model`, as are the other arguments.
-        calibration: see there.
-        options: see there.
-        progress: see there.
-
-    Raises:
-        WorkloadError: the network is malformed, of dynamic shape, or has an operator that TVM does
-            not know; or calibration data are missing or do not fit; or
-            a ``.pt2`` file that is not trusted holds what could run code.
-        ToolError: a package of the extra ``network`` is missing.
-    """
+    """Read, quantise (unless the model is quantised) and import a model."""
     options = options or ImportOptions()
     if isinstance(model, str | os.PathLike):
         require_usable(Path(model), calibration)
@@ -330,21 +309,7 @@ def partition(
     turns: bool = False,
     why_not: WhyNot | None = None,
 ) -> PartitionedNetwork:
-    """Divide a network between accelerator and CPU.
-
-    Args:
-        network: what to divide.
-        choose: decides which candidates go to the accelerator (see `divide.placement`); without it
-            all.
-        why: the reason for a candidate that ``choose`` has left out.
-        tables: the accelerator has an activation table.
-        rows: it has a row unit.
-        turns: channels and pixels are exchanged where an operator needs it.
-        why_not: see `divide.relax_partition.divide`.
-
-    Raises:
-        WorkloadError: the network has control flow, or ``choose`` names an unknown candidate.
-    """
+    """Divide a network between accelerator and CPU."""
     require_packages()
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
@@ -373,23 +338,7 @@ def compile_network(
     conditions: Mapping[str, Any] | None = None,
     progress: Progress = lambda _: None,
 ) -> Compilation:
-    """Divide, decide, fuse, lower and pack an imported network.
-
-    Args:
-        imported: what to compile.
-        hw: see `compile_model`, as are the arguments that are not named here.
-        board: see there.
-        schedule_of: see there.
-        keep_rounding: see there.
-        offload_all: see there.
-        conditions: recorded in the network; plain values.
-        progress: see there.
-
-    Raises:
-        WorkloadError: a model that cannot be compiled.
-        ScheduleError: a layer without a legal schedule.
-        ProgramError: a program that exceeds the address space or the board's memory.
-    """
+    """Divide, decide, fuse, lower and pack an imported network."""
     from tilewright.host.compiler.divide.cost import CostModel  # noqa: PLC0415  (heavy)
 
     started = time.perf_counter()

@@ -31,11 +31,7 @@ Int8Array = npt.NDArray[np.int8]
 
 
 def single_region(parts: PartitionedNetwork, *, keep_rounding: bool = False) -> QGraph:
-    """The one region of a network, fused.
-
-    Raises:
-        WorkloadError: operators of the CPU divide the network, or it has no region.
-    """
+    """The one region of a network, fused."""
     if len(parts.regions) != 1:
         between = sorted({p.kind for p in parts.placements if p.place == "cpu"})
         raise WorkloadError(
@@ -48,11 +44,7 @@ def single_region(parts: PartitionedNetwork, *, keep_rounding: bool = False) -> 
 
 
 def compile_part(part: QGraph, hw: HwConfig, schedule_of: ScheduleOf) -> RegionExecutable:
-    """A part of a region (`host.compiler.lower.cut.cut`), or all of it, for a configuration.
-
-    Raises:
-        ScheduleError, WorkloadError: see `make_executable`.
-    """
+    """A part of a region (`host.compiler.lower.cut.cut`), or all of it, for a configuration."""
     return make_executable(part, layer_graph(part, hw), hw, schedule_of)
 
 
@@ -62,17 +54,7 @@ def compile_stages(
     hws: Sequence[HwConfig],
     schedule_of: Callable[[HwConfig], ScheduleOf],
 ) -> list[RegionExecutable]:
-    """The stages of a fused region.
-
-    Args:
-        graph: the region.
-        places: numbers of the operators that begin a stage, without 0.
-        hws: of the stages' cores.
-        schedule_of: legal schedules for a configuration.
-
-    Raises:
-        ScheduleError, WorkloadError: see `make_executable` and `cut`.
-    """
+    """The stages of a fused region."""
     return [
         compile_part(part, hw, schedule_of(hw))
         for part, hw in zip(cut(graph, places), hws, strict=True)
@@ -115,18 +97,7 @@ def record_stages(
     references: Sequence[Device],
     inputs: Iterable[Mapping[str, Array]],
 ) -> list[StagedFrame]:
-    """Run a network stage by stage on references.
-
-    Args:
-        part: CPU part of the network; it stays the caller's to close.
-        region: what was cut; names the network's tensors.
-        stages: of it.
-        references: of each stage's configuration; they stay the caller's to close.
-        inputs: of each inference, by name.
-
-    Raises:
-        TilewrightError: see `CpuPart.run` and `RegionExecutable.run`.
-    """
+    """Run a network stage by stage on references."""
     recorders = [Recorder(device) for device in references]
 
     def run(number: int, arguments: Sequence[Int8Array]) -> Sequence[Int8Array]:

@@ -87,16 +87,6 @@ def load_compiled_graph(
 
     They are fused, with pooling and residual adds. Scales do not matter to a schedule, so a float
     model is quantised with one random input.
-
-    Args:
-        model: path of an ONNX or ``.pt2`` file.
-        hw: the configuration to compile for.
-        board: decides what stays on the CPU.
-        trust_model: see `ImportOptions`.
-
-    Raises:
-        WorkloadError: it is compiled already, no file, or no usable model.
-        ToolError: a package of the extra ``network`` is missing.
     """
     path = Path(model)
     if path.suffix.lower() == ".tw":
@@ -126,9 +116,6 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
     A task has the epilogue, the residual and the channels of the layer in its place. Pooling
     and products of tensors have too few schedules to be searched: they are listed with the
     operators that are not tuned.
-
-    Raises:
-        WorkloadError: the network has no layer that can be tuned.
     """
     layers = [layer for program in network.programs for layer in program.layers]
     tuned = collect(layer.workload for layer in layers if layer.workload.kind.weighs)

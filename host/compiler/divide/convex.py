@@ -36,13 +36,6 @@ def convex_groups(sources: Sequence[Sequence[int]], members: Collection[int]) ->
 
     In topological order each node joins the groups of the nodes that it reads, the latest first,
     where the union is convex.
-
-    Args:
-        sources: for each node the nodes that it reads; all come before it.
-        members: the nodes to group.
-
-    Returns:
-        The groups, ascending; together they hold every member once.
     """
     allowed = frozenset(members)
     before: list[int] = []

@@ -114,11 +114,7 @@ class CostModel:
     def _workloads(
         self, operator: QOperator, tensors: Sequence[QTensor], *, from_host: bool
     ) -> list[Workload]:
-        """Of the layers of an operator, whose data the host writes or other layers.
-
-        Raises:
-            WorkloadError, ScheduleError: the accelerator does not run it.
-        """
+        """Of the layers of an operator, whose data the host writes or other layers."""
         alone = QGraph(
             name=operator.name,
             tensors={tensor.name: tensor for tensor in tensors},

@@ -21,13 +21,7 @@ class FlowGraph:
         self._capacities: list[int | None] = []
 
     def add(self, begin: Hashable, end: Hashable, capacity: int | None) -> None:
-        """Add an edge.
-
-        Args:
-            begin: node.
-            end: another node.
-            capacity: not negative; None: infinite.
-        """
+        """Add an edge."""
         tail, head = self._number(begin), self._number(end)
         for node, other, room in ((tail, head, capacity), (head, tail, 0)):
             self._edges[node].append(len(self._ends))
@@ -35,16 +29,7 @@ class FlowGraph:
             self._capacities.append(room)
 
     def cut(self, source: Hashable, sink: Hashable) -> tuple[int, set[Hashable]]:
-        """The minimum cut between two nodes.
-
-        Args:
-            source: on one side.
-            sink: on the other; each path to it from the source has an edge of finite capacity.
-
-        Returns:
-            The sum of the capacities across, and the nodes of the source's side: of all minimum
-            cuts the one with the most.
-        """
+        """The minimum cut between two nodes."""
         begin, end = self._number(source), self._number(sink)
         infinite = 1 + sum(room for room in self._capacities if room is not None)
         left = [infinite if room is None else room for room in self._capacities]

@@ -15,11 +15,7 @@ CONVERSIONS: Final = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
 def operator_edges(model: onnx.ModelProto) -> list[tuple[str, str]]:
-    """Names of operators, (writer, reader), each pair once, in the order of the readers.
-
-    Args:
-        model: its nodes in topological order, with names.
-    """
+    """Names of operators, (writer, reader), each pair once, in the order of the readers."""
     writers: dict[str, str] = {}
     edges: dict[tuple[str, str], None] = {}
     for node in model.graph.node:

@@ -74,11 +74,7 @@ class Assignment:
 
 
 def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]) -> Assignment:
-    """Find the assignment of least total cost.
-
-    Raises:
-        WorkloadError: a cost that is negative or not a number, or an unknown operator.
-    """
+    """Find the assignment of least total cost."""
     nodes = {candidate.name: candidate for candidate in candidates}
     graph = FlowGraph()
     for candidate in nodes.values():
@@ -134,16 +130,7 @@ _MOST_MOVED: Final = 48
 def place(
     candidates: Sequence[OperatorCost], crossings: Sequence[TransferCost], call_seconds: float
 ) -> Assignment:
-    """An assignment of small total cost, calls of the accelerator included.
-
-    Args:
-        candidates: in topological order.
-        crossings: without the price of a call.
-        call_seconds: per region.
-
-    Raises:
-        WorkloadError: see `assign`.
-    """
+    """An assignment of small total cost, calls of the accelerator included."""
     network = _Network(candidates, crossings, call_seconds)
     starts = [frozenset(c.name for c in candidates if isfinite(c.accelerator_seconds))]
     for share in _CALL_SHARES:
@@ -164,12 +151,6 @@ def total_seconds(
     A region is a connected convex set of accelerated operators (`convex`). A tensor pays once to
     leave its region and once for each region that it enters. Operators that cost nothing on either
     side, which only name elements anew, are no region by themselves.
-
-    Args:
-        candidates: in topological order.
-        crossings: without the price of a call.
-        call_seconds: per region.
-        accelerated: names.
     """
     return _Network(candidates, crossings, call_seconds).seconds(accelerated)
 

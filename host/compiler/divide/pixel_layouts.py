@@ -66,11 +66,7 @@ def simplest(lying: Sequence[TensorLayout]) -> TensorLayout:
 def placed_gather(
     operator: QGather, unit: OffloadUnit, lying: TensorLayout
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    """A gather along one axis as the operator on pixels or channels that it is.
-
-    Raises:
-        Refusal: it is neither.
-    """
+    """A gather along one axis as the operator on pixels or channels that it is."""
     (axis,), shape, result = unit.axes, unit.inputs[0].shape, unit.output.shape
     if axis == len(shape) - 1 and lying.order == layouts.channels_last(lying.shape):
         raise Refusal("it gathers channels")

@@ -37,15 +37,7 @@ from tilewright.host.compiler.lower.qgraph import (
 def placed(
     unit: OffloadUnit, lying: Sequence[TensorLayout]
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    """The operator, the layouts that it needs of its inputs, and the layout of its output.
-
-    Args:
-        unit: not a move.
-        lying: how its inputs lie.
-
-    Raises:
-        Refusal: they lie in an order that it does not take.
-    """
+    """The operator, the layouts that it needs of its inputs, and the layout of its output."""
     operator, shapes = unit.operator, [tensor.shape for tensor in unit.inputs]
     if isinstance(operator, QMatmul):
         return _placed_product(operator, unit, lying)

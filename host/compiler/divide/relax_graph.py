@@ -70,16 +70,7 @@ class StepGraph:
 
 
 def read_steps(model: RelaxModel, *, tables: bool = False, rows: bool = False) -> StepGraph:
-    """Find the units in a module.
-
-    Args:
-        model: of a canonical QDQ model.
-        tables: the accelerator has an activation table.
-        rows: it has a row unit.
-
-    Raises:
-        WorkloadError: control flow or shapes that depend on data.
-    """
+    """Find the units in a module."""
     function = model.module["main"]
     bindings = list(_bindings(function))
     values = relax.analysis.get_var2val(function)

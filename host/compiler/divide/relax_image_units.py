@@ -13,11 +13,7 @@ from tilewright.host.compiler.lower.qgraph import QEnlarge, QOperator, QPrelu
 
 
 def enlarge(match: Match) -> QOperator:
-    """Bilinear resizing by whole factors.
-
-    Raises:
-        Refusal: it is another one.
-    """
+    """Bilinear resizing by whole factors."""
     attrs = match.call.attrs
     modes = (str(attrs.method), str(attrs.coordinate_transformation_mode))
     if modes not in (("linear", "half_pixel"), ("linear", "pytorch_half_pixel")):
@@ -32,11 +28,7 @@ def enlarge(match: Match) -> QOperator:
 
 
 def prelu(match: Match) -> QOperator:
-    """A ReLU with slopes for negative values.
-
-    Raises:
-        Refusal: they are not one for each channel.
-    """
+    """A ReLU with slopes for negative values."""
     slopes = constant(match.parts["slopes"]).astype(np.float64).reshape(-1)
     shape = match.output.shape
     if slopes.size > 1 and (int(match.call.attrs.axis) % len(shape) != 1 or len(shape) == 3):

@@ -92,15 +92,8 @@ def operator_index(variable: str) -> int | None:
 def to_relax(model: onnx.ModelProto, own: OwnOperators | None = None) -> RelaxModel:
     """Import a model with static shapes.
 
-    Args:
-        model: with the meanings of users' operators as functions.
-        own: operators that it may have besides those of ONNX; None: those of entry points.
-
     What TVM does not take, or what a saved CPU part cannot hold, ONNX Runtime computes
     (`relax_onnx`).
-
-    Raises:
-        WorkloadError: neither of them computes an operator with fixed shapes.
     """
     operators = tuple(
         ModelOperator(
@@ -127,16 +120,7 @@ def to_relax(model: onnx.ModelProto, own: OwnOperators | None = None) -> RelaxMo
 def _imported(
     marked: onnx.ModelProto, operators: tuple[ModelOperator, ...], outside: Collection[str]
 ) -> _Importer:
-    """An importer that has imported a model.
-
-    Args:
-        marked: see `_marked`.
-        operators: of the model.
-        outside: names of nodes that ONNX Runtime computes.
-
-    Raises:
-        WorkloadError: see `to_relax`.
-    """
+    """An importer that has imported a model."""
     importer = _Importer(marked, outside)
     try:
         with BUILDING, contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
@@ -279,16 +263,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         return self._named(result, inputs)
 
     def _as_part(self, node: onnx.NodeProto, inputs: Any, cause: Exception | None = None) -> Any:
-        """A node as a call of ONNX Runtime.
-
-        Args:
-            node: of the model.
-            inputs: what it reads.
-            cause: why TVM does not compute it.
-
-        Raises:
-            ValueError: ONNX Runtime does not compute it either, or not with fixed shapes.
-        """
+        """A node as a call of ONNX Runtime."""
         try:
             part = part_of(node, self._model, list(inputs))
         except ValueError as error:
@@ -323,11 +298,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
 
 
 def _require_first_result(node: onnx.NodeProto, read: Collection[str]) -> None:
-    """Refuse layer normalisation whose mean is read: TVM gives 0 for it.
-
-    Raises:
-        ValueError: it is.
-    """
+    """Refuse layer normalisation whose mean is read: TVM gives 0 for it."""
     if node.op_type == "LayerNormalization" and not set(filter(None, node.output[1:])).isdisjoint(
         read
     ):
@@ -335,11 +306,7 @@ def _require_first_result(node: onnx.NodeProto, read: Collection[str]) -> None:
 
 
 def _require_results(node: onnx.NodeProto, result: Any, read: Collection[str]) -> None:
-    """Refuse an import without a result that the model reads, such as a pool's places.
-
-    Raises:
-        ValueError: TVM does not give it.
-    """
+    """Refuse an import without a result that the model reads, such as a pool's places."""
     count = 1
     if isinstance(result, relax.Tuple):
         count = len(result.fields)
@@ -416,11 +383,7 @@ def _gather(inputs: Any, attributes: Any, _opset: int) -> Any:
 
 
 def _layer_norm(inputs: Any, attributes: Any, _opset: int) -> Any:
-    """Layer normalisation with a scale for each element of a row: TVM takes the axes from it.
-
-    Raises:
-        ValueError: its scale has another shape.
-    """
+    """Layer normalisation with a scale for each element of a row: TVM takes the axes from it."""
     shape, scale = shape_of(inputs[0]), shape_of(inputs[1])
     axis = attributes.get("axis", -1)
     if shape is not None and scale is not None and shape[axis:] != scale:
@@ -428,53 +391,33 @@ def _layer_norm(inputs: Any, attributes: Any, _opset: int) -> Any:
 
 
 def _power(inputs: Any, _attributes: Any, _opset: int) -> Any:
-    """A power of floats: TVM compiles no other.
-
-    Raises:
-        ValueError: it is of integers.
-    """
+    """A power of floats: TVM compiles no other."""
     if any(dtype_of(each) in _INTEGERS for each in inputs[:2]):
         raise ValueError("a power is of floats")
 
 
 def _dropout(inputs: Any, _attributes: Any, _opset: int) -> None:
-    """A dropout that does nothing: TVM takes each for one.
-
-    Raises:
-        ValueError: it may be in training.
-    """
+    """A dropout that does nothing: TVM takes each for one."""
     mode = _constant_input(inputs, 2) if inputs[2] is not None else np.array(False)
     if mode is None or mode.any():
         raise ValueError("it may be in training")
 
 
 def _rms_norm(inputs: Any, attributes: Any, _opset: int) -> None:
-    """Normalisation by the root mean square over the last axis: TVM compiles no other.
-
-    Raises:
-        ValueError: it is over several axes.
-    """
+    """Normalisation by the root mean square over the last axis: TVM compiles no other."""
     shape, axis = shape_of(inputs[0]), attributes.get("axis", -1)
     if shape is None or axis not in (-1, len(shape) - 1):
         raise ValueError("it is over several axes")
 
 
 def _transposed(_inputs: Any, attributes: Any, _opset: int) -> Any:
-    """A transposed convolution whose padding is stated: TVM does not read ``output_shape``.
-
-    Raises:
-        ValueError: it is not stated.
-    """
+    """A transposed convolution whose padding is stated: TVM does not read ``output_shape``."""
     if "output_shape" in attributes or attributes.get("auto_pad", b"NOTSET") != b"NOTSET":
         raise ValueError("its padding does not follow from its output_shape or auto_pad")
 
 
 def _resize(inputs: Any, attributes: Any, _opset: int) -> Any:
-    """Resizing that is what its sizes say: TVM reads neither exact factors nor smoothing.
-
-    Raises:
-        ValueError: it is another one.
-    """
+    """Resizing that is what its sizes say: TVM reads neither exact factors nor smoothing."""
     if "axes" in attributes or attributes.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         raise ValueError("its sizes are stated for some axes, or by an aspect ratio")
     if attributes.get("coordinate_transformation_mode", b"") == b"tf_crop_and_resize":

@@ -74,16 +74,7 @@ class OnnxPart:
 def part_of(
     node: onnx.NodeProto, model: onnx.ModelProto, inputs: Sequence[Expr | None]
 ) -> OnnxPart:
-    """A node as a part.
-
-    Args:
-        node: of ``model``.
-        model: the version of its operators and its functions are this model's.
-        inputs: what the node reads; None where it leaves an input out.
-
-    Raises:
-        ValueError: an input or a result has no fixed shape, or ONNX Runtime refuses it.
-    """
+    """A node as a part."""
     whole = _whole(node, model)
     constants: dict[str, Array] = {}
     variables: dict[str, Expr] = {}
@@ -182,15 +173,7 @@ def kinds_in(model: bytes) -> list[str]:
 
 
 def session_of(model: bytes, *, runs: bool = True) -> Any:
-    """A session of ONNX Runtime on one thread.
-
-    Args:
-        model: an ONNX model.
-        runs: it is for running; else nothing is optimised, and so nothing computed.
-
-    Raises:
-        ValueError: ONNX Runtime refuses the model.
-    """
+    """A session of ONNX Runtime on one thread."""
     import onnxruntime  # noqa: PLC0415  (heavy, and only for networks with such parts)
 
     options = onnxruntime.SessionOptions()
@@ -245,15 +228,7 @@ def _stated(values: Iterable[onnx.ValueInfoProto]) -> dict[str, list[int]]:
 
 
 def _results(alone: onnx.ModelProto, stated: Mapping[str, Sequence[int]]) -> tuple[TensorKind, ...]:
-    """The kinds of a model's results.
-
-    Args:
-        alone: the model.
-        stated: sizes of results by name, as far as they are known.
-
-    Raises:
-        ValueError: one has no fixed shape.
-    """
+    """The kinds of a model's results."""
     graph = infer_shapes(alone).graph
     inferred = _stated((*graph.value_info, *graph.output))
     found = []

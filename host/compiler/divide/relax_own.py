@@ -54,15 +54,7 @@ class OwnNode:
     def layer(
         self, tensors: tuple[QuantisedTensor, ...], output: QuantisedTensor
     ) -> tuple[str, QOperator] | None:
-        """Kind of the unit and operator with placeholders; None: the CPU shall compute it.
-
-        Args:
-            tensors: the inputs that are no constants.
-            output: the result.
-
-        Raises:
-            WorkloadError: the user's code failed, or gave something else.
-        """
+        """Kind of the unit and operator with placeholders; None: the CPU shall compute it."""
         left = iter(tensors)
         inputs = tuple(
             None if each is None else constant(each) if is_constant(each) else next(left)
@@ -84,11 +76,6 @@ def match_own(
     """Kind and parts of a user's operator in front of a quantize call, or ``None``.
 
     Parts are ``data0``, ``data1``, ... the dequantize calls of its inputs, and ``own``.
-
-    Args:
-        root: a quantize call.
-        values: the bound value of every variable (`relax.analysis.get_var2val`).
-        own: the nodes by the variables of their results.
     """
     node = own.get(root.args[0]) if isinstance(root.args[0], relax.Var) else None
     if node is None or not node.operator.lowered or not all(map(is_constant, root.args[1:3])):

@@ -88,20 +88,7 @@ def divide(
     turns: bool = False,
     why_not: WhyNot | None = None,
 ) -> Division:
-    """Put what the accelerator takes into regions.
-
-    Args:
-        model: of a canonical QDQ model.
-        choose: which candidates to take; all if it is None.
-        why: the reason for a candidate that ``choose`` has left out.
-        tables: the accelerator has an activation table.
-        rows: it has a row unit.
-        turns: it can exchange channels and pixels: its array has a batch of 1.
-        why_not: judges dense layers whose kernel is a whole image; they are taken if it is None.
-
-    Raises:
-        WorkloadError: the module has control flow, or ``choose`` names an unknown candidate.
-    """
+    """Put what the accelerator takes into regions."""
     divider = _Divider(model, tables=tables, rows=rows, turns=turns, why_not=why_not)
     divider.settle()
     if choose is not None:
@@ -170,11 +157,7 @@ class _Divider:
                 self._reasons[operator] = misfit.reason
 
     def restrict(self, chosen: Collection[int], why: Why) -> None:
-        """Leave all candidates but the chosen ones to the CPU.
-
-        Raises:
-            WorkloadError: one of them is no candidate.
-        """
+        """Leave all candidates but the chosen ones to the CPU."""
         unknown = sorted(set(chosen) - self._members)
         if unknown:
             raise WorkloadError(

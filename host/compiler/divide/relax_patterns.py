@@ -41,12 +41,7 @@ class UnitPattern:
     parts: Mapping[str, Pattern]
 
     def match(self, expr: Expr, values: Any) -> dict[str, Expr] | None:
-        """The parts of a match by name, or ``None``.
-
-        Args:
-            expr: a call.
-            values: the bound value of every variable (`relax.analysis.get_var2val`).
-        """
+        """The parts of a match by name, or ``None``."""
         found = self.root.extract_matched_expr(expr, values)
         if found is None:
             return None
@@ -56,13 +51,7 @@ class UnitPattern:
 def match_unit(
     root: Expr, values: Any, *, rows: bool = False
 ) -> tuple[str, dict[str, Expr]] | None:
-    """The kind and the parts of the unit that ends in a quantize call, or ``None``.
-
-    Args:
-        root: a quantize call.
-        values: the bound value of every variable (`relax.analysis.get_var2val`).
-        rows: softmax and layer normalisation are units too.
-    """
+    """The kind and the parts of the unit that ends in a quantize call, or ``None``."""
     for pattern in (*_patterns(), *(_row_patterns() if rows else ())):
         parts = pattern.match(root, values)
         if parts is not None:

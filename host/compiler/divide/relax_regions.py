@@ -145,11 +145,7 @@ class RegionWriter:
         self._label_of = label_of
 
     def write(self, name: str, steps: Sequence[RelaxStep]) -> RelaxRegion | None:
-        """The region of some steps, without the moves at its border; ``None``: only moves.
-
-        Raises:
-            Misfit: a step does not fit to its neighbours.
-        """
+        """The region of some steps, without the moves at its border; ``None``: only moves."""
         kept = self._without_border_moves(steps)
         if not kept:
             return None
@@ -323,12 +319,7 @@ class _Page:
         self._constants[self.lies[var][0]] = layouts.in_normal_form(constant(var), layout)
 
     def add(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
-        """Append a unit; a move only makes its result known under the same tensor.
-
-        Raises:
-            Refusal: its inputs lie in an order that it does not take, or an image is too large to
-                be the kernel of a dense layer.
-        """
+        """Append a unit; a move only makes its result known under the same tensor."""
         if unit.moves_only:
             name, layout = self.lies[unit.data[0]]
             order: layouts.Order | None = layout.order
@@ -384,10 +375,6 @@ class _Page:
             needed: the layout of the result.
             model_shape: the shape that the model gives it.
             flattens: its reader takes a whole image for the channels of a pixel.
-
-        Raises:
-            Refusal: channels and pixels would have to be exchanged, which is not wanted, or pixels
-                would have to become channels, or the other way round.
         """
         if layout.order != needed.order and layouts.is_turned(layout, needed):
             name, layout = self._exchanged(name, layout, needed, model_shape)

@@ -95,11 +95,6 @@ def match_table(
     """The kind and the parts of a table that ends in a quantize call, or ``None``.
 
     Parts are ``data``, a dequantize call of its input, and ``curve``.
-
-    Args:
-        root: a quantize call.
-        values: the bound value of every variable (`relax.analysis.get_var2val`).
-        own: users' operators by the variables of their results.
     """
     if any(not is_constant(argument) for argument in root.args[1:3]):
         return None
@@ -118,14 +113,7 @@ def match_table(
 def _leaves(
     expr: Expr, values: Any, own: Mapping[Expr, OwnNode], known: Mapping[Expr, Expr]
 ) -> dict[Expr, Expr] | None:
-    """Dequantize calls that a pointwise expression comes from, by variable; None: it is not one.
-
-    Args:
-        expr: of floats.
-        values: the bound value of every variable.
-        own: users' operators by the variables of their results.
-        known: where to end; other roundings on the way are looked through. Empty: at any.
-    """
+    """Dequantize calls that a pointwise expression comes from, by variable; None: it is not one."""
     found: dict[Expr, Expr] = {}
     waiting, seen = [expr], set()
     while waiting:

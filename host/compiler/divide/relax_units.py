@@ -79,11 +79,7 @@ class OffloadUnit:
 
 
 def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
-    """The unit of a match.
-
-    Raises:
-        Refusal: the accelerator does not take it; the text says why.
-    """
+    """The unit of a match."""
     calls = [parts[name] for name in _data_names(parts)]
     inputs = tuple(_quantised(call, call.args[0]) for call in calls)
     output = _quantised(root, root)

@@ -19,11 +19,7 @@ from tilewright.host.compiler.lower.qgraph import QConv, QOperator, QSelect
 def placed_slice(
     operator: QSelect, unit: OffloadUnit, lying: TensorLayout
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    """A slice as the operator that it is, the layout that it needs, and that of its result.
-
-    Raises:
-        Refusal: it turns tokens round.
-    """
+    """A slice as the operator that it is, the layout that it needs, and that of its result."""
     shape, result = unit.inputs[0].shape, unit.output.shape
     sequence = layouts.sequence(shape)
     by_pixels = lying.order == layouts.pixels(shape, 1).order != sequence.order

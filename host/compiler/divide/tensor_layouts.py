@@ -119,11 +119,7 @@ def pixels(shape: Sequence[int], width: int) -> TensorLayout:
 
 @lru_cache(maxsize=256)
 def channels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
-    """Which channel of one normal form each channel of another one is.
-
-    Returns:
-        ``None`` if the two differ in more than the order of channels.
-    """
+    """Which channel of one normal form each channel of another one is."""
     batch, channels, *sides = have.shape
     if (batch, channels, prod(sides)) != (*want.shape[:2], prod(want.shape[2:])):
         return None
@@ -140,11 +136,7 @@ def channels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | Non
 
 @lru_cache(maxsize=256)
 def pixels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
-    """Which pixel of one normal form each pixel of another one is, rows one after another.
-
-    Returns:
-        ``None`` if the two differ in more than the order of the pixels of one image.
-    """
+    """Which pixel of one normal form each pixel of another one is, rows one after another."""
     channels, pixels = have.shape[1], prod(have.shape[2:])
     if have.shape[0] != 1 or (1, channels, pixels) != (*want.shape[:2], prod(want.shape[2:])):
         return None
@@ -183,23 +175,14 @@ def _places(layout: TensorLayout) -> npt.NDArray[np.int64]:
 
 
 def in_normal_form(array: npt.NDArray[Any], layout: TensorLayout) -> npt.NDArray[Any]:
-    """A model's array as it lies in a normal form.
-
-    Args:
-        array: with as many elements as the layout.
-        layout: of the model's tensor.
-    """
+    """A model's array as it lies in a normal form."""
     lying = np.empty(array.size, array.dtype)
     lying[_places(layout)] = array.reshape(-1)
     return lying.reshape(layout.shape)
 
 
 def permuted(order: Order, shape: Sequence[int], axes: Sequence[int]) -> Order | None:
-    """The order behind a permutation of the model's axes.
-
-    Returns:
-        ``None`` if an axis is no whole number of blocks.
-    """
+    """The order behind a permutation of the model's axes."""
     split = _split(order, shape)
     if split is None:
         return None

@@ -57,18 +57,7 @@ def product_layers(
     result: QTensor,
     part_of: Callable[[str], ChannelSlice],
 ) -> ProductLayers:
-    """The layers of a product of one head.
-
-    Args:
-        hw: whose blocks the factors must lie in.
-        operator: what they belong to.
-        factors: its inputs.
-        result: its output.
-        part_of: where a tensor is stored.
-
-    Raises:
-        WorkloadError: zero points, batches or shapes that do not multiply.
-    """
+    """The layers of a product of one head."""
     a, b = factors
     if hw.batch != 1:
         raise refused(operator, "a tensor is a weight operand only where the array's batch is 1")
@@ -130,14 +119,7 @@ class WeightFactor:
     def as_weights(
         self, part: ChannelSlice, tensor: QTensor, outputs: int, *, zeros: bool = False
     ) -> Weights:
-        """Where a tensor lies as weights, and how its tokens are packed; a copy if it does not.
-
-        Args:
-            part: where it is stored.
-            tensor: the tensor.
-            outputs: channels that are computed, at least its tokens.
-            zeros: its last block of channels may hold anything beyond them: the other factor is 0.
-        """
+        """Where a tensor lies as weights, and how its tokens are packed; a copy if it does not."""
         _, channels, tokens, _ = tensor.shape
         rows = _whole(outputs, self._hw.block_out)
         filled = zeros or channels % self._block == 0

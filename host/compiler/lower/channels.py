@@ -103,15 +103,7 @@ class StoredGraph:
 
 
 def store_channels(graph: QGraph, alignment: int) -> StoredGraph:
-    """Give every tensor of a fused graph its place.
-
-    Args:
-        graph: fused (`host.compiler.lower.fuse`).
-        alignment: channels of a stored block; parts begin at multiples.
-
-    Raises:
-        WorkloadError: a concatenation of more than one image.
-    """
+    """Give every tensor of a fused graph its place."""
     return _Storing(graph, alignment).run()
 
 
@@ -282,13 +274,7 @@ class _Storing:
         self._emit(replace(operator, inputs=inputs), self._graph.tensors[operator.output])
 
     def _wanted(self, name: str, products: int, pixels: int) -> Lying:
-        """Where a reader takes a tensor from: where it lies, or a copy if that is cheaper.
-
-        Args:
-            name: of the tensor.
-            products: tile products of the reader per pixel and block of input.
-            pixels: that it computes.
-        """
+        """Where a reader takes a tensor from: where it lies, or a copy if that is cheaper."""
         at = self._lying(name)
         low, high = self._span(at)
         read, needed = (blocks_of(c, self._alignment) for c in (high - low, len(at.channels)))
@@ -423,15 +409,7 @@ class _Storing:
     def _joins(
         self, concat: QConcat, name: str, at: Lying, taken: set[str], *, loose: bool
     ) -> bool:
-        """Whether a tensor can be computed in its place of a concatenation.
-
-        Args:
-            concat: the concatenation.
-            name: of the tensor.
-            at: where it lies.
-            taken: tensors that have a place in it.
-            loose: the parts keep their scales.
-        """
+        """Whether a tensor can be computed in its place of a concatenation."""
         graph, stored = self._graph, self._tensors[at.tensor]
         fixed = {*graph.inputs, *graph.constants, *graph.outputs, *self._parts, *taken}
         fixed |= self._reshaped

@@ -22,15 +22,7 @@ def crossing(graph: QGraph, place: int) -> tuple[str, ...]:
 
 
 def cut(graph: QGraph, places: Sequence[int]) -> list[QGraph]:
-    """The parts of a region between some places.
-
-    Args:
-        graph: what to cut, fused or not.
-        places: ascending numbers of the operators that begin a part, without 0.
-
-    Raises:
-        WorkloadError: places that are not ascending, or leave a part without an operator.
-    """
+    """The parts of a region between some places."""
     ends = [*places, len(graph.operators)]
     starts = [0, *places]
     if any(end <= start for start, end in zip(starts, ends, strict=True)):

@@ -47,12 +47,7 @@ class Line:
 
 
 def lines(size: int, factor: int) -> list[Line]:
-    """The convolutions that compute all outputs of an axis once.
-
-    Args:
-        size: input pixels.
-        factor: whole.
-    """
+    """The convolutions that compute all outputs of an axis once."""
     whole = 2 * factor
     if size == 1:
         return [Line(first=o, step=1, taps=(whole,), stride=1) for o in range(factor)]
@@ -75,17 +70,7 @@ def enlarging_layers(
     target: tuple[ChannelSlice, QTensor],
     part_of: Callable[[str], ChannelSlice],
 ) -> list[Layer]:
-    """The layers of an enlargement.
-
-    Args:
-        operator: what they belong to.
-        data: its input.
-        target: where the result goes, and the tensor that it is there.
-        part_of: where a tensor is stored.
-
-    Raises:
-        WorkloadError: weights that are no int8 numbers, or scales that no multiplier holds.
-    """
+    """The layers of an enlargement."""
     output, result = target
     _, channels, height, width = data.shape
     rows, columns = lines(height, operator.factors[0]), lines(width, operator.factors[1])

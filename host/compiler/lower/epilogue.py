@@ -64,18 +64,7 @@ def operator_epilogue(
     bias: npt.NDArray[np.float64],
     residual: QTensor | None = None,
 ) -> RequantParams:
-    """Integer parameters of an operator's epilogue, with its table.
-
-    Args:
-        operator: what it belongs to.
-        output: the operator's output, as it lies.
-        units: see `epilogue`, as are the other arguments.
-        bias: see there.
-        residual: see there.
-
-    Raises:
-        WorkloadError: see `epilogue`.
-    """
+    """Integer parameters of an operator's epilogue, with its table."""
     requant = epilogue(
         units=units,
         bias=bias,
@@ -107,9 +96,6 @@ def epilogue(
         bounds: real activation bounds.
         residual: the tensor that is added.
         where: label for errors.
-
-    Raises:
-        WorkloadError: a bias that leaves 32 bits, or a scale that no multiplier holds.
     """
     residual_scale = residual.scale / output.scale if residual is not None else 0.0
     snapped = [snap_scales(float(unit) / output.scale, residual_scale) for unit in units]
@@ -148,9 +134,6 @@ def copied_entries(
         entries: int8, (256,).
         source: the scale and zero point that they are for.
         target: those of the copy.
-
-    Raises:
-        WorkloadError: see `epilogue`.
     """
     if (source.scale, source.zero_point) == (target.scale, target.zero_point):
         return entries

@@ -87,10 +87,6 @@ class RegionExecutable:
         Returns:
             The outputs in the model's shapes, and what the device said of each program. Those of
             `views` share the memory that the device returned.
-
-        Raises:
-            WorkloadError: an argument of another type or shape.
-            ProgramError, DeviceError, DeviceTimeoutError: see `Device.run`.
         """
         values = {
             name: to_normal_form(argument, self.tensors[name].shape)

@@ -37,12 +37,7 @@ _ABSORBING = (QConv, QAdd, QPool, QMatmul, QMultiply)
 
 
 def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
-    """Fuse activations, residual adds and flattening into the layers before and after them.
-
-    Args:
-        graph: as imported.
-        keep_rounding: keep the intermediate quantisations of the model.
-    """
+    """Fuse activations, residual adds and flattening into the layers before and after them."""
     graph = _without_idle_moves(replace(graph, keep_rounding=keep_rounding))
     graph = _without_idle_moves(with_fewer_moves(graph))
     graph = _absorb_rescales(graph, keep_rounding=keep_rounding)

@@ -18,18 +18,7 @@ def gather_layer(
     operator: QGather, data: QTensor, result: QTensor, places: tuple[ChannelSlice, ChannelSlice],
     block_out: int,
 ) -> Layer:  # fmt: skip
-    """The layer of a move.
-
-    Args:
-        operator: what it belongs to.
-        data: its input.
-        result: its output.
-        places: where the two are stored.
-        block_out: channels of a tile of parameters.
-
-    Raises:
-        WorkloadError: there is more than one image.
-    """
+    """The layer of a move."""
     if data.shape[0] != 1:
         raise refused(operator, "pixels move within one image")
     height, width = result.shape[2:]

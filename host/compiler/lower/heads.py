@@ -23,14 +23,7 @@ from tilewright.host.compiler.lower.qgraph import (
 
 
 def split_heads(graph: QGraph) -> tuple[QGraph, Mapping[str, str]]:
-    """One operator for each head.
-
-    Args:
-        graph: fused (`fuse`).
-
-    Returns:
-        The graph, and by name of an operator that is new the one that it comes from.
-    """
+    """One operator for each head."""
     tensors = dict(graph.tensors)
     operators: list[QOperator] = []
     origins: dict[str, str] = {}

@@ -24,9 +24,6 @@ def evaluate(graph: LayerGraph, inputs: Mapping[str, Int8Array]) -> dict[str, In
     Args:
         graph: the region.
         inputs: one array an input tensor, of its shape.
-
-    Raises:
-        WorkloadError: an input is missing or has another type or shape.
     """
     values = dict(graph.constants)
     for name in graph.inputs:

@@ -83,17 +83,7 @@ Int8Array = npt.NDArray[np.int8]
 
 
 def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
-    """Turn a fused graph into layers.
-
-    Args:
-        graph: fused (`host.compiler.lower.fuse`).
-        hw: parts of tensors begin at multiples of its memory block; whether it reads a tensor's
-            block as a weight tile decides which products of two tensors it takes.
-
-    Raises:
-        WorkloadError: an operator that the accelerator does not compute in this form; its text
-            says why, and the operator belongs on the CPU.
-    """
+    """Turn a fused graph into layers."""
     for operator in graph.operators:
         if operator.lookup is not None and not hw.activation_table:
             raise refused(operator, "it needs an activation table (activation_table: 1)")

@@ -34,10 +34,6 @@ def make_executable(
         hw: the configuration.
         schedule_of: a legal schedule for each workload.
         board: its memory and CPU decide which results are stored as they leave; None: none is.
-
-    Raises:
-        ScheduleError: a schedule that is not legal.
-        WorkloadError: parts of a tensor that the layout does not hold.
     """
     if chains(hw):
         leaving = Leaving(shapes=region.model_shapes, any_strides=region.any_strides, board=board)

@@ -76,14 +76,7 @@ class Leaving:
         hw: HwConfig,
         schedule_of: Callable[[Workload], Schedule],
     ) -> frozenset[str]:
-        """Results whose channels lie together at each pixel because STORE writes them so.
-
-        Args:
-            graph: the region.
-            computed: its layers, with their workloads as they are computed.
-            hw: the configuration.
-            schedule_of: a legal schedule for each workload.
-        """
+        """Results whose channels lie together at each pixel because STORE writes them so."""
         if self.board is None:
             return frozenset()
         writers: dict[str, list[tuple[Layer, Workload]]] = {}

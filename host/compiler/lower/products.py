@@ -37,18 +37,7 @@ def product_layer(
     target: tuple[ChannelSlice, QTensor],
     part_of: Callable[[str], ChannelSlice],
 ) -> Layer:
-    """The layer of a product.
-
-    Args:
-        operator: what it belongs to.
-        first: one of its inputs.
-        second: the other one.
-        target: where the result goes, and the tensor that it is there.
-        part_of: where a tensor is stored.
-
-    Raises:
-        WorkloadError: shapes that do not multiply, or scales that no multiplier holds.
-    """
+    """The layer of a product."""
     data, factor = _roles(operator, first, second)
     kind = Kind.MULTIPLY if data.shape == factor.shape else Kind.SCALE
     output, result = target

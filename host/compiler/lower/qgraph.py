@@ -384,9 +384,6 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
     Four-dimensional arrays keep their shape, or, as attention's ``(B, H, T, d)``, fold heads into
     channels, or, with channels last, ``(B, H, W, C)`` becomes ``(B, C, H*W, 1)``; ``(B, T, C)``
     becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``.
-
-    Raises:
-        WorkloadError: no rule leads to the shape.
     """
     if data.shape == shape:
         return np.ascontiguousarray(data)
@@ -422,11 +419,7 @@ def is_channels_last(shape: tuple[int, ...], model_shape: tuple[int, ...]) -> bo
 def from_normal_form(
     data: npt.NDArray[np.int8], model_shape: tuple[int, ...]
 ) -> npt.NDArray[np.int8]:
-    """Inverse of `to_normal_form`; a view of an image's data, also if its channels are no plane.
-
-    Raises:
-        WorkloadError: the sizes do not match.
-    """
+    """Inverse of `to_normal_form`; a view of an image's data, also if its channels are no plane."""
     if data.shape == model_shape:
         return data
     if data.size != int(np.prod(model_shape)):

@@ -64,18 +64,7 @@ ScheduleOf = Callable[[Workload], Schedule]
 def lower_region(
     graph: LayerGraph, hw: HwConfig, schedule_of: ScheduleOf, leaving: Leaving | None = None
 ) -> RegionProgram:
-    """Lower all layers of a region into one program.
-
-    Args:
-        graph: the region, made for this configuration's channel blocks.
-        hw: the configuration; more than one layer must chain on it (`host.network.layout.chains`).
-        schedule_of: a legal schedule for each workload.
-        leaving: decides which results lie as they leave; None: none of them does.
-
-    Raises:
-        ScheduleError: a configuration whose layers do not chain, or a schedule that is not legal.
-        WorkloadError: a batch of parts that the layout does not hold.
-    """
+    """Lower all layers of a region into one program."""
     if len(graph.layers) > 1 and not chains(hw):
         raise ScheduleError(
             "layers chain only if batch is 1 or block_in equals block_out",

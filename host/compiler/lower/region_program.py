@@ -111,21 +111,13 @@ class RegionProgram:
     activation_peak: int
 
     def image(self, inputs: Mapping[str, Int8Array]) -> Bytes:
-        """The memory image of a run: program, constants and packed inputs.
-
-        Raises:
-            WorkloadError: an input is missing or has another type or shape.
-        """
+        """The memory image of a run: program, constants and packed inputs."""
         memory = self.program.image()
         self.write_inputs(memory, inputs)
         return memory
 
     def write_inputs(self, memory: Bytes, inputs: Mapping[str, Int8Array]) -> None:
-        """Pack inputs into a memory image.
-
-        Raises:
-            WorkloadError: an input is missing or has another type or shape.
-        """
+        """Pack inputs into a memory image."""
         base = self.program.regions["activations"].offset
         for buffer in self.inputs:
             data = inputs.get(buffer.tensor)
@@ -169,12 +161,7 @@ class RegionProgram:
     def run(
         self, device: Device, inputs: Mapping[str, Int8Array]
     ) -> tuple[dict[str, Int8Array], RunResult]:
-        """Run on a device; the outputs by name, and what the device said.
-
-        Raises:
-            WorkloadError: a bad input.
-            ProgramError, DeviceError, DeviceTimeoutError: see `Device.run`.
-        """
+        """Run on a device; the outputs by name, and what the device said."""
         result = device.run(self.program, self.image(inputs))
         return self.read_outputs(result.memory), result
 

@@ -15,10 +15,6 @@ def write_with_room(graph: LayerGraph, copies: Collection[str]) -> LayerGraph:
 
     That is a tensor inside the region that GEMM alone writes, and reads, or loads as weights. What
     GEMM reads of it are the rows that are written.
-
-    Args:
-        graph: the region.
-        copies: tensors that have more rows than what they are copies of, and no other difference.
     """
     makers = {layer.output.tensor: layer for layer in graph.layers if layer.output.tensor in copies}
     sources: dict[str, ChannelSlice] = {}

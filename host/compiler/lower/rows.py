@@ -24,18 +24,7 @@ def row_layer(
     tensors: Sequence[QTensor],
     part_of: Callable[[str], ChannelSlice],
 ) -> Layer:
-    """The layer of a function of all channels of each pixel.
-
-    Args:
-        hw: what must hold the rows.
-        operator: what they belong to.
-        tensors: its inputs and its output.
-        part_of: where a tensor is stored.
-
-    Raises:
-        WorkloadError: scales or parameters that the function does not take, rows that are longer
-            than the scratchpads, or a mask that is not one row for all rows.
-    """
+    """The layer of a function of all channels of each pixel."""
     function: RowFunction
     data, *masks, result = tensors
     for mask in masks:

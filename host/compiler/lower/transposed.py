@@ -38,13 +38,6 @@ def phases(size: int, kernel: int, stride: int, pad: int, outputs: int) -> list[
 
     Output position o sums ``x[i] * w[k]`` over all ``i * stride - pad + k == o``. Of one residue of
     o modulo the stride only every stride-th tap takes part: a convolution with stride 1.
-
-    Args:
-        size: input positions.
-        kernel: taps.
-        stride: output positions from one input position to the next.
-        pad: positions cut off at the beginning.
-        outputs: output positions.
     """
     found = []
     for first in range(min(stride, outputs)):

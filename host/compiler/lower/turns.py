@@ -34,18 +34,7 @@ def turn_layers(
     result: QTensor,
     part_of: Callable[[str], ChannelSlice],
 ) -> ProductLayers:
-    """The layers of an exchange.
-
-    Args:
-        hw: in whose blocks the data must lie as weights; they are copied where they do not.
-        operator: what they belong to.
-        data: its input.
-        result: its output.
-        part_of: where a tensor is stored.
-
-    Raises:
-        WorkloadError: the array's batch is not 1.
-    """
+    """The layers of an exchange."""
     if hw.batch != 1:
         raise refused(operator, "a tensor is a weight operand only where the array's batch is 1")
     channels, pixels = data.shape[1], result.shape[1]

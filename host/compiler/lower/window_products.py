@@ -39,19 +39,7 @@ def window_product_layers(
     result: QTensor,
     part_of: PartOf,
 ) -> ProductLayers:
-    """The layers of a product of one head.
-
-    Args:
-        hw: whose blocks the factors must lie in.
-        operator: what they belong to.
-        factors: its inputs.
-        result: its output.
-        part_of: where a tensor is stored.
-
-    Raises:
-        WorkloadError: a configuration that does not take it, zero points, or shapes that do not
-            multiply.
-    """
+    """The layers of a product of one head."""
     a, b = factors
     if hw.batch != 1 or hw.block_in < hw.block_out:
         raise refused(

@@ -48,13 +48,7 @@ def weight_bits_of(hw: HwConfig, workload: Workload, weights: Int8Array) -> int:
 
 
 def fits_int4(hw: HwConfig, weights: Int8Array, *, folded: bool) -> bool:
-    """Whether the accelerator can keep a convolution's weights packed.
-
-    Args:
-        hw: the configuration.
-        weights: (O, I, KH, KW).
-        folded: kernel columns are channels.
-    """
+    """Whether the accelerator can keep a convolution's weights packed."""
     if LOWEST <= weights.min() <= weights.max() <= HIGHEST:
         return True
     if not has_scales(hw):
@@ -63,12 +57,7 @@ def fits_int4(hw: HwConfig, weights: Int8Array, *, folded: bool) -> bool:
 
 
 def is_too_large(hw: HwConfig, average: Workload) -> bool:
-    """Whether GEMM does not take an average over windows, and the vector unit does.
-
-    Args:
-        hw: the configuration.
-        average: a depthwise workload.
-    """
+    """Whether GEMM does not take an average over windows, and the vector unit does."""
     padding = average.pad_top, average.pad_bottom, average.pad_left, average.pad_right
     if any(padding):
         return False

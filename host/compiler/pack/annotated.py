@@ -25,13 +25,7 @@ _METADATA_IR: Final = 10
 
 
 def annotated(model: onnx.ModelProto, network: CompiledNetwork, board: Board) -> onnx.ModelProto:
-    """A copy of a network's quantised model whose operators say where they run.
-
-    Args:
-        model: in QDQ form, from which the network was compiled.
-        network: the compiled network.
-        board: whose rates tell what an operator costs on the CPU.
-    """
+    """A copy of a network's quantised model whose operators say where they run."""
     placed = {each.name: each for each in network.placements}
     copy = type(model)()
     copy.CopyFrom(model)
@@ -53,11 +47,7 @@ def annotated(model: onnx.ModelProto, network: CompiledNetwork, board: Board) ->
 def save_annotated(
     model: onnx.ModelProto, network: CompiledNetwork, board: Board, path: Path
 ) -> None:
-    """Write what `annotated` makes.
-
-    Raises:
-        ProgramError: it cannot be written.
-    """
+    """Write what `annotated` makes."""
     try:
         write_whole(path, annotated(model, network, board).SerializeToString())
     except OSError as error:

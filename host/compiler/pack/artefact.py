@@ -107,11 +107,7 @@ class CompiledNetwork:
 
 
 def save(network: CompiledNetwork, path: Path) -> None:
-    """Write a network to a file; an existing one is replaced only when all is written.
-
-    Raises:
-        ProgramError: it cannot be written.
-    """
+    """Write a network to a file; an existing one is replaced only when all is written."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         add_member(archive, "manifest.json", json.dumps(_manifest(network), indent=1), level=1)
@@ -132,12 +128,7 @@ def save(network: CompiledNetwork, path: Path) -> None:
 
 
 def load(path: Path) -> CompiledNetwork:
-    """Read a network.
-
-    Raises:
-        ProgramError: the file is missing, is no archive of a compiled network, is of another
-            format or is damaged.
-    """
+    """Read a network."""
     try:
         with zipfile.ZipFile(path) as archive:
             check_sizes(archive, path)

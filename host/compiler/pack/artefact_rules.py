@@ -146,11 +146,7 @@ MANIFEST: Final = record(
 
 
 def check_region(region: RegionExecutable, hw: HwConfig) -> None:
-    """Refuse a region whose programs, tensors and wires do not fit together.
-
-    Raises:
-        PlainValueError: naming what does not fit.
-    """
+    """Refuse a region whose programs, tensors and wires do not fit together."""
     known = set(region.tensors)
     for name in (*region.inputs, *region.outputs, *region.aliases.values()):
         _require(name in known, f"tensor {name[:60]!r} is not described")

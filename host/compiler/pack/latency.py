@@ -52,13 +52,7 @@ class Latency:
 
 
 def latency(network: CompiledNetwork, board: Board, cycles: int) -> Latency:
-    """What one inference takes on a board.
-
-    Args:
-        network: compiled.
-        board: its clock and the rates of its CPU.
-        cycles: of the network's programs.
-    """
+    """What one inference takes on a board."""
     cpu = board.cpu
     return Latency(
         accelerator=cycles / (board.clock_mhz * 1e6),

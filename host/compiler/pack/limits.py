@@ -17,11 +17,7 @@ INSTRUCTIONS_MAX: Final = (1 << 32) - 1
 
 
 def check_limits(network: CompiledNetwork, board: Board) -> None:
-    """Refuse programs that the address space or the board cannot hold.
-
-    Raises:
-        ProgramError: the limit, what the program needs, and what helps.
-    """
+    """Refuse programs that the address space or the board cannot hold."""
     for program in network.programs:
         for rule, value, limit in (
             (

@@ -19,17 +19,7 @@ _MAX_DEPTH: Final = 8
 
 
 def check_part(content: bytes, inputs: Sequence[TensorKind], outputs: Sequence[TensorKind]) -> None:
-    """Refuse a model that is not of standard operators, or reads files, or has other ends.
-
-    Args:
-        content: the model.
-        inputs: what it must take, in order.
-        outputs: what it must give, in order.
-
-    Raises:
-        ValueError: it is not so.
-        Exception: it is no ONNX model.
-    """
+    """Refuse a model that is not of standard operators, or reads files, or has other ends."""
     model = onnx.ModelProto.FromString(content)
     if model.functions or not 1 <= model.ir_version <= onnx.IR_VERSION:
         raise ValueError("a part must be one graph of a known version of ONNX")

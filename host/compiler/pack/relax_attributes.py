@@ -62,11 +62,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 def attributes_to_values(operator: str, attributes: Any) -> dict[str, Any]:
-    """Attributes of a call as plain values.
-
-    Raises:
-        ValueError: one of a kind that is not saved.
-    """
+    """Attributes of a call as plain values."""
     kind = _kind(operator)
     found = "" if attributes is None else str(type(attributes).__tvm_ffi_type_info__.type_key)
     if kind != found:
@@ -75,11 +71,7 @@ def attributes_to_values(operator: str, attributes: Any) -> dict[str, Any]:
 
 
 def attributes_from_values(operator: str, values: Any) -> Any:
-    """The attributes of a call, checked.
-
-    Raises:
-        ValueError: they are not those of the operator, or one is out of range.
-    """
+    """The attributes of a call, checked."""
     name = operator.removeprefix(_PREFIX)
     kind = _kind(operator)
     known = _fields(kind)
@@ -129,11 +121,7 @@ def saved_number(value: float) -> float | str:
 
 
 def read_number(value: Any) -> float:
-    """What `saved_number` wrote.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """What `saved_number` wrote."""
     if type(value) is not float and not _is_word(value):
         raise ValueError(f"{str(value)[:20]} must be a number")
     return float(value)

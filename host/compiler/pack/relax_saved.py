@@ -69,11 +69,7 @@ Values = list[dict[str, Any]]
 
 
 def to_values(module: tvm.IRModule) -> dict[str, Any]:
-    """A module as plain values, with the numbers of those that it returns.
-
-    Raises:
-        WorkloadError: it has loops of TVM's own or an operator that is not saved.
-    """
+    """A module as plain values, with the numbers of those that it returns."""
     for name, function in module.functions.items():
         if name.name_hint != "main" or not isinstance(function, relax.Function):
             raise WorkloadError(
@@ -85,17 +81,7 @@ def to_values(module: tvm.IRModule) -> dict[str, Any]:
 
 
 def from_values(data: Any, inputs: Sequence[Argument], outputs: Sequence[Argument]) -> tvm.IRModule:
-    """Check and rebuild what `to_values` wrote.
-
-    Args:
-        data: plain values.
-        inputs: of ``main``, which the module must match.
-        outputs: of ``main``, which the module must match.
-
-    Raises:
-        ValueError, TypeError, LookupError: it is something else.
-        Exception: TVM refuses an operator.
-    """
+    """Check and rebuild what `to_values` wrote."""
     with BUILDING:
         module = _Reader(data, inputs).read()
     _require_outputs(module["main"], outputs)

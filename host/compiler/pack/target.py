@@ -12,9 +12,6 @@ def target_board(network: CompiledNetwork) -> Board:
     """The built-in board that a network was compiled for, at the clock of then.
 
     The file says a name. It comes from anybody, so it is looked up and never opened as a path.
-
-    Raises:
-        ProgramError: no built-in board has that name.
     """
     name = str(network.conditions.get("board", "pynq-z2"))
     if name not in named_boards():

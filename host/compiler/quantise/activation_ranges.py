@@ -95,20 +95,7 @@ def find_ranges(
     options: QuantiseOptions,
     functions: Mapping[str, TableFunction] | None = None,
 ) -> dict[str, Range]:
-    """The range of each activation.
-
-    Args:
-        model: in float; it gets outputs.
-        rounded: activations that are quantised.
-        inner: activations that a unit does not round: their ranges are what occurs.
-        batches: calibration data.
-        options: the method.
-        functions: what tables make of activations that they alone read. Where the error is judged,
-            it is that of their results.
-
-    Raises:
-        WorkloadError: an activation is not finite.
-    """
+    """The range of each activation."""
     histograms = {name: Histogram() for name in (*rounded, *inner)}
     counted = () if options.method == "minmax" else frozenset(rounded)
     for tensors in observe(model, histograms, batches):
@@ -155,14 +142,7 @@ def _percentiles(histogram: Histogram, share: float, asymmetric: bool) -> Range:
 
 
 def _quantile(counts: Array, others: int, limit: float, share: float) -> float:
-    """What a share of all values does not exceed.
-
-    Args:
-        counts: of values in equal bins from 0 to ``limit``.
-        others: how many more values there are, all at or below 0.
-        limit: end of the last bin.
-        share: of counts and others together, 0..1.
-    """
+    """What a share of all values does not exceed."""
     sums = others + np.cumsum(counts)
     wanted = share * sums[-1]
     if wanted <= others:
@@ -225,11 +205,7 @@ def _least_error_behind(
 
 
 def _errors(counts: Array, ends: Array) -> tuple[Array, Array]:
-    """Clipping at each of the ends of bins, (bins + 1,).
-
-    Returns:
-        How many values lie inside, and the sum of the squared errors of the others.
-    """
+    """Clipping at each of the ends of bins, (bins + 1,)."""
     centres = (ends[:-1] + ends[1:]) / 2
     number, total, squares = (
         np.append(np.cumsum((counts * centres**power)[::-1])[::-1], 0.0) for power in (0, 1, 2)

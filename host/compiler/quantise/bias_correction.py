@@ -59,16 +59,7 @@ class _Layer:
 
 
 def correct_biases(quantised: ir.Model, model: ir.Model, batches: Batches) -> None:
-    """Correct the biases of a quantised model, in place.
-
-    Args:
-        quantised: in QDQ, its nodes and activations named as in the float model.
-        model: the same in float.
-        batches: calibration data.
-
-    Raises:
-        WorkloadError: ONNX Runtime failed.
-    """
+    """Correct the biases of a quantised model, in place."""
     layers = [
         layer for layer in _layers(quantised, model) if _results(layer) * len(batches) >= _FEWEST
     ]
@@ -161,11 +152,7 @@ def _mean_errors(layers: Sequence[_Layer], model: ir.Model, batches: Batches) ->
 
 
 def _compare(editor: Editor, original: ir.Node, layer: _Layer) -> str:
-    """Put the quantised layer beside its original.
-
-    Returns:
-        The name of what it returns less, in images averaged over pixels.
-    """
+    """Put the quantised layer beside its original."""
     stem, place = f"{original.name}_compared", original
 
     def add(

@@ -70,14 +70,7 @@ def _is_transposed(node: ir.Node) -> bool:
 
 
 def scale_layer(editor: Editor, node: ir.Node, before: Array, after: Array) -> None:
-    """Let a layer take data that were scaled, and give scaled results.
-
-    Args:
-        editor: of the graph.
-        node: a layer with `grouped` weights and a bias of one number a channel, or none.
-        before: factors of the channels of the data, (C,).
-        after: factors of the channels of the result, (C,).
-    """
+    """Let a layer take data that were scaled, and give scaled results."""
     weights = grouped(node)
     assert weights is not None
     groups, outputs, inputs, _ = weights.shape
@@ -99,28 +92,14 @@ def scale_layer(editor: Editor, node: ir.Node, before: Array, after: Array) -> N
 
 
 def scale_vector(editor: Editor, node: ir.Node, index: int, factors: Array) -> None:
-    """Scale a constant with one number for each channel, if there is one.
-
-    Args:
-        editor: of the graph.
-        node: that has it.
-        index: of the input.
-        factors: (C,).
-    """
+    """Scale a constant with one number for each channel, if there is one."""
     array = array_of(input_of(node, index))
     if array is not None and (factors != 1).any():
         _replace(editor, node, index, array * factors.reshape(array.shape))
 
 
 def scale_operand(editor: Editor, node: ir.Node, index: int, factors: Array) -> None:
-    """Scale a constant operand; a number becomes one for each channel.
-
-    Args:
-        editor: of the graph.
-        node: an element-wise operator.
-        index: of the `channel_operand`.
-        factors: (C,).
-    """
+    """Scale a constant operand; a number becomes one for each channel."""
     shape = shape_of(node.outputs[0])
     if shape is None or (factors == 1).all():
         return

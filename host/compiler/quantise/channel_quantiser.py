@@ -85,9 +85,6 @@ def channel_scales(weights: Array, axis: int) -> Array:
     Args:
         weights: float32, finite.
         axis: of the channels.
-
-    Raises:
-        ValueError: a weight is infinite or not a number.
     """
     rows = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
     largest = np.maximum(rows.max(axis=1), -rows.min(axis=1)).astype(np.float64)

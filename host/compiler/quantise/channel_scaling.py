@@ -148,11 +148,7 @@ class ChannelScaling:
     # -- operators -------------------------------------------------------------------------------
 
     def _is_passed(self, node: ir.Node) -> bool:
-        """Give the result of an operator its classes.
-
-        Returns:
-            Whether factors of all operands are passed on or taken out.
-        """
+        """Give the result of an operator its classes."""
         rules: Mapping[str, Callable[[ir.Node], bool]] = {
             **dict.fromkeys(_LAYERS, self._is_layer),
             **dict.fromkeys(_HOMOGENEOUS, self._is_homogeneous),

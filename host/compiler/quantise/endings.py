@@ -69,13 +69,7 @@ class Ending:
         return found
 
     def left_to_cpu(self, taken: Collection[str], functions: Collection[str]) -> set[str]:
-        """Names of operators at the end that only the CPU reads: moves, sums with a constant.
-
-        Args:
-            taken: names of the operators that are quantised, without biases.
-            functions: names of those that tables and row units compute, which are rounded where
-                an operator that is taken reads them.
-        """
+        """Names of operators at the end that only the CPU reads: moves, sums with a constant."""
         used: set[ir.Node] = set()
         left: set[str] = set()
         for node in reversed(self._graph):

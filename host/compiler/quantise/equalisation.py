@@ -42,9 +42,6 @@ def equalise(
         accelerated: names of the operators that the accelerator takes.
         batches: calibration data.
         tables: names of the operators that a table computes.
-
-    Raises:
-        WorkloadError: an activation is not finite, or ONNX Runtime failed.
     """
     scaling = ChannelScaling(model.graph, accelerated, tables)
     values = [v for n in model.graph for v in n.outputs if v.name in rounded]

@@ -12,11 +12,7 @@ from tilewright.host.network.int4_tiles import group_shape, has_scales
 
 
 def for_hardware(options: ImportOptions, hw: HwConfig) -> ImportOptions:
-    """Options with which a float model is quantised for all that a configuration computes.
-
-    Raises:
-        WorkloadError: weights of 4 bits on a configuration that stores them with 8.
-    """
+    """Options with which a float model is quantised for all that a configuration computes."""
     quantise = options.quantise
     if quantise.int4_weights != "none" and not hw.int4_weights:
         raise WorkloadError(

@@ -60,11 +60,6 @@ def to_int4(quantised: ir.Model, model: ir.Model, options: QuantiseOptions) -> N
 
     Convolutions in groups keep their weights, and where groups of weights have scales those that
     fold their kernel columns.
-
-    Args:
-        quantised: in QDQ, its nodes named as in the float model.
-        model: the same in float.
-        options: which layers, and the groups that have scales.
     """
     originals = {node.name: node for node in model.graph}
     editor = Editor(quantised.graph)

@@ -21,15 +21,7 @@ from tilewright.host.network.row_functions import mask_scale
 
 
 def mask_inputs(calibration: Calibration, inputs: Sequence[Argument]) -> frozenset[str]:
-    """Names of float inputs that are masks, as calibration data show: 0, or far below some tokens.
-
-    Args:
-        calibration: of a float model.
-        inputs: of the model.
-
-    Raises:
-        WorkloadError: the data are missing, unreadable, or do not fit the inputs.
-    """
+    """Names of float inputs that calibration data show as masks: 0, or far below some tokens."""
     rows = {
         each.name
         for each in inputs

@@ -51,11 +51,7 @@ def _is_given(name: str, every: Collection[str | None]) -> bool:
 
 
 def rename_ends(graph: ir.Graph) -> dict[str, str]:
-    """Rename inputs and outputs in place, if one bears a name that the quantiser gives.
-
-    Returns:
-        The names of before by those of now; empty: nothing was renamed.
-    """
+    """Rename inputs and outputs in place, if one bears a name that the quantiser gives."""
     every = {value.name or "" for value in _values(graph)}
     ends = dict.fromkeys((*graph.inputs, *graph.outputs))
     if not any(_is_given(value.name or "", every) for value in ends):
@@ -69,12 +65,7 @@ def rename_ends(graph: ir.Graph) -> dict[str, str]:
 
 
 def restore_ends(graph: ir.Graph, names: Mapping[str, str]) -> None:
-    """Give inputs and outputs their names again, in place; what took one gets another.
-
-    Args:
-        graph: with inputs and outputs as `rename_ends` has named them.
-        names: from `rename_ends`.
-    """
+    """Give inputs and outputs their names again, in place; what took one gets another."""
     editor = Editor(graph)
     ends = dict.fromkeys((*graph.inputs, *graph.outputs))
     wanted = set(names.values())

@@ -23,19 +23,7 @@ Batches = Sequence[Mapping[str, Array]]
 def observe(
     model: onnx.ModelProto, names: Collection[str], batches: Batches
 ) -> Iterator[dict[str, Array]]:
-    """Run a model on each batch and return tensors inside it.
-
-    Args:
-        model: in float; it gets outputs.
-        names: of the tensors, inputs of the model included.
-        batches: what it runs on.
-
-    Yields:
-        The tensors by name, once for each batch.
-
-    Raises:
-        WorkloadError: ONNX Runtime failed.
-    """
+    """Run a model on each batch and return tensors inside it."""
     import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
 
     inputs = {value.name for value in model.graph.input}
@@ -66,15 +54,7 @@ def observe(
 
 
 def require_finite(name: str, *values: float) -> None:
-    """Check what is found in an activation.
-
-    Args:
-        name: of the activation.
-        values: the least and the largest of its elements, for example.
-
-    Raises:
-        WorkloadError: one is infinite or not a number.
-    """
+    """Check what is found in an activation."""
     if not np.isfinite(values).all():
         raise WorkloadError(
             "must be finite on calibration data",

@@ -54,20 +54,7 @@ def prepare(
     options: QuantiseOptions,
     own: OwnOperators | None = None,
 ) -> Prepared:
-    """Bring a model into canonical QDQ form.
-
-    Args:
-        model: from `model_file`.
-        origin: for messages.
-        calibration: data for a float model; not used if the model is quantised.
-        options: of the quantisation.
-        own: operators that it may have besides those of ONNX; None: those of entry points.
-
-    Raises:
-        WorkloadError: the model is malformed, has operators that are not known, or is float and
-            there are no calibration data.
-        ToolError: a package is missing.
-    """
+    """Bring a model into canonical QDQ form."""
     try:
         _name_nodes(model)  # ONNX Runtime may refuse names that several have
         return _prepared(model, origin, calibration, options, own or OwnOperators())
@@ -80,18 +67,7 @@ def prepare(
 def prepare_object(
     source: Any, name: str, calibration: Calibration | None, options: ImportOptions
 ) -> Prepared:
-    """`prepare` for an object in memory, which is trusted.
-
-    Args:
-        source: an ONNX model, an ``nn.Module`` or an ``ExportedProgram``.
-        name: of the network, for messages.
-        calibration: see `prepare`; one sample of its arrays is a module's example input.
-        options: of the import.
-
-    Raises:
-        WorkloadError: see `prepare`; or PyTorch cannot export the module.
-        ToolError: a package is missing.
-    """
+    """`prepare` for an object in memory, which is trusted."""
     origin = Path(name)
     exported: dict[str, float] = {}
     model = source
@@ -199,9 +175,6 @@ def _require_finite(model: ir.Model, origin: Path) -> None:
 
     Calibration does not meet all of them, and a quantised model has none. What is added, compared
     or chosen may be infinite.
-
-    Raises:
-        WorkloadError: there is one.
     """
     rounded = set[ir.Value | None]()
     for node in reversed(list(model.graph)):

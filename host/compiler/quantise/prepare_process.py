@@ -62,14 +62,7 @@ class Reading:
         self._folder, self._child = folder, child
 
     def finish(self, meanwhile: Callable[[], None] = lambda: None) -> Prepared:
-        """Wait for the child.
-
-        Args:
-            meanwhile: called while the child works, once it has read the file.
-
-        Raises:
-            WorkloadError: the file is no usable model, or reading it crashed or took too long.
-        """
+        """Wait for the child."""
         seconds = self.options.limits.seconds
         try:
             _await_reading(self._child, self._folder, seconds)
@@ -92,14 +85,6 @@ def reading(
     """Begin to read and quantise an ONNX or ``.pt2`` file in a child process.
 
     The child ends with the context, whatever it has done by then.
-
-    Args:
-        path: of the model.
-        calibration: see `prepare.prepare`.
-        options: of the import, with the limits of the child.
-
-    Yields:
-        Whom to ask for the model.
     """
     with scratch_folder() as folder:
         request = {
@@ -129,11 +114,7 @@ def reading(
 
 
 def _await_reading(child: subprocess.Popen[bytes], folder: Path, seconds: float) -> None:
-    """Wait until the child has read the model, or has ended.
-
-    Raises:
-        subprocess.TimeoutExpired: neither happened in time.
-    """
+    """Wait until the child has read the model, or has ended."""
     end = time.monotonic() + seconds
     while not (folder / _READ).exists():
         try:

@@ -22,12 +22,7 @@ _MOVES: Final = (
 
 
 def product_factors(graph: ir.Graph, nodes: Collection[str]) -> set[str]:
-    """Names of the activations that a product of two activations reads, and of what they come from.
-
-    Args:
-        graph: in float.
-        nodes: names of the operators that are quantised.
-    """
+    """Names of activations that a product of two of them reads, and of what they come from."""
     found: set[str] = set()
     for node in graph:
         if not is_kind(node, "MatMul") or node.name not in nodes:

@@ -101,9 +101,6 @@ def quantise(
         batches: inputs by name, as the model takes them; at least one batch.
         options: how.
         own: operators that it may have besides those of ONNX; None: those of entry points.
-
-    Raises:
-        WorkloadError: no operator can be quantised, the data do not fit, or ONNX Runtime fails.
     """
     own = own or OwnOperators()
     names = rename_ends(model.graph)
@@ -526,12 +523,7 @@ def _round_for_all_readers(editor: Editor, selected: Collection[str]) -> None:
 
 
 def _drop_inner_pairs(editor: Editor, epilogues: Collection[str]) -> None:
-    """Round once in a unit: not between an operator and its bias, factor or activation.
-
-    Args:
-        editor: of the quantised graph.
-        epilogues: names of the operators that add a bias or multiply by a factor.
-    """
+    """Round once in a unit: not between an operator and its bias, factor or activation."""
     for node in list(editor.graph):
         if is_kind(node, *_ACTIVATIONS) or node.name in epilogues:
             for index, value in enumerate(node.inputs[:2]):

@@ -22,20 +22,7 @@ def quantise_static(
     ranges: Mapping[str, tuple[float, float]],
     options: QuantiseOptions,
 ) -> ir.Model:
-    """A float model with QuantizeLinear and DequantizeLinear around operators.
-
-    Args:
-        model: in float.
-        nodes: names of the operators to quantise.
-        kinds: of these.
-        symmetric: names of tensors, of activations or weights, whose zero point is 0; such weights
-            have one scale.
-        ranges: lowest and highest value of the activations around the operators, by name.
-        options: how.
-
-    Raises:
-        WorkloadError: ONNX Runtime failed.
-    """
+    """A float model with QuantizeLinear and DequantizeLinear around operators."""
     from onnxruntime import quantization  # noqa: PLC0415  (heavy, and only needed here)
     from onnxruntime.quantization import quant_utils  # noqa: PLC0415  (heavy, too)
 

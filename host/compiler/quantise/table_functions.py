@@ -29,13 +29,7 @@ _RANK: Final = 4
 def table_functions(
     model: ir.Model, tables: Collection[str], rounded: Collection[str]
 ) -> dict[str, TableFunction]:
-    """Of each rounded activation that tables alone read, what they make of it.
-
-    Args:
-        model: in float.
-        tables: names of the operators that tables compute.
-        rounded: names of activations.
-    """
+    """Of each rounded activation that tables alone read, what they make of it."""
     found: dict[str, TableFunction] = {}
     for node in model.graph:
         for value in node.outputs:

@@ -58,11 +58,7 @@ class Argument:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Argument:
-        """An argument from plain values, such as JSON's.
-
-        Raises:
-            LookupError, TypeError, ValueError: they are none of an argument.
-        """
+        """An argument from plain values, such as JSON's."""
         return cls(
             name=str(values["name"]),
             shape=tuple(map(int, values["shape"])),

@@ -105,11 +105,7 @@ class Calibration:
         return counted(self.random_samples or 0, "random input")
 
     def require_images(self) -> None:
-        """Refuse a mean or deviation where the data are no images: nothing would be scaled.
-
-        Raises:
-            WorkloadError: one is given for arrays or noise.
-        """
+        """Refuse a mean or deviation where the data are no images: nothing would be scaled."""
         if self._has_images:
             return
         for name, values, plain in (("mean", self.mean, 0.0), ("std", self.std, 1.0)):
@@ -129,9 +125,6 @@ class Calibration:
         """Inputs by name, in the shapes and types of the model.
 
         An int8 input with a scale takes real numbers, which are quantised here, or int8 arrays.
-
-        Raises:
-            WorkloadError: the data are missing, unreadable, or do not fit the inputs.
         """
         quantised = {argument.name: argument for argument in inputs if argument.is_quantised}
         for batch in self._real_batches(inputs):

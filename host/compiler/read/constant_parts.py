@@ -39,9 +39,6 @@ def fold_constants(model: ir.Model) -> bool:
 
     Args:
         model: its shapes are known.
-
-    Raises:
-        WorkloadError: ONNX Runtime cannot compute them.
     """
     computed, folded = [], []
     known, floats = set[ir.Value](), set[ir.Value]()

@@ -21,15 +21,7 @@ from tilewright.host.compiler.read.onnx_edit import (
 
 
 def fold_dequantised(model: ir.Model, *, blocks_alone: bool) -> bool:
-    """Fold DequantizeLinear of constants, in place.
-
-    Args:
-        model: which.
-        blocks_alone: leave those with one scale, or one for each channel.
-
-    Returns:
-        Whether there was one.
-    """
+    """Fold DequantizeLinear of constants, in place."""
     editor = Editor(model.graph)
     found = False
     for node in list(model.graph):

@@ -51,9 +51,6 @@ def fold_dynamic(model: ir.Model) -> bool:
     """State dynamically quantised layers with constant weights in floats, in place.
 
     Others stay, and so does what reads their integers or scales by itself.
-
-    Returns:
-        Whether there was one.
     """
     editor = Editor(model.graph)
     found = [node for node in list(model.graph) if _fold(editor, node)]
@@ -167,16 +164,7 @@ def _weights(node: ir.Node, factor: Array) -> Array | None:
 
 
 def _of_channels(array: Array, channels: int, behind: int) -> Array | None:
-    """One number, or one for each channel of a result.
-
-    Args:
-        array: as it is broadcast.
-        channels: of the result.
-        behind: axes of the result behind that of the channels.
-
-    Returns:
-        The numbers along one axis; None: they go with another axis.
-    """
+    """One number, or one for each channel of a result."""
     axis = array.ndim - 1 - behind
     each = axis >= 0 and array.size == array.shape[axis] == channels
     one = array.size == 1 and array.ndim <= 1

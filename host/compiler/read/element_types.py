@@ -35,15 +35,7 @@ _STATED: Final = ("to", "output_dtype")
 
 
 def widen_integers(model: onnx.ModelProto, path: Path) -> None:
-    """Change constants of less than 8 bits to 8, in place.
-
-    Args:
-        model: as the ONNX checker takes it.
-        path: for messages.
-
-    Raises:
-        WorkloadError: a tensor has a type that the compiler does not take; it is named.
-    """
+    """Change constants of less than 8 bits to 8, in place."""
     graph = model.graph
     for value in (*graph.input, *graph.output):
         kind = value.type.tensor_type.elem_type
@@ -76,11 +68,7 @@ def _constants(graph: onnx.GraphProto) -> Iterator[tuple[str, TensorProto]]:
 
 
 def _check_result(node: onnx.NodeProto, path: Path, narrow: set[str]) -> None:
-    """Refuse what makes numbers of other types; of constants it is told which stay narrow.
-
-    Raises:
-        WorkloadError: the result has a type that the compiler does not take.
-    """
+    """Refuse what makes numbers of other types; of constants it is told which stay narrow."""
     for attribute in node.attribute:
         if attribute.name in _STATED and attribute.i and attribute.i not in _TAKEN:
             raise _refusal(path, next(iter(node.output), ""), attribute.i)

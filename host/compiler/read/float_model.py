@@ -41,9 +41,6 @@ def require_quantised(path: Path) -> None:
     """Refuse a float model, for which there are no calibration data.
 
     A file that cannot be read passes: whoever reads it in full says what is wrong with it.
-
-    Raises:
-        WorkloadError: the model is float.
     """
     quantised = _torch_is_quantised(path) if is_torch_file(path) else _onnx_is_quantised(path)
     if not quantised:

@@ -19,11 +19,7 @@ MOVES: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqu
 
 
 def arguments_of(model: onnx.ModelProto) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
-    """The inputs and outputs of a model with known shapes.
-
-    Raises:
-        WorkloadError: a shape is not known, or an element type is none of numpy's.
-    """
+    """The inputs and outputs of a model with known shapes."""
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in constants]
     scales = _scales_of(model)

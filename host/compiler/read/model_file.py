@@ -86,10 +86,6 @@ def read_model(
         input_shapes: shapes of inputs by name, where the model leaves them open or others are
             wanted.
         own: operators that it may have besides those of ONNX; None: those of entry points.
-
-    Raises:
-        WorkloadError: the file cannot be read or is malformed, too large, or of dynamic shape; or
-            an operator of a user cannot be used.
     """
     return normalised(parse_model(path), path, input_shapes, own)
 
@@ -100,11 +96,7 @@ def normalised(
     input_shapes: Mapping[str, tuple[int, ...]],
     own: OwnOperators | None = None,
 ) -> onnx.ModelProto:
-    """`read_model` for a model in memory; ``path`` is for messages and external data.
-
-    Raises:
-        WorkloadError: as `read_model`.
-    """
+    """`read_model` for a model in memory; ``path`` is for messages and external data."""
     try:
         return _normalised(model, path, input_shapes, own or OwnOperators())
     except WorkloadError:
@@ -218,11 +210,7 @@ def _take_weights_off_inputs(model: onnx.ModelProto) -> None:
 
 
 def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
-    """The model with inferred shapes.
-
-    Raises:
-        WorkloadError: a tensor is absurdly large.
-    """
+    """The model with inferred shapes."""
     # What a part of PARTS_DOMAIN gives does not follow from its function.
     parts = [node for node in model.graph.node if node.domain == PARTS_DOMAIN]
     leaving = {value.name for value in model.graph.output}
@@ -244,11 +232,7 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
 
 
 def _require_small_constants(model: onnx.ModelProto, path: Path) -> None:
-    """Refuse what a model makes large of small constants, which every step would copy.
-
-    Raises:
-        WorkloadError: it does.
-    """
+    """Refuse what a model makes large of small constants, which every step would copy."""
     graph = model.graph
     known = {tensor.name: prod(tensor.dims) for tensor in graph.initializer} | {"": 0}
     sizes = {

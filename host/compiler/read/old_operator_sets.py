@@ -50,9 +50,6 @@ def raised(model: onnx.ModelProto, version: int, path: Path) -> onnx.ModelProto:
         model: of fixed input shapes, without functions and control flow.
         version: of its operators.
         path: for messages.
-
-    Raises:
-        WorkloadError: an operator whose old meaning is not known, or that the converter changes.
     """
     if version < _FIRST_RUNNABLE:
         _state_old_meanings(model, path)
@@ -295,11 +292,7 @@ def _flatten_hardmax(model: onnx.ModelProto) -> None:
 def _require_same(
     before: onnx.ModelProto, after: onnx.ModelProto, version: int, path: Path
 ) -> None:
-    """Refuse a converted model that computes something else of random data than the old one.
-
-    Raises:
-        WorkloadError: it does, or ONNX Runtime cannot run one of them.
-    """
+    """Refuse a converted model that computes something else of random data than the old one."""
     data = _random_inputs(before)
     try:
         old, new = _run(before, data), _run(after, data)

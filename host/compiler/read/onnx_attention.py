@@ -46,13 +46,7 @@ _SEQUENCE_RANK: Final = 3
 def state_attention(
     editor: Editor, *, masks: bool = False, mask_inputs: Collection[str] = ()
 ) -> None:
-    """Rewrite a graph with known shapes, in place.
-
-    Args:
-        editor: of the graph.
-        masks: softmax takes masks that are given at run time.
-        mask_inputs: names of float inputs that are such masks.
-    """
+    """Rewrite a graph with known shapes, in place."""
     reader = RunTimeMasks(editor, mask_inputs) if masks else None
     for node in list(editor.graph):
         if is_kind(node, "Softmax"):
@@ -205,11 +199,7 @@ def _slice_features(editor: Editor, node: ir.Node) -> None:
 
 
 def _picked(node: ir.Node) -> tuple[ir.Value, list[int], int, int] | None:
-    """What a node takes one position of an axis of, without that axis, through permutations.
-
-    Returns:
-        The value in front, the order of its axes behind, the axis, and the position.
-    """
+    """What a node takes one position of an axis of, without that axis, through permutations."""
     value, shape = node.inputs[0], shape_of(node.inputs[0])
     number = array_of(input_of(node, 1))
     if value is None or shape is None or number is None or number.size != 1:

@@ -71,11 +71,7 @@ def _turn(editor: Editor, node: ir.Node) -> None:
 
 
 def _scaled(editor: Editor, node: ir.Node, index: int, factor: float) -> ir.Value | None:
-    """An input times a factor: a constant, or one that is dequantised by another scale.
-
-    Returns:
-        The product; None: the input is no constant, or the product has no such form.
-    """
+    """An input times a factor: a constant, or one that is dequantised by another scale."""
     value = node.inputs[index]
     array = array_of(value)
     if array is not None and array.dtype == np.float32:

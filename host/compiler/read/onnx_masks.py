@@ -121,12 +121,7 @@ class RunTimeMasks:
         self._shaped: dict[tuple[ir.Value, int], ir.Value] = {}
 
     def read(self, node: ir.Node | None, place: ir.Node) -> MaskedValue | None:
-        """What an operator masks; None: it does something else.
-
-        Args:
-            node: the operator.
-            place: in front of which new operators go; places come in the graph's order.
-        """
+        """What an operator masks; None: it does something else."""
         if is_kind(node, "Where"):
             found = self._read_where(node, place)
         elif is_kind(node, "Add"):
@@ -310,11 +305,7 @@ def _condition_of(mask: ir.Value) -> tuple[ir.Value, bool] | None:
 
 
 def _parts_of(condition: ir.Value, keeps: bool) -> list[tuple[ir.Value, bool]] | None:
-    """Conditions that have these values together exactly where a condition has its value.
-
-    Returns:
-        ``None`` if there are too many.
-    """
+    """Conditions that have these values together exactly where a condition has its value."""
     found: list[tuple[ir.Value, bool]] = []
     waiting = [(condition, keeps)]
     for _ in range(_MOST_OPERATORS):
@@ -389,12 +380,7 @@ def _held(source: ir.Value, moves: int) -> frozenset[float] | None:
 
 
 def _evaluated(value: ir.Value, known: dict[ir.Value, float]) -> float | None:
-    """An element of a value; None: its sources do not say.
-
-    Args:
-        value: computed of them.
-        known: elements of the sources; what is computed between is added.
-    """
+    """An element of a value; None: its sources do not say."""
     if value in known:
         return known[value]
     array, node = array_of(value), value.producer()

@@ -25,11 +25,7 @@ _CHAIN: Final = 8
 
 
 def features_taken(value: ir.Value) -> tuple[ir.Value, range] | None:
-    """The sequence (B, T, C), and the features of it, that a value has the elements of, in order.
-
-    Args:
-        value: behind moves of data, of which one takes a part.
-    """
+    """The sequence (B, T, C), and the features of it, whose elements a value has, in order."""
     chain: list[ir.Node] = []
     current: ir.Value | None = value
     while current is not None and len(chain) < _CHAIN:

@@ -29,9 +29,6 @@ def round_pool_down(graph: ir.Graph) -> bool:
 
     Args:
         graph: with shapes that are right up to that pool.
-
-    Raises:
-        WorkloadError: its dilated windows reach so far that ONNX Runtime refuses the padding.
     """
     for node in graph:
         if not is_kind(node, "MaxPool", "AveragePool") or not integer(node, "ceil_mode", 0):

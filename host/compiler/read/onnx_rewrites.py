@@ -55,15 +55,7 @@ IMAGE_RANK: Final = 4
 def rewrite(
     model: ir.Model, options: QuantiseOptions | None = None, mask_inputs: Collection[str] = ()
 ) -> None:
-    """Apply all rewrites to a model with known shapes, in place.
-
-    Args:
-        model: of ONNX operators, and a user's own; its nodes have names.
-        options: what the accelerator has, for rewrites that depend on it; None: no options. Without
-            a row unit, softmax and normalisation that are written out stay, which TVM runs in fewer
-            passes.
-        mask_inputs: names of float inputs that are masks of attention.
-    """
+    """Apply all rewrites to a model with known shapes, in place."""
     options = options or QuantiseOptions()
     editor = Editor(model.graph)
     dedicate_biases(editor)

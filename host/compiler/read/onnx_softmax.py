@@ -33,12 +33,7 @@ _GROUPS_TO_ROWS: Final = [0, 2, 1, 3]
 
 
 def state_softmax(editor: Editor, *, outputs: bool) -> None:
-    """Rewrite a graph with known shapes, in place.
-
-    Args:
-        editor: of the graph.
-        outputs: also where softmax makes an output of the network, which is rounded then.
-    """
+    """Rewrite a graph with known shapes, in place."""
     for node in list(editor.graph):
         if is_kind(node, "Conv"):
             _state_expectation(editor, node)

@@ -70,9 +70,6 @@ def keep_whole(model: onnx.ModelProto) -> onnx.ModelProto:
     Args:
         model: with inferred shapes and without nodes of other domains but its functions'. It stays
             as it is.
-
-    Returns:
-        The model itself if there is nothing of the kind.
     """
     nodes = list(model.graph.node)
     groups = _groups(model.graph, nodes)

@@ -17,11 +17,7 @@ from tilewright.host.common.foreign_errors import reason_of
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Run ONNX Runtime without its advice and progress, and with one kind of error.
-
-    Raises:
-        WorkloadError: ONNX Runtime failed.
-    """
+    """Run ONNX Runtime without its advice and progress, and with one kind of error."""
     import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
 
     level = logging.root.manager.disable

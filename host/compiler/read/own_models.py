@@ -23,11 +23,7 @@ only with its own operators."""
 
 
 def attach_meanings(model: onnx.ModelProto, own: OwnOperators) -> onnx.ModelProto:
-    """A model with the functions of its own operators; those that are nothing else are inlined.
-
-    Raises:
-        WorkloadError: an operator cannot be used, or a node does not fit it.
-    """
+    """A model with the functions of its own operators; those that are nothing else are inlined."""
     found = _used(model, own)
     if not found:
         return model
@@ -116,13 +112,7 @@ def set_aside(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[onnx.NodePr
 def put_back(
     changed: onnx.ModelProto, aside: Iterable[onnx.NodeProto], original: onnx.ModelProto
 ) -> onnx.ModelProto:
-    """A model with the nodes of `set_aside`, and with inputs, outputs and functions as before.
-
-    Args:
-        changed: from what `set_aside` left.
-        aside: the nodes.
-        original: what `set_aside` was given.
-    """
+    """A model with the nodes of `set_aside`, and with inputs, outputs and functions as before."""
     graph = changed.graph
     nodes = list(aside)
     for part, old in ((graph.input, original.graph.input), (graph.output, original.graph.output)):

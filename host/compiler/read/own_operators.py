@@ -93,11 +93,7 @@ class OwnOperator:
         }
 
     def layer_of(self, call: OperatorCall) -> QOperator | None:
-        """`Operator.lower`.
-
-        Raises:
-            WorkloadError: it failed.
-        """
+        """`Operator.lower`."""
         with OPERATORS.running(type(self.operator), self.name):
             try:
                 return self.operator.lower(call)
@@ -105,11 +101,7 @@ class OwnOperator:
                 raise self.wrong(f"lower: {error.field} {error.rule}") from error
 
     def values(self, x: Float64, attributes: Mapping[str, Any]) -> Float64:
-        """`Operator.value`, checked.
-
-        Raises:
-            WorkloadError: it failed, or did not give one number per element.
-        """
+        """`Operator.value`, checked."""
         with OPERATORS.running(type(self.operator), self.name):
             found = np.asarray(self.operator.value(x.copy(), **attributes))
         if found.shape != x.shape or found.dtype.kind not in "fiu":
@@ -143,11 +135,7 @@ class OwnOperators:
                 raise found.wrong(f"{other.name} is the operator {found.label}, too")
 
     def find(self, domain: str, kind: str) -> OwnOperator | None:
-        """The operator of nodes of this kind, or ``None``.
-
-        Raises:
-            WorkloadError: it cannot be used.
-        """
+        """The operator of nodes of this kind, or ``None``."""
         key = (domain, kind)
         if domain in _TAKEN:
             return None
@@ -158,11 +146,7 @@ class OwnOperators:
 
 
 def operator_names(operators: Iterable[str | type[Operator]]) -> tuple[str, ...]:
-    """Names of operators that are given by name or as classes.
-
-    Raises:
-        WorkloadError: a class that another process cannot import.
-    """
+    """Names of operators that are given by name or as classes."""
     names = []
     for each in operators:
         if isinstance(each, str):
@@ -180,11 +164,7 @@ def operator_names(operators: Iterable[str | type[Operator]]) -> tuple[str, ...]
 
 
 def load_operator(name: str) -> OwnOperator:
-    """An operator by the name of its entry point, or as ``package.module:Class``.
-
-    Raises:
-        WorkloadError: there is none, or it lacks a part.
-    """
+    """An operator by the name of its entry point, or as ``package.module:Class``."""
     kind = OPERATORS.load(name)
     source = OPERATORS.find(name).source
     if not isinstance(kind.domain, str) or not _DOMAIN.fullmatch(kind.domain):

@@ -43,11 +43,7 @@ _ONE_AXIS: Final = 13
 
 
 def to_qdq(model: ir.Model) -> None:
-    """Rewrite a model in place.
-
-    Raises:
-        WorkloadError: a quantised operator is of a form that is not known.
-    """
+    """Rewrite a model in place."""
     editor = Editor(model.graph)
     scales: dict[ir.Value, Parameters] = {}
     for node in list(model.graph):

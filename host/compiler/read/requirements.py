@@ -12,11 +12,7 @@ from tilewright.host.compiler.read.float_model import require_quantised
 
 
 def require_packages() -> None:
-    """Refuse to begin without the packages that networks need.
-
-    Raises:
-        ToolError: one is missing.
-    """
+    """Refuse to begin without the packages that networks need."""
     missing = EXTRAS["network"].missing("onnx_ir", "onnxruntime", "tvm")
     if missing:
         raise ToolError(
@@ -26,12 +22,7 @@ def require_packages() -> None:
 
 
 def require_usable(path: Path, calibration: Calibration | None) -> None:
-    """`require_packages`, and calibration data for a model that is float.
-
-    Raises:
-        ToolError: a package is missing.
-        WorkloadError: the model is float, and there are no calibration data.
-    """
+    """`require_packages`, and calibration data for a model that is float."""
     require_packages()
     if calibration is None:
         require_quantised(path)

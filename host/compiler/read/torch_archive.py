@@ -53,15 +53,7 @@ _RAW_PICKLE: Final = b"\x80"
 
 
 def plain_archive(path: Path, named: Path) -> io.BytesIO:
-    """What a network needs of a ``.pt2`` file, as an archive that `torch.export.load` takes.
-
-    Args:
-        path: of the file.
-        named: what messages call it.
-
-    Raises:
-        WorkloadError: the file is damaged, has another layout, or holds what could run code.
-    """
+    """What a network needs of a ``.pt2`` file, as an archive that `torch.export.load` takes."""
     try:
         with zipfile.ZipFile(path) as archive:
             return _rewritten(_Members(archive))

@@ -24,16 +24,7 @@ Array = npt.NDArray[Any]
 
 
 def export_module(module: Any, example_inputs: Sequence[Array]) -> onnx.ModelProto:
-    """An ONNX model of an ``nn.Module`` in inference mode, or of an ``ExportedProgram``.
-
-    Args:
-        module: what to export.
-        example_inputs: positional arguments; an ExportedProgram has its own.
-
-    Raises:
-        WorkloadError: it is something else, or PyTorch cannot export it.
-        ToolError: PyTorch or onnxscript is missing.
-    """
+    """An ONNX model of an ``nn.Module`` in inference mode, or of an ``ExportedProgram``."""
     torch = _torch()
     if isinstance(module, torch.export.ExportedProgram):
         return _exported(module, ())
@@ -61,19 +52,7 @@ def export_module(module: Any, example_inputs: Sequence[Array]) -> onnx.ModelPro
 
 
 def export_file(path: Path, *, named: Path | None = None, trusted: bool = False) -> onnx.ModelProto:
-    """An ONNX model of a ``.pt2`` file that ``torch.export.save`` wrote.
-
-    Args:
-        path: of the file.
-        named: what messages call it.
-        trusted: PyTorch reads the file as it is, of any age, and may run code from it. Otherwise
-            it gets plain data alone (see `torch_archive`).
-
-    Raises:
-        WorkloadError: PyTorch cannot read or export it, or an untrusted file holds more than
-            plain data.
-        ToolError: PyTorch or onnxscript is missing.
-    """
+    """An ONNX model of a ``.pt2`` file that ``torch.export.save`` wrote."""
     torch = _torch()
     source = path if trusted else plain_archive(path, named or path)
     try:

@@ -16,11 +16,7 @@ Array = npt.NDArray[Any]
 
 
 def checked_inputs(arguments: Sequence[Argument], inputs: Mapping[str, Array]) -> list[Array]:
-    """The inputs in the order of the arguments.
-
-    Raises:
-        WorkloadError: an input is missing, unknown, or has another shape or type.
-    """
+    """The inputs in the order of the arguments."""
     known = {argument.name for argument in arguments}
     for name in inputs:
         if name not in known:
@@ -52,11 +48,7 @@ def _checked_input(argument: Argument, inputs: Mapping[str, Array]) -> Array:
 
 
 def checked_result(number: int, result: Any, shape: tuple[int, ...]) -> Array:
-    """The result of a region, with whatever strides it has.
-
-    Raises:
-        WorkloadError: it has another shape or type.
-    """
+    """The result of a region, with whatever strides it has."""
     array = np.asarray(result)
     if array.dtype != np.int8 or array.shape != shape:
         raise WorkloadError(

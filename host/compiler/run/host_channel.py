@@ -33,11 +33,7 @@ class ChannelError(Exception):
 
 
 def send(stream: IO[bytes], header: Mapping[str, Any], arrays: Sequence[Array] = ()) -> None:
-    """Send a message.
-
-    Raises:
-        ChannelError: the other side ended.
-    """
+    """Send a message."""
     plain = [np.asarray(array, order="C") for array in arrays]
     described = [{"dtype": str(a.dtype), "shape": list(a.shape)} for a in plain]
     text = json.dumps({**header, "arrays": described}).encode()
@@ -57,15 +53,7 @@ def _write(stream: IO[bytes], content: bytes) -> None:
 
 
 def receive(stream: IO[bytes], seconds: float | None = None) -> tuple[dict[str, Any], list[Array]]:
-    """Wait for a message.
-
-    Args:
-        stream: unbuffered, if there is a limit of time.
-        seconds: limit; None: none.
-
-    Raises:
-        ChannelError: see there.
-    """
+    """Wait for a message."""
     deadline = None if seconds is None else time.monotonic() + seconds
     (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size, deadline))
     if length > MAX_HEADER_BYTES:

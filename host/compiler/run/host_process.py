@@ -79,13 +79,7 @@ class HostProcess:
             raise
 
     def run(self, inputs: Mapping[str, Array], regions: RegionRunner) -> dict[str, Array]:
-        """Run once; see `HostProgram.run`.
-
-        Raises:
-            WorkloadError: an input is missing, unknown, or has another shape or type.
-            DeviceError: the child crashed or took too long.
-            TilewrightError: what ``regions`` raised.
-        """
+        """Run once; see `HostProgram.run`."""
         names = list(inputs)
         self._send({"inputs": names}, [np.asarray(inputs[name]) for name in names])
         raised: BaseException | None = None

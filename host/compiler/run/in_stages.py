@@ -40,16 +40,7 @@ def run_stages(
     *,
     tell: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Ticks:
-    """Run all frames through all stages; Ctrl-C ends it, and what ran stays.
-
-    Args:
-        device: the system, with the shares of its ports set.
-        stages: each stage with its part of every frame.
-        tell: what is done, and how many of its parts are.
-
-    Raises:
-        ProgramError, DeviceError, DeviceTimeoutError: see `side_by_side.run_together`.
-    """
+    """Run all frames through all stages; Ctrl-C ends it, and what ran stays."""
     frames = len(stages[0].frames)
     count = frames + len(stages) - 1
     ticks = []
@@ -81,16 +72,7 @@ class Pace:
 
 
 def pace(steady: int, stages: int, moved: int, board: Board, *, overlapped: bool) -> Pace:
-    """Cycles per frame and its latency, with the CPU's copies and starts at a board's speed.
-
-    Args:
-        steady: cycles of a tick.
-        stages: of the pipeline; 1 for a network on one core.
-        moved: bytes that the CPU reads and writes per frame between stages.
-        board: its clock and CPU.
-        overlapped: the CPU copies what a tick wrote while the next one runs, so that a frame waits
-            a tick between two stages; otherwise it copies between two ticks.
-    """
+    """Cycles per frame and its latency, with the CPU's copies and starts at a board's speed."""
     clock = board.clock_mhz * 1e6
     copies = moved / board.cpu.bytes_per_second * clock
     start = board.cpu.call_seconds * clock

@@ -112,10 +112,6 @@ class NetworkRunner:
 
         Args:
             inputs: by name, in the model's shapes and types.
-
-        Raises:
-            WorkloadError: an input is missing, unknown, or has another shape or type.
-            DeviceError, DeviceTimeoutError: see `Device.run`.
         """
         results: list[RunResult] = []
 

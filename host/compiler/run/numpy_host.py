@@ -165,13 +165,7 @@ class NumpyHost:
         """Nothing: it holds arrays alone."""
 
     def run(self, inputs: Mapping[str, Array], regions: RegionRunner) -> dict[str, Array]:
-        """Run once; see `HostProgram.run`.
-
-        Raises:
-            WorkloadError: an input is missing, unknown, or has another shape or type; or the parts
-                do not fit together.
-            TilewrightError: what ``regions`` raised.
-        """
+        """Run once; see `HostProgram.run`."""
         times = HostTimes()
         started = time.perf_counter()
         known: list[Any] = list(checked_inputs(self.inputs, inputs))
@@ -247,12 +241,7 @@ def _constant(value: Mapping[str, Any]) -> Array:
 
 
 def _check_size(arguments: Sequence[Any], *, together: bool) -> None:
-    """Refuse a result that would not fit memory, before it is computed.
-
-    Args:
-        arguments: of the operator.
-        together: it works element by element on all of its arrays.
-    """
+    """Refuse a result that would not fit memory, before it is computed."""
     arrays = [one for each in arguments for one in (each if isinstance(each, list) else [each])]
     shapes = [array.shape for array in arrays if isinstance(array, np.ndarray)]
     if any(isinstance(each, list) for each in arguments):

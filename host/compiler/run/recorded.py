@@ -74,17 +74,7 @@ def record(
     *,
     trusted: bool = False,
 ) -> list[Frame]:
-    """Run a network on a reference, once per set of inputs.
-
-    Args:
-        network: compiled for the reference's configuration.
-        reference: whose results count as right; it stays the caller's to close.
-        inputs: of each inference, by name.
-        trusted: see `open_network`.
-
-    Raises:
-        TilewrightError: see `open_network` and `NetworkRunner.run`.
-    """
+    """Run a network on a reference, once per set of inputs."""
     recorder = Recorder(reference)
     frames = []
     with open_network(network, recorder, trusted=trusted) as runner:

@@ -50,11 +50,7 @@ class HostModule:
     outputs: tuple[Argument, ...]
 
     def to_json(self) -> str:
-        """Text from which `from_json` makes the same module again.
-
-        Raises:
-            WorkloadError: an operator is not saved, such as one that TVM expands to loops.
-        """
+        """Text from which `from_json` makes the same module again."""
         return json.dumps(
             {
                 "format": _FORMAT,
@@ -66,11 +62,7 @@ class HostModule:
 
     @classmethod
     def from_json(cls, text: str) -> HostModule:
-        """Read what `to_json` wrote, as untrusted input (see `relax_saved`).
-
-        Raises:
-            WorkloadError: it is something else.
-        """
+        """Read what `to_json` wrote, as untrusted input (see `relax_saved`)."""
         try:
             data = json.loads(text)
             if data["format"] != _FORMAT:
@@ -175,11 +167,7 @@ class HostProgram:
     times: HostTimes = field(default_factory=HostTimes)
 
     def __post_init__(self) -> None:
-        """Compile for this machine.
-
-        Raises:
-            WorkloadError: TVM or ONNX Runtime cannot compile an operator.
-        """
+        """Compile for this machine."""
         self._machine = _compiled(self.module.module)
         self._sessions = _sessions(self.module.module)
 
@@ -194,13 +182,6 @@ class HostProgram:
         Args:
             inputs: by name, in the shapes and types of `HostModule.inputs`.
             regions: runs the regions.
-
-        Returns:
-            The outputs by name.
-
-        Raises:
-            WorkloadError: an input is missing, unknown, or has another shape or type.
-            TilewrightError: what ``regions`` raised.
         """
         arguments = [tvm.runtime.tensor(a) for a in checked_inputs(self.module.inputs, inputs)]
         call = _Call(runner=regions, times=HostTimes(), sessions=self._sessions)

@@ -36,19 +36,7 @@ def open_network(
     trusted: bool = False,
     limits: HostLimits | None = None,
 ) -> NetworkRunner:
-    """A compiled network with its CPU's part compiled by TVM.
-
-    Args:
-        network: compiled for the device's configuration.
-        device: runs the regions; it stays the caller's to close.
-        trusted: run the CPU's part in this process, without limits.
-        limits: of the process that runs the CPU's part.
-
-    Raises:
-        ProgramError: the device has another configuration, or the network's parts do not fit.
-        WorkloadError: the CPU's part cannot be compiled on this machine.
-        DeviceError: compiling it crashed or took too long.
-    """
+    """A compiled network with its CPU's part compiled by TVM."""
     open_cpu_part = _in_this_process if trusted else partial(HostProcess, limits=limits)
     return NetworkRunner(network, device, open_cpu_part)
 
@@ -76,12 +64,6 @@ def run_network(
         inputs: by name, in the model's shapes and types (`CompiledNetwork.inputs`).
         trusted: run the CPU's part in this process, without limits.
         limits: of the process that runs the CPU's part.
-
-    Raises:
-        ProgramError: the device has another configuration, or the network's parts do not fit.
-        WorkloadError: an input is missing, unknown, or has another shape or type; or the CPU's
-            part cannot be compiled on this machine.
-        DeviceError, DeviceTimeoutError: the device or the CPU's part fails or takes too long.
     """
     with open_network(network, device, trusted=trusted, limits=limits) as runner:
         return runner.run(inputs)
@@ -99,9 +81,6 @@ def save_outputs(outputs: Mapping[str, Array], path: Path) -> None:
     """Write outputs as an .npz file of exactly this name, whole or not at all.
 
     Characters of a name that are no letters, digits, ``_``, ``-`` or ``.`` become ``_``.
-
-    Raises:
-        ProgramError: it cannot be written.
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:  # np.savez takes no output called "file"

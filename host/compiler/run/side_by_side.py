@@ -135,18 +135,7 @@ def check_placement(
     cores: Sequence[int],
     called: str = "",
 ) -> None:
-    """Refuse networks that cannot run on the cores that they are placed on.
-
-    Args:
-        system: the system.
-        networks: compiled.
-        cores: of each network, in their order.
-        called: name or file of the system, as the user gave it.
-
-    Raises:
-        ProgramError: there is no such core, a network was compiled for another configuration, or
-            it has nothing for a core to run; the remedy names the command that compiles it.
-    """
+    """Refuse networks that cannot run on the cores that they are placed on."""
     count = len(system.cores)
     for network, core in zip(networks, cores, strict=True):
         if not 0 <= core < count:
@@ -181,13 +170,7 @@ def core_name(system: SystemConfig, core: int, called: str = "") -> str:
 
 
 def run_alone(device: SharedPorts, tenant: Tenant, *, check: bool = True) -> Ran:
-    """One frame of a tenant while the other cores rest, without weights and budgets.
-
-    Args:
-        device: the system.
-        tenant: who runs.
-        check: compare memories with the reference's; a device without data cannot.
-    """
+    """One frame of a tenant while the other cores rest, without weights and budgets."""
     for core in range(len(device.system.cores)):
         device.set_share(core)
     return run_frames(device, [tenant], [1], check=check)
@@ -213,19 +196,7 @@ def run_together(
     *,
     check: bool = True,
 ) -> Ran:
-    """Frames of all tenants at the same time.
-
-    Args:
-        device: the system.
-        shares: the same cores with the weights, budgets and window of this run.
-        tenants: who runs.
-        counts: frames of each.
-        check: see `run_alone`.
-
-    Raises:
-        ProgramError: the memories are larger than `MAX_BYTES`.
-        DeviceError, DeviceTimeoutError: a program did not end well; the text names the network.
-    """
+    """Frames of all tenants at the same time."""
     set_shares(device, shares)
     return run_frames(device, tenants, counts, check=check)
 
@@ -246,11 +217,7 @@ def balanced_counts(
 
 
 def check_room(size: int) -> None:
-    """Refuse frames whose memories are larger than `MAX_BYTES`, before anything is made for them.
-
-    Raises:
-        ProgramError: they are.
-    """
+    """Refuse frames whose memories exceed `MAX_BYTES`, before anything is made for them."""
     if size > MAX_BYTES:
         raise ProgramError(
             f"the memories of all frames must fit {MAX_BYTES:,} bytes",
@@ -263,11 +230,7 @@ def check_room(size: int) -> None:
 def run_frames(
     device: SystemDevice, tenants: Sequence[Tenant], counts: Sequence[int], *, check: bool = True
 ) -> Ran:
-    """Frames of tenants at the same time, with the shares of ports as they are.
-
-    Raises:
-        ProgramError, DeviceError, DeviceTimeoutError: see `run_together`.
-    """
+    """Frames of tenants at the same time, with the shares of ports as they are."""
     check_room(
         sum(
             count * sum(run.program.memory_bytes for run in tenant.frames[0].runs)
@@ -359,19 +322,7 @@ def measure(
     check: bool = True,
     tell: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Measured:
-    """Run each tenant alone, then all together; Ctrl-C ends it, and what there is stays.
-
-    Args:
-        device: the system.
-        shares: see `run_together`.
-        tenants: who runs.
-        frames: of each tenant; one number is spread by `balanced_counts`.
-        check: see `run_alone`.
-        tell: what is done, and how many of its parts are.
-
-    Raises:
-        ProgramError, DeviceError, DeviceTimeoutError: see `run_together`.
-    """
+    """Run each tenant alone, then all together; Ctrl-C ends it, and what there is stays."""
     found = Measured()
     parts = len(tenants) + 1
     try:
