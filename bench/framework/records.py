@@ -81,7 +81,7 @@ class Records:
         self._lines = JsonLines(path)
         held = list(self._lines.values())
         if not held:
-            self._lines.add({"made": MARK, "conditions": dict(conditions)})
+            self._lines.add({"generator": MARK, "conditions": dict(conditions)})
         for number, value in enumerate(held):
             if number == 0:
                 _require_same(conditions, value["conditions"])

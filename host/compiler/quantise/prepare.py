@@ -179,6 +179,7 @@ def _require_finite(model: ir.Model, origin: Path) -> None:
     rounded = set[ir.Value | None]()
     for node in reversed(list(model.graph)):
         if not is_kind(node, "QuantizeLinear") and rounded.isdisjoint(node.outputs):
+            _require_finite_attributes(node, origin)
             continue
         rounded.update(node.inputs)
         for name, array, takes_infinity in () if is_kind(node, "Clip") else _numbers(node):
@@ -188,6 +189,21 @@ def _require_finite(model: ir.Model, origin: Path) -> None:
                     "must be finite, because int8 is computed of it",
                     field=f"{origin}: {node.op_type} {short(node.name or '')}: {short(name)}",
                     value=float(array[wrong][0]),
+                    remedy="export the model again, and check what it computes in float",
+                )
+
+
+def _require_finite_attributes(node: ir.Node, origin: Path) -> None:
+    """Refuse what TVM and ONNX Runtime compute other numbers of, where no int8 is behind it."""
+    for name, attribute in node.attributes.items():
+        bound = is_kind(node, "Clip", "Constant", "Pad")
+        if attribute.type == ir.AttributeType.FLOAT and not bound:
+            value = attribute.as_float()
+            if not np.isfinite(value):
+                raise WorkloadError(
+                    "must be finite",
+                    field=f"{origin}: {node.op_type} {short(node.name or '')}: {short(name)}",
+                    value=value,
                     remedy="export the model again, and check what it computes in float",
                 )
 

@@ -174,5 +174,5 @@ def test_a_folder_that_cannot_be_written_names_its_option(tmp_path, board):
     words = ["bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(file)]
     refused = call(*words)
     assert refused.exit_code == 2
-    assert "--out: cannot be written (" in refused.stderr
+    assert "--out: must be a new or empty folder" in refused.stderr
     assert refused.stderr.count("\n") == 1

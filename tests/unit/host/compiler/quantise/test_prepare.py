@@ -100,3 +100,17 @@ def test_an_unknown_method_is_refused_with_those_that_there_are() -> None:
         WorkloadError, match=r"method: must be one of minmax, mse, percentile, not 'entropy'"
     ):
         QuantiseOptions(method="entropy")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("HardSigmoid", "alpha"), ("Shrink", "lambd"), ("Elu", "alpha")]
+)
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_an_attribute_that_is_no_number_is_refused_on_the_cpu_too(kind, name, bad) -> None:
+    """The network computed 1.0 of HardSigmoid(alpha=nan), where ONNX Runtime has NaN."""
+    model = Model(fresh_rng())
+    x = model.input(1, 3, 8, 8)
+    y = model.add("Conv", x, model.weights(4, 3, 1, 1))
+    proto = model.proto(y, model.add(kind, x, **{name: float(bad)}))
+    with pytest.raises(WorkloadError, match="must be finite"):
+        prepared(proto, PLAIN)
