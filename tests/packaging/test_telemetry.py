@@ -18,12 +18,10 @@ onnxruntime.InferenceSession("examples/digits/digits.onnx")
 """
 
 
-@pytest.mark.parametrize(
-    ("script", "told"), [(SESSION, False), (SESSION.replace("import tilewright\n", ""), True)]
-)
-def test_a_session_leaves_nothing_in_the_home(tmp_path: Path, script: str, told: bool) -> None:
-    """Without Tilewright it does: a version that no longer listens to the variable is seen."""
-    places = {"HOME": tmp_path, "TMPDIR": tmp_path, "XDG_CACHE_HOME": tmp_path / "cache"}
+def _files_of_a_session(script: str, home: Path) -> list[Path]:
+    """What a fresh interpreter leaves in a home that was empty."""
+    home.mkdir()
+    places = {"HOME": home, "TMPDIR": home, "XDG_CACHE_HOME": home / "cache"}
     known = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
     subprocess.run(
         [sys.executable, "-c", script],
@@ -31,4 +29,12 @@ def test_a_session_leaves_nothing_in_the_home(tmp_path: Path, script: str, told:
         cwd=ROOT,
         env={**known, **{key: str(place) for key, place in places.items()}},
     )
-    assert bool([path for path in tmp_path.rglob("*") if path.is_file()]) is told
+    return [path for path in home.rglob("*") if path.is_file()]
+
+
+def test_a_session_leaves_nothing_in_the_home(tmp_path: Path) -> None:
+    """Where ONNX Runtime alone leaves nothing either (it depends on the machine), that is told."""
+    left = _files_of_a_session(SESSION, tmp_path / "with")
+    assert not left
+    if not _files_of_a_session(SESSION.replace("import tilewright\n", ""), tmp_path / "without"):
+        pytest.skip("ONNX Runtime keeps no events on this machine: nothing to turn off")
