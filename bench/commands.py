@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tilewright.bench.accuracy import settings as accuracy
 from tilewright.bench.allocate import settings as allocate
-from tilewright.bench.arena import pages
+from tilewright.bench.arena import document
 from tilewright.bench.arena import settings as arena
 from tilewright.bench.framework.commands import studies
 from tilewright.bench.hardware import settings as hardware
@@ -15,6 +15,14 @@ from tilewright.bench.networks import settings as networks
 from tilewright.bench.speed import settings as speed
 
 __all__ = [
-    "accuracy", "allocate", "arena", "hardware", "mapping", "multicore", "networks", "pages",
-    "speed", "studies",
+    "accuracy",
+    "allocate",
+    "arena",
+    "document",
+    "hardware",
+    "mapping",
+    "multicore",
+    "networks",
+    "speed",
+    "studies",
 ]  # fmt: skip

@@ -47,8 +47,8 @@ def main() -> None:
     if (options.bundle / "lib").is_dir() and not options.reference:
         sys.path.insert(0, str(options.bundle / "lib"))  # what the bundle carries
     from tilewright.host.deploy import board_run  # noqa: PLC0415  (from `lib`)
+    from tilewright.host.deploy.board_run import top_classes  # noqa: PLC0415  (from `lib`)
     from tilewright.host.deploy.bundle import read_bundle  # noqa: PLC0415  (from `lib`)
-    from tilewright.host.deploy.bundle_report import top_classes  # noqa: PLC0415  (from `lib`)
 
     bundle = read_bundle(options.bundle)
     network = board_run.open_network(bundle)

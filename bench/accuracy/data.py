@@ -9,10 +9,14 @@ Calibration images are never test images.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import os
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +28,80 @@ from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.compiler.read.torch_export import export_module
 
 clone_part("examples/networks", "networks")
-_digits = import_module("networks.digits")
 _public = import_module("networks.public")
+
+ENDINGS: Mapping[str, str] = {
+    ".c": "c", ".cmake": "cmake", ".cpp": "cpp", ".css": "css", ".csv": "csv", ".cu": "cpp",
+    ".gif": "gif", ".html": "html", ".ini": "ini", ".ipynb": "ipynb", ".java": "java",
+    ".js": "javascript", ".json": "json", ".md": "markdown", ".npy": "npy", ".npz": "npz",
+    ".onnx": "onnx", ".pdf": "pdf", ".png": "png", ".py": "python", ".pyc": "pythonbytecode",
+    ".rs": "rust", ".rst": "rst", ".sh": "shell", ".so": "elf", ".svg": "svg", ".toml": "toml",
+    ".ttf": "ttf", ".wav": "wav", ".xml": "xml", ".yaml": "yaml", ".zip": "zip",
+}  # fmt: skip
+"""The kind of a file by what its name ends with."""
+OF_A_KIND = 60
+"""Most files of a kind."""
+FIRST = 12
+"""Of these first files of a kind every `KNOWN`-th is for calibration."""
+KNOWN = 4
+SMALLEST = 200
+"""Bytes of a file that tells anything."""
+
+
+def file_classifier() -> Subject:
+    """Files of the environment by kind, those of least digest of their names first."""
+    files, kinds = files_by_kind(), _public.file_kinds()
+    known = {path: file_ends(path) for paths in files.values() for path in paths[:FIRST:KNOWN]}
+    taken = {ends.tobytes() for ends in known.values()}
+    images, truths = [], []
+    for kind, paths in files.items():
+        for path in paths:
+            ends = file_ends(path)
+            if ends.tobytes() not in taken:  # files are copied often
+                taken.add(ends.tobytes())
+                images.append(ends)
+                truths.append(kinds.index(kind))
+    return Subject(
+        name="file-classifier",
+        source="magika 1.0.2, standard_v3_3; files of this environment",
+        load=_public.PUBLIC_NETWORKS["file-classifier"].load,
+        calibration=np.concatenate(list(known.values())),
+        images=np.concatenate(images),
+        truths=truths,
+        answer=most_likely,
+        credit=exact,
+        unit="files",
+    )
+
+
+def files_by_kind() -> dict[str, list[Path]]:
+    """Files of the interpreter's library and of the installed packages."""
+    found: dict[str, dict[str, Path]] = {}
+    for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")}:
+        for path in Path(folder).rglob("*"):
+            kind = ENDINGS.get(path.suffix)
+            if kind is not None and path.is_file() and path.stat().st_size >= SMALLEST:
+                name = path.relative_to(folder).as_posix()
+                found.setdefault(kind, {})[hashlib.sha256(name.encode()).hexdigest()] = path
+    return {
+        kind: [path for _, path in sorted(paths.items())[:OF_A_KIND]]
+        for kind, paths in sorted(found.items())
+    }
+
+
+def file_ends(path: Path) -> Array:
+    """A file as the classifier takes it, of which only the ends are read."""
+    block = _public.FILE_BLOCK
+    with path.open("rb") as file:
+        first = file.read(block)
+        if path.stat().st_size > 2 * block:
+            file.seek(-block, os.SEEK_END)
+        taken: Array = _public.file_bytes(first + file.read())
+    return taken
+
+
+clone_part("examples/networks", "networks")
+_digits = import_module("networks.digits")
 
 photographs: Any = data
 """Functions without types."""

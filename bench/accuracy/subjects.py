@@ -6,9 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
-from tilewright.bench.accuracy.data import angle_classifier, digits, faces, text_recogniser
+from tilewright.bench.accuracy.data import (
+    angle_classifier,
+    digits,
+    faces,
+    file_classifier,
+    text_recogniser,
+)
 from tilewright.bench.accuracy.detectors import body_detector, text_detector
-from tilewright.bench.accuracy.files import file_classifier
 from tilewright.bench.accuracy.subject import Subject
 
 SUBJECTS: Mapping[str, Callable[[], Subject]] = {

@@ -19,7 +19,7 @@ from tilewright.tuner.allocate import (
 )
 from tilewright.tuner.allocate.belief import Belief, fit_belief
 from tilewright.tuner.allocate.oracle import Oracle
-from tilewright.tuner.study.task_arm import task_arm
+from tilewright.tuner.study.task_search import task_arm
 
 FRACTIONS = np.linspace(0, 1, 41)
 """Moments of the budget at which the courses are kept, for curves."""

@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.tuner.allocate.belief import WALKERS, Belief, corners, fit_belief, last_piece
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars
+from tilewright.tuner.report.drawing.marks import series_colour, series_dash, series_marker
 from tilewright.tuner.report.drawing.page import (
     HALF,
     bullets,
@@ -23,7 +24,6 @@ from tilewright.tuner.report.drawing.page import (
     paragraph,
     section,
 )
-from tilewright.tuner.report.drawing.palette import series_colour, series_dash, series_marker
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Cell
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart

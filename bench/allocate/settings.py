@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the comparison of allocators is told, and the command that prints its tables."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `--help` fast)
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -75,7 +73,7 @@ def allocate_tables(
     ],
 ) -> None:
     """Print the tables of a comparison of allocators as Markdown."""
-    from tilewright.bench.allocate.tables import tables
+    from tilewright.bench.allocate.summary import tables
 
     require_readable(study, "JSON")
     document = read_document(study)

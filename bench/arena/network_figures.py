@@ -9,10 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.arena.prices import PRICES, Price, break_even
-from tilewright.bench.arena.records import Record, incumbent_at
+from tilewright.bench.arena.records import (
+    BASELINE,
+    PRICES,
+    REFERENCE,
+    Price,
+    Record,
+    break_even,
+    by_key,
+    by_run,
+    incumbent_at,
+)
 from tilewright.bench.arena.runner import SMALL_BUDGETS
-from tilewright.bench.arena.selection import BASELINE, REFERENCE, by_key, by_run
 from tilewright.bench.arena.tasks import parts_of
 from tilewright.host.network.zoo import load_network
 

@@ -14,9 +14,16 @@ from typing import Any, Final
 
 from tilewright.bench.arena.confirm import SEEDS
 from tilewright.bench.arena.network_figures import COMPILE_PRICE
-from tilewright.bench.arena.prices import PRICES
-from tilewright.bench.arena.records import TARGETS, Record
-from tilewright.bench.arena.selection import BASELINE, REFERENCE, by_key, common, headline
+from tilewright.bench.arena.records import (
+    BASELINE,
+    PRICES,
+    REFERENCE,
+    TARGETS,
+    Record,
+    by_key,
+    common,
+    headline,
+)
 from tilewright.bench.arena.summary import COMPARED
 from tilewright.bench.arena.tasks import parts_of
 from tilewright.bench.framework.tables import FigureTable

@@ -17,12 +17,12 @@ from tilewright.bench.arena.page_tables import (
     percent_interval,
     study_tables,
 )
-from tilewright.bench.arena.records import Record, incumbent_at
+from tilewright.bench.arena.records import Record, by_key, common, headline, incumbent_at
 from tilewright.bench.arena.replay import BUDGETS, INITIAL
-from tilewright.bench.arena.selection import by_key, common, headline
 from tilewright.bench.arena.summary import longest_runs
 from tilewright.bench.framework.statistics import clustered_mean
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Box
+from tilewright.tuner.report.drawing.marks import series_colour, series_dash
 from tilewright.tuner.report.drawing.page import (
     HALF,
     document,
@@ -33,7 +33,6 @@ from tilewright.tuner.report.drawing.page import (
     preformatted,
     section,
 )
-from tilewright.tuner.report.drawing.palette import series_colour, series_dash
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tilewright.bench.arena.replay import BUDGETS, Event, Run, Trial
@@ -112,3 +113,127 @@ def records_of(
 def _who(who: Contestant | Trial) -> str:
     transfer = who.transfer if isinstance(who, Contestant) else bool(who.past)
     return json.dumps([who.tuner, who.prior, dict(who.options), transfer], sort_keys=True)
+
+
+REFERENCE: Final = "autotvm"
+"""What the seeds compare themselves with."""
+
+BASELINE: Final = "random"
+
+
+def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
+    """Records of the hard tasks (of all, when none is hard) of the tuners that ran on each.
+
+    Of a tuner's runs those of the seeds that it ran on every task, so that all tasks weigh alike.
+    """
+    hard = [r for r in records if r["hard"]] or list(records)
+    complete = _balanced(complete_runs(hard))
+    present = {r["tuner"] for r in complete}
+    return complete, [tuner for tuner in by_key(hard, "tuner") if tuner not in present]
+
+
+def common(records: Sequence[Record]) -> list[Record]:
+    """Records of the hard tasks (of all, when none is hard) that every tuner ran on.
+
+    Of a tuner's runs those of the seeds that it ran on every one of them.
+    """
+    hard = [r for r in records if r["hard"]] or list(records)
+    tasks = (
+        set.intersection(*({r["task"] for r in own} for own in by_key(hard, "tuner").values()))
+        if hard
+        else set()
+    )
+    return _balanced([r for r in hard if r["task"] in tasks])
+
+
+def complete_runs(records: Sequence[Record]) -> list[Record]:
+    """Records of the tuners that ran on every task that any of them ran on."""
+    tasks = {r["task"] for r in records}
+    return [
+        r
+        for rows in by_key(records, "tuner").values()
+        if {r["task"] for r in rows} == tasks
+        for r in rows
+    ]
+
+
+def _balanced(records: Sequence[Record]) -> list[Record]:
+    """Of every tuner the records of the seeds that it ran on all of its tasks."""
+    kept: list[Record] = []
+    for rows in by_key(records, "tuner").values():
+        seeds = [{r["seed"] for r in task} for task in by_key(rows, "task").values()]
+        shared = set.intersection(*seeds)
+        kept += [r for r in rows if r["seed"] in shared]
+    return kept
+
+
+def by_key(records: Iterable[Record], key: str) -> dict[Any, list[Record]]:
+    """Records by one of their members, in order of first appearance."""
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record[key], []).append(record)
+    return groups
+
+
+def by_run(records: Iterable[Record]) -> dict[tuple[str, int], Record]:
+    """The record of each task and seed, of one tuner."""
+    return {(r["task"], r["seed"]): r for r in records}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What a measurement costs.
+
+    Attributes:
+        seconds_per_trial: lowering, memory image, dispatch, comparison.
+        seconds_per_cycle: of the accelerator, while it runs or is simulated.
+        source: where the figures come from.
+    """
+
+    seconds_per_trial: float
+    seconds_per_cycle: float
+    source: str
+
+    def of(self, trials: int, measured_cycles: int) -> float:
+        """Seconds of some measurements."""
+        return trials * self.seconds_per_trial + measured_cycles * self.seconds_per_cycle
+
+
+PRICES: Final[Mapping[str, Price]] = {
+    "rtl": Price(
+        seconds_per_trial=0.005,
+        seconds_per_cycle=1 / 736_872,
+        source="docs/explanation/measurement.md: full RTL, assertions off, 736,872 cycles per CPU "
+        "second; docs/results/scaling.md: median of lowering, image, transfer and comparison. "
+        "Builds of the simulators (seconds per configuration, shared by all) are not included",
+    ),
+    "twin": Price(
+        seconds_per_trial=1 / 200,
+        seconds_per_cycle=0.0,
+        source="measured with native lowering on the memory of pynq-z2: 95 to 1,000 schedules per "
+        "CPU second, about 200 on the layers that take most of the time",
+    ),
+    "board": Price(
+        seconds_per_trial=0.5,
+        seconds_per_cycle=10e-9,
+        source="assumed, no board was at hand: half a second of upload, reset and read-back "
+        "per trial, 100 MHz; bitstreams (hours per configuration) are not included",
+    ),
+}
+"""Core-seconds, or board-seconds, of one measurement."""
+
+
+def break_even(
+    overhead: float, trials: float, other_overhead: float, other_trials: float
+) -> float | None:
+    """Seconds per trial above which a tuner of fewer trials and more overhead is cheaper.
+
+    0 when it is cheaper at any price, None when no price is high enough.
+    """
+    saved = other_trials - trials
+    extra = overhead - other_overhead
+    if extra <= 0 and saved >= 0:
+        return 0.0
+    if saved <= 0:
+        return None
+    return extra / saved

@@ -26,8 +26,8 @@ from tilewright.bench.arena.tasks import Task
 from tilewright.tuner.schedule.space_prior import JointPrior, SchedulePrior
 from tilewright.tuner.search import TUNERS, Offer, Result, Tuner, make_tuner, taken_by
 from tilewright.tuner.search.experience import Experience
-from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.tuner import SpacePrior
 
 P = TypeVar("P")
 

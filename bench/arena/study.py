@@ -22,8 +22,7 @@ from tilewright.bench.arena.confirm import confirm
 from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.page_tables import exact_runs, measurements
 from tilewright.bench.arena.plots import page
-from tilewright.bench.arena.prices import PRICES
-from tilewright.bench.arena.records import Record, records_of
+from tilewright.bench.arena.records import PRICES, Record, headline, records_of
 from tilewright.bench.arena.replay import BATCH, INITIAL, Trial
 from tilewright.bench.arena.runner import (
     SMALL_BUDGETS,
@@ -34,7 +33,6 @@ from tilewright.bench.arena.runner import (
     run_plan,
     sources_of,
 )
-from tilewright.bench.arena.selection import headline
 from tilewright.bench.arena.settings import TunersSettings
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
 from tilewright.bench.arena.tasks import (

@@ -10,9 +10,10 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from tilewright.bench.arena.network_figures import break_evens, end_of, network_figures, readings
-from tilewright.bench.arena.records import TARGETS, Record
-from tilewright.bench.arena.selection import (
+from tilewright.bench.arena.records import (
     BASELINE,
+    TARGETS,
+    Record,
     by_key,
     by_run,
     common,

@@ -24,9 +24,8 @@ import numpy as np
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.bench.framework.tables import FigureTable
-from tilewright.bench.mapping.page import page, tables
+from tilewright.bench.mapping.page import Row, page, summarise, tables
 from tilewright.bench.mapping.settings import MappingSettings
-from tilewright.bench.mapping.summary import Row, summarise
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.mapping.architecture import load_architecture

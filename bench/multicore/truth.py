@@ -43,7 +43,7 @@ from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.jobs import draw_group, task_networks
 from tilewright.tuner.multicore.methods.registry import make_group_mapper
-from tilewright.tuner.multicore.system_platform import platform_of, ports_of, regulation_of
+from tilewright.tuner.multicore.platform import platform_of, ports_of, regulation_of
 
 MODELS: Final = ("fluid", "directions", "alone", "arbitrated")
 """What is predicted with.

@@ -22,8 +22,7 @@ from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import BenchResult, Study
 from tilewright.bench.networks.settings import NetworksSettings
-from tilewright.bench.networks.zoo_members import MEMBERS
-from tilewright.bench.networks.zoo_network import HOST_RUNS, Record, measure
+from tilewright.bench.networks.zoo_network import HOST_RUNS, MEMBERS, Record, measure
 from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.common.names import counted
 from tilewright.host.common.yaml_files import read_yaml_mapping

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 _SHOWN: Final = 400
 """Characters of a value in a message."""
@@ -143,3 +143,62 @@ class EnvironmentFaultError(TilewrightError):
 
     It says nothing about a trial, so nothing is stored and the same command goes on later.
     """
+
+
+_CLASSES: Final[dict[str, type[TilewrightError]]] = {
+    name: kind
+    for name, kind in dict(globals()).items()
+    if isinstance(kind, type) and issubclass(kind, TilewrightError)
+}
+_PLAIN: Final = (str, int, float, bool)
+_MAX_TEXT: Final = 4000
+
+
+def error_to_values(error: TilewrightError) -> dict[str, Any]:
+    """An error as values for JSON.
+
+    An error of a class that the other side need not have becomes one of the nearest class of
+    `host.common.errors`, with the same text.
+    """
+    value = error.value
+    plain = value is None or type(value) in _PLAIN
+    return {
+        "class": next(k.__name__ for k in type(error).__mro__ if k in _CLASSES.values()),
+        "rule": error.rule,
+        "field": error.field,
+        "value": value if plain else None,
+        "shown": None if plain else repr(value),
+        "remedy": error.remedy,
+    }
+
+
+def error_from_values(data: Mapping[str, Any], reporter: str) -> TilewrightError:
+    """The error that `error_to_values` described.
+
+    Values of an unknown class or shape give a `DeviceError` that shows them, and names who reported
+    them.
+    """
+    try:
+        kind, shown = _CLASSES[data["class"]], data["shown"]
+        return kind(
+            str(data["rule"])[:_MAX_TEXT],
+            field=str(data["field"])[:_MAX_TEXT],
+            value=_short(data["value"]) if shown is None else _Shown(shown),
+            remedy=str(data["remedy"])[:_MAX_TEXT],
+        )
+    except (KeyError, TypeError, ValueError):
+        return DeviceError(f"{reporter} reports an error of no known kind", value=_Shown(data))
+
+
+def _short(value: Any) -> Any:
+    return value[:_MAX_TEXT] if isinstance(value, str) else value
+
+
+class _Shown:
+    """A value of which only the text travelled."""
+
+    def __init__(self, text: object) -> None:
+        self._text = str(text)[:_MAX_TEXT]
+
+    def __repr__(self) -> str:
+        return self._text

@@ -9,8 +9,57 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from typing import Any
+
+from tilewright.host.common.errors import ConfigError, TilewrightError, errors_in
+from tilewright.host.common.names import choices
+
+
+def require_keys(
+    record: type, values: Mapping[str, object], error: type[TilewrightError], what: str
+) -> None:
+    """Refuse a mapping that is not exactly the fields of a data class, defaults left out or not."""
+    known = fields(record)
+    names = [field.name for field in known]
+    for key in values:
+        if key not in names:
+            raise error(
+                f"unknown key of a {what}",
+                field=str(key),
+                remedy=choices(key, names, "known keys"),
+            )
+    missing = [f.name for f in known if f.default is MISSING and f.name not in values]
+    if missing:
+        required = ", ".join(f.name for f in known if f.default is MISSING)
+        raise error(
+            f"must be stated in a {what}",
+            field=", ".join(missing),
+            remedy=f"fields without a default: {required}",
+        )
+
+
+def build_record(cls: type, values: Mapping[str, Any], origin: str) -> Any:
+    """A dataclass of a file's values: no key unknown, none missing that has no default."""
+    known = {f.name for f in fields(cls)}
+    for key in values:
+        if key not in known:
+            raise ConfigError(
+                "unknown key",
+                field=f"{origin}: {key}",
+                remedy=choices(key, sorted(known), "known keys"),
+            )
+    missing = [
+        f.name
+        for f in fields(cls)
+        if f.default is MISSING and f.default_factory is MISSING and f.name not in values
+    ]
+    if missing:
+        raise ConfigError("a key is missing", field=origin, remedy=f"add {', '.join(missing)}")
+    with errors_in(origin):
+        return cls(**values)
+
 
 Rule = Callable[[Any], Any]
 

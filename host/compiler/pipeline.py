@@ -24,9 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.host.common.library_loading import load_onnx_ir, load_tvm
 from tilewright.host.common.names import counted
-from tilewright.host.common.onnx_ir_loading import load_onnx_ir
-from tilewright.host.common.tvm_loading import load_tvm
 from tilewright.host.compiler.divide.placement import (
     Choose,
     OperatorPlacement,

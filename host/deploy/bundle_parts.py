@@ -15,9 +15,66 @@ from tilewright.host.compiler.pack.limits import check_limits
 from tilewright.host.compiler.run.numpy_host import NumpyHost
 from tilewright.host.deploy.bundle import LABELS, NETWORK
 from tilewright.host.deploy.bundle_archive import pack_bundle
-from tilewright.host.deploy.bundle_modules import MODULES
 from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import Board
+
+MODULES: Final = (
+    "tilewright",
+    "tilewright.host",
+    "tilewright.host.common",
+    "tilewright.host.common.errors",
+    "tilewright.host.common.extras",
+    "tilewright.host.common.foreign_errors",
+    "tilewright.host.common.names",
+    "tilewright.host.common.places",
+    "tilewright.host.common.plain_values",
+    "tilewright.host.common.printable",
+    "tilewright.host.common.plain_values",
+    "tilewright.host.common.result_document",
+    "tilewright.host.common.str_enum",
+    "tilewright.host.common.whole_file",
+    "tilewright.host.common.yaml_files",
+    "tilewright.host.common.zip_archives",
+    "tilewright.host.compiler",
+    "tilewright.host.compiler.lower",
+    "tilewright.host.compiler.lower.executable",
+    "tilewright.host.compiler.lower.qgraph",
+    "tilewright.host.compiler.lower.region_program",
+    "tilewright.host.compiler.pack",
+    "tilewright.host.compiler.pack.artefact",
+    "tilewright.host.compiler.pack.artefact_rules",
+    "tilewright.host.compiler.read",
+    "tilewright.host.compiler.read.argument",
+    "tilewright.host.compiler.read.calibration",
+    "tilewright.host.compiler.run",
+    "tilewright.host.compiler.run.host_arguments",
+    "tilewright.host.compiler.run.host_arguments",
+    "tilewright.host.compiler.run.network_runner",
+    "tilewright.host.compiler.run.numpy_host",
+    "tilewright.host.deploy",
+    "tilewright.host.deploy.board_run",
+    "tilewright.host.deploy.bundle",
+    "tilewright.host.deploy.board_run",
+    "tilewright.host.deploy.measure",
+    "tilewright.host.machine",
+    "tilewright.host.machine.hwconfig",
+    "tilewright.host.machine.isa",
+    "tilewright.host.machine.program",
+    "tilewright.host.machine.registers",
+    "tilewright.host.machine.status",
+    "tilewright.host.network",
+    "tilewright.host.network.layout",
+    "tilewright.host.network.requant",
+    "tilewright.host.network.schedule",
+    "tilewright.host.network.workload",
+    "tilewright.host.runtime",
+    "tilewright.host.runtime.contiguous_buffers",
+    "tilewright.host.runtime.device",
+    "tilewright.host.runtime.driver",
+    "tilewright.host.runtime.polled_device",
+    "tilewright.host.runtime.pynq_device",
+)
+
 
 DEFAULT_FOLDER: Final = "/home/xilinx/tilewright"
 """Where bundles lie on a board: below the home of the user of PYNQ's images."""

@@ -12,8 +12,8 @@ from tilewright.host.lowering.geometry import Geometry, geometry
 from tilewright.host.lowering.layer import legal
 from tilewright.host.lowering.legality import Legality
 from tilewright.host.lowering.plan import make_plan
-from tilewright.host.lowering.pooling_default import default_pool_schedule
-from tilewright.host.lowering.products_default import default_product_schedule
+from tilewright.host.lowering.pooling import default_pool_schedule
+from tilewright.host.lowering.products import default_product_schedule
 from tilewright.host.lowering.row_plan import plan_rows
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import blocks_of

@@ -16,8 +16,7 @@ from tilewright.host.lowering.legality import LEGAL, Legality
 from tilewright.host.lowering.plan import Plan, make_plan
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
 from tilewright.host.lowering.pooling_emit import emit_pool
-from tilewright.host.lowering.products import ProductPlan, make_product_plan
-from tilewright.host.lowering.products_emit import emit_product
+from tilewright.host.lowering.products import ProductPlan, emit_product, make_product_plan
 from tilewright.host.lowering.program_builder import ProgramBuilder
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES

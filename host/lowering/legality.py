@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
+from tilewright.host.common.errors import ScheduleError
 from tilewright.host.lowering.transfers import PAD_MAX, ROW_MAX
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.network.layout import blocks_of, interleaved_blocks
+from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 
 MEMORY_MAX = 1 << 40
@@ -106,3 +109,33 @@ def refuse_long(least: int) -> Legality | None:
     nbytes = least * INSTRUCTION_BYTES
     detail = f"instructions of the program, at least ({nbytes >> 20} MiB of them)"
     return refuse("program_length", detail, least, INSTRUCTIONS_MAX)
+
+
+P = TypeVar("P")
+
+
+def fewest_cycles(
+    hw: HwConfig,
+    workload: Workload,
+    candidates: Iterable[Schedule],
+    make_plan: Callable[[HwConfig, Workload, Schedule], P | Legality],
+    cycles: Callable[[P], float],
+) -> Schedule:
+    """The legal candidate of the fewest cycles, the first of several."""
+    best: tuple[float, Schedule] | None = None
+    lacks = ""
+    for schedule in candidates:
+        found = make_plan(hw, workload, schedule)
+        if isinstance(found, Legality):
+            lacks = found.detail
+            continue
+        taken = cycles(found)
+        if best is None or taken < best[0]:
+            best = taken, schedule
+    if best is None:
+        raise ScheduleError(
+            f"no default schedule is legal; the smallest tile: {lacks}",
+            field=f"{workload.name} on {hw.name}",
+            remedy="enlarge the buffers or run this operator on the CPU",
+        )
+    return best[1]

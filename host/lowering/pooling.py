@@ -17,24 +17,34 @@ Channel tiles are the outer loop, so that parameters are loaded once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
+from typing import Final
 
-from tilewright.host.lowering.geometry import Span, Spans, even_tiles, spans
+from tilewright.host.lowering.geometry import Span, Spans, even_tiles, halved, halved_blocks, spans
 from tilewright.host.lowering.legality import (
     MEMORY_MAX,
     Legality,
     check_extents,
     check_sides,
     check_stored_blocks,
+    fewest_cycles,
     first_over,
     refuse,
     refuse_long,
     repeats,
 )
-from tilewright.host.lowering.pooling_gather import Window
-from tilewright.host.lowering.pooling_rows import Piece, Use, streamed_rows, whole_window
+from tilewright.host.lowering.pooling_rows import (
+    Piece,
+    Use,
+    Window,
+    gather,
+    streamed_rows,
+    whole_window,
+)
 from tilewright.host.lowering.transfers import ROW_MAX, STRIDE_MAX
-from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.network.layout import blocks_of, interleaved_blocks
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
@@ -332,3 +342,75 @@ def _check_capacity(plan: PoolPlan) -> Legality | None:
         ("param_capacity", f"PARAM must hold {params} channel tiles of {blocks} blocks",
          min(params * blocks, out_blocks), hw.param_depth),
     ))  # fmt: skip
+
+
+_REQUANT_START: Final = 20
+"""Cycles, about, that a requantise pass takes besides its tiles: it reads the parameters."""
+
+_TURN: Final = 40
+"""Cycles, about, from the end of a piece's use to the arrival of the next one in its slot."""
+
+
+def default_pool_schedule(hw: HwConfig, workload: Workload) -> Schedule:
+    """The legal schedule that should take the fewest cycles, of tiles that halve evenly."""
+    return fewest_cycles(hw, workload, _candidates(hw, workload), make_pool_plan, _cycles)
+
+
+def _candidates(hw: HwConfig, workload: Workload) -> Iterator[Schedule]:
+    """The one that needs least of every buffer comes last."""
+    for tile_h, tile_w, tile_co, threads, order in product(
+        halved(workload.out_height),
+        halved(workload.out_width),
+        halved_blocks(hw, workload.channels_out),
+        (2, 1),
+        (LoopOrder.INPUT_STATIONARY, LoopOrder.OUTPUT_STATIONARY),
+    ):
+        yield Schedule(
+            tile_h=tile_h,
+            tile_w=tile_w,
+            tile_ci=1,
+            tile_co=tile_co,
+            h_threading=threads,
+            loop_order=order,
+        )
+
+
+def _cycles(plan: PoolPlan) -> float:
+    """Cycles, about: those of the vector unit, of the bus, or of a RES slot's turns.
+
+    A slot is loaded, used, and free again. Nothing overlaps the first load and the last store; the
+    bus does not overlap the last use.
+    """
+    hw, workload, column = plan.hw, plan.workload, plan.columns.tiles[0]
+    tiles = len(plan.batch_tiles) * len(plan.columns.tiles) * len(plan.channel_tiles)
+    blocks = blocks_of(workload.channels_out, hw.block_out)
+    taps = loads = rows = instructions = 0
+    for span, tile in zip(plan.rows.tiles, plan.pieces, strict=True):
+        instructions += 2
+        for piece in tile:
+            loads += piece.loads
+            rows += piece.span.size
+            for use in piece.uses:
+                taps += use.outs * max(use.taps * workload.kernel_w, 1)
+                window = plan.window(
+                    piece,
+                    use,
+                    blocks=plan.schedule.tile_co,
+                    batches=plan.schedule.tile_b,
+                    rows=span.count,
+                    column=column,
+                )
+                instructions += len(gather(window))
+    row = plan.batches * workload.out_width * blocks * (hw.out_tile_bytes // hw.vector_lanes)
+    starts = plan.batches * len(plan.columns.tiles) * len(plan.rows.tiles) * blocks
+    gathered, requantised = row * taps, row * workload.out_height + starts * _REQUANT_START
+    pixels = plan.batches * rows * sum(span.size for span in plan.columns.tiles)
+    loaded = pixels * plan.stored_planes * plan.interleave * hw.out_tile_bytes
+    fetched = tiles * (loads + instructions) * INSTRUCTION_BYTES
+    bus = (loaded + fetched) / hw.axi_bytes
+    pieces = tiles * max(loads, 1)
+    turns = (gathered + bus + pieces * _TURN) / plan.res_slots + requantised
+    first = plan.slot * hw.out_tile_bytes / hw.axi_bytes
+    stored = plan.schedule.tile_co * plan.pixels * hw.out_tile_bytes / hw.axi_bytes
+    vector = gathered + requantised
+    return max(first + max(vector, turns), bus + vector / pieces) + stored

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from tilewright.host.lowering.emission import Emission, Emitted, OperandPlacement
 from tilewright.host.lowering.geometry import Span, stored_parts
 from tilewright.host.lowering.pooling import PoolPlan
-from tilewright.host.lowering.pooling_gather import gather
-from tilewright.host.lowering.pooling_rows import Piece
+from tilewright.host.lowering.pooling_rows import Piece, gather
 from tilewright.host.lowering.program_builder import (
     ProgramBuilder,
     pack_load,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.file_records import build_record
 from tilewright.host.common.names import check_name, choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
+from tilewright.host.common.plain_values import build_record
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.bitstream import (
     MARK,

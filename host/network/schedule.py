@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tilewright.host.common.errors import ScheduleError, errors_in
-from tilewright.host.common.record_keys import require_keys
+from tilewright.host.common.plain_values import require_keys
 from tilewright.host.common.str_enum import StrEnum
 from tilewright.host.common.yaml_files import read_yaml_mapping
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, Final
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.common.record_keys import require_keys
+from tilewright.host.common.plain_values import require_keys
 from tilewright.host.common.str_enum import StrEnum
 
 MAX_REDUCTION: Final = (2**31 - 1) // (128 * 128)

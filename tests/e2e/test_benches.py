@@ -10,7 +10,7 @@ import pytest
 import typer
 from e2e.command import tilewright
 
-from tilewright.bench.speed.outside import plain_runs
+from tilewright.bench.speed.simspeed import plain_runs
 from tilewright.cli import app
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.machine.board import load_memory

@@ -19,8 +19,7 @@ from support.bundles import TINY, small_network
 from support.json_members import wrong_in
 
 from tilewright.host.compiler.pack.artefact import FORMAT, save
-from tilewright.host.deploy.board_run import runner_of
-from tilewright.host.deploy.bundle_report import top_classes
+from tilewright.host.deploy.board_run import runner_of, top_classes
 from tilewright.host.runtime.bitstreams import file_digest
 from tilewright.sim.reference.device import ReferenceDevice
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.host.deploy.bundle_modules import MODULES
+from tilewright.host.deploy.bundle_parts import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = "tilewright.host.runtime.agent.__main__"

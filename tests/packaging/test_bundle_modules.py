@@ -11,7 +11,7 @@ import sys
 from support.bundles import small_bundle
 
 from tilewright.host.deploy.bundle_archive import unpack_bundle
-from tilewright.host.deploy.bundle_modules import MODULES
+from tilewright.host.deploy.bundle_parts import MODULES
 
 LIST = """
 import json, sys

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from tilewright.bench.arena.merge import merge
-from tilewright.bench.arena.prices import PRICES
+from tilewright.bench.arena.records import PRICES
 from tilewright.bench.arena.summary import summarise
 from tilewright.bench.arena.tasks import parts_of
 from tilewright.host.network.zoo import load_network

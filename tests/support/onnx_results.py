@@ -10,7 +10,7 @@ import onnxruntime
 from support.randomness import fresh_rng
 
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.read.onnx_rewrites import rewrite
+from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 
 def rewritten(

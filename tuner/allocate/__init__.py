@@ -5,9 +5,8 @@ Knows no hardware. Imports `search`.
 """
 
 from tilewright.tuner.allocate._base import Allocator, Arm, Slot, Track
-from tilewright.tuner.allocate.registry import ALLOCATORS, make_allocator
+from tilewright.tuner.allocate.registry import ALLOCATORS, can_win, make_allocator, spend
 from tilewright.tuner.allocate.slots import Course, SearchPull, run_slots
-from tilewright.tuner.allocate.tasks import can_win, spend
 
 __all__ = [
     "ALLOCATORS",

@@ -10,6 +10,60 @@ from typing import Any, Final
 from tilewright.tuner.allocate._base import Allocator, Arm
 from tilewright.tuner.search import TunerError
 
+PATIENCE = 48
+"""Trials without an improvement after which a task stops."""
+
+
+class _Dynamic(Allocator):
+    """Keeps the tasks that still improve.
+
+    Args:
+        patience: trials without an improvement after which a task stops.
+        options: of `Allocator`.
+
+    Raises:
+        TunerError: ``patience`` is below 1.
+    """
+
+    def __init__(self, arms: Sequence[Arm], *, patience: int = PATIENCE, **options: Any) -> None:
+        super().__init__(arms, **options)
+        if patience < 1:
+            raise TunerError("must be at least 1", field="patience", value=patience)
+        self._patience = patience
+
+
+class DynamicRandom(_Dynamic):
+    """Any task that still improves, drawn uniformly."""
+
+    def _choose(self, available: list[int]) -> int:
+        moving = self.moving(available, self._patience)
+        return moving[int(self.rng.integers(len(moving)))]
+
+
+class DynamicRoundRobin(_Dynamic):
+    """Each task that still improves in turn."""
+
+    def _choose(self, available: list[int]) -> int:
+        return self.fewest_slots(self.moving(available, self._patience))
+
+
+class Headroom(Allocator):
+    """The arm with the largest count x (best - bound) / (1 + stale slots)^2.
+
+    The bound says where a search is nearly done, which no black-box allocator can know. The
+    discount keeps a bound that no schedule reaches from drawing all the time. An arm whose bound
+    is unknown has all of its cost to lose.
+    """
+
+    def _choose(self, available: list[int]) -> int:
+        def left(arm: int) -> float:
+            track, known = self.tracks[arm], self.arms[arm]
+            stale = track.stale / max(1.0, track.trials / max(1, track.slots))
+            gap = (track.best or 0.0) - (known.bound or 0.0)
+            return known.count * max(0.0, gap) / (1.0 + stale) ** 2
+
+        return max(available, key=left)
+
 
 class Sequential(Allocator):
     """One task after the other, in network order, an equal number of trials each.

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from tilewright.host.common.names import counted
 from tilewright.host.common.plugins import Entry, Registry
 from tilewright.tuner.allocate._base import Allocator, Arm, Seed
+from tilewright.tuner.allocate.slots import Pull
 from tilewright.tuner.search.tuner import TunerError
 
 _BUILTIN: Final = {
@@ -25,10 +27,10 @@ _BUILTIN: Final = {
         module="fixed", kind="LinearLatency", summary="in proportion to the untuned latency"
     ),
     "dynamic-random": Entry(
-        module="dynamic", kind="DynamicRandom", summary="any task that still improves, at random"
+        module="fixed", kind="DynamicRandom", summary="any task that still improves, at random"
     ),
     "dynamic-round-robin": Entry(
-        module="dynamic", kind="DynamicRoundRobin", summary="each task that still improves in turn"
+        module="fixed", kind="DynamicRoundRobin", summary="each task that still improves in turn"
     ),
     "gain-epsilon-greedy": Entry(
         module="gain_bandits",
@@ -42,7 +44,7 @@ _BUILTIN: Final = {
         module="ansor", kind="AnsorGradient", summary="steepest estimated gradient (Ansor)"
     ),
     "headroom": Entry(
-        module="headroom", kind="Headroom", summary="most cycles above the bound, discounted"
+        module="fixed", kind="Headroom", summary="most cycles above the bound, discounted"
     ),
     "dynatune": Entry(
         module="dynatune",
@@ -88,3 +90,34 @@ def make_allocator(
     kind = ALLOCATORS.load(name)
     with ALLOCATORS.running(kind):
         return kind(arms, seed=seed, slot=slot, **options)
+
+
+def spend(allocator: Allocator, pull: Pull, trials: int) -> int:
+    """Give slots until a number of trials is spent, never more.
+
+    The last slot is cut short. The allocator goes on where it was at the next call.
+    """
+    left = trials
+    while left > 0:
+        with ALLOCATORS.running(type(allocator)):
+            arm = allocator.choose()
+        if arm is None:
+            break
+        given = max(1, min(int(allocator.slot), left))
+        slot = pull(arm, given)
+        if len(slot.prices) > given:
+            raise TunerError(
+                f"a slot of {counted(given, 'trial')} must not make more",
+                field=allocator.arms[arm].name,
+                value=len(slot.prices),
+            )
+        with ALLOCATORS.running(type(allocator)):
+            allocator.tell(arm, slot)
+        left -= len(slot.prices)
+    return trials - left
+
+
+def can_win(allocator: Allocator, incumbent: float | None) -> bool:
+    """Whether the bounds of a configuration's tasks allow a network below the incumbent."""
+    least = sum(arm.count * (arm.bound or 0.0) for arm in allocator.arms)
+    return incumbent is None or least < incumbent

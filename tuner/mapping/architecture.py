@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.file_records import build_record
 from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
+from tilewright.host.common.plain_values import build_record
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs

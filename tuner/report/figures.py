@@ -10,7 +10,7 @@ from tilewright.host.common.names import counted
 from tilewright.host.machine.registers import UNIT_NAMES
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout
-from tilewright.tuner.report.drawing.palette import series_colour, series_dash, series_marker
+from tilewright.tuner.report.drawing.marks import series_colour, series_dash, series_marker
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 from tilewright.tuner.report.pareto import Point

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from tilewright.host.common.chrome_trace import Event, process_name, thread_name, write_events
 from tilewright.tuner.multicore.allocation import Timeline
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import Numbers
 from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
+from tilewright.tuner.report.drawing.marks import SERIES
 from tilewright.tuner.report.drawing.page import (
     bullets,
     document,
@@ -23,7 +26,6 @@ from tilewright.tuner.report.drawing.page import (
     section,
     tiles,
 )
-from tilewright.tuner.report.drawing.palette import SERIES
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Column, Row, table
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
@@ -214,3 +216,58 @@ def _jobs(group: MappedGroup) -> str:
             )
         )
     return table("every job", columns, rows)
+
+
+CORES: Final = 0
+MEMORY: Final = 1
+"""Processes of the trace."""
+
+
+def write_trace(path: Path, group: MappedGroup) -> None:
+    """Write the trace of a mapped group; one microsecond of the viewer is a cycle."""
+    other = {
+        "title": group.title,
+        "makespan": group.timeline.makespan,
+        "bound": group.bound,
+        "bytes_per_cycle": group.instance.bandwidth,
+    }
+    write_events(path, trace_events(group), other)
+
+
+def trace_events(group: MappedGroup) -> Iterator[Event]:
+    """The events of a trace: names, a slice per job, and what is needed and moved over time."""
+    told, table = group.timeline, group.instance.table
+    yield process_name(CORES, "cores")
+    yield process_name(MEMORY, "memory")
+    for core, name in enumerate(group.cores):
+        yield thread_name(CORES, core, f"core {core}: {name}")
+    for job in told.start.argsort(kind="stable").tolist():
+        core = int(told.core[job])
+        start, cycles = float(told.start[job]), float(told.end[job] - told.start[job])
+        latency = float(table.latency[job, core])
+        yield {
+            "ph": "X",
+            "cat": "job",
+            "name": table.names[job],
+            "pid": CORES,
+            "tid": core,
+            "ts": start,
+            "dur": cycles,
+            "args": {
+                "no_stall_cycles": latency,
+                "stalled_cycles": max(0.0, cycles - latency),
+                "needed_bytes_per_cycle": float(table.bandwidth[job, core]),
+                "bytes": float(table.bytes[job, core]),
+            },
+        }
+    needed = [*needs(group).tolist(), 0.0]
+    moved = [*told.granted.sum(axis=1).tolist(), 0.0]
+    for time, need, granted in zip(told.times.tolist(), needed, moved, strict=True):
+        for name, value in (("needed", need), ("moved", granted)):
+            yield {
+                "ph": "C",
+                "name": f"{name}, bytes per cycle",
+                "pid": MEMORY,
+                "ts": time,
+                "args": {name: value},
+            }

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.tuner.report.drawing.heat_map import HeatMap
-from tilewright.tuner.report.drawing.palette import series_colour, series_dash
+from tilewright.tuner.report.drawing.bar_chart import HeatMap
+from tilewright.tuner.report.drawing.marks import series_colour, series_dash
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 

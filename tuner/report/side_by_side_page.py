@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.host.common.chrome_trace import Event, process_name, thread_name, write_events
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.whole_file import write_whole
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout, stacked
 from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
+from tilewright.tuner.report.drawing.marks import series_colour
 from tilewright.tuner.report.drawing.page import (
     bullets,
     definitions,
@@ -22,7 +24,6 @@ from tilewright.tuner.report.drawing.page import (
     section,
     tiles,
 )
-from tilewright.tuner.report.drawing.palette import series_colour
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Column, Row, table
 
@@ -206,3 +207,30 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         for row in rows
     ]
     return table("networks", columns, found)
+
+
+_CORES: Final = 0
+"""Process of the trace."""
+
+
+def write_trace(path: Path, slices: Sequence[Slice], other: Mapping[str, Any]) -> None:
+    """Write the trace; one microsecond of the viewer is a cycle."""
+    write_events(path, trace_events(slices), other)
+
+
+def trace_events(slices: Sequence[Slice]) -> Iterator[Event]:
+    """The events: names of the cores, a slice per frame."""
+    yield process_name(_CORES, "cores")
+    for core in sorted({each.core for each in slices}):
+        yield thread_name(_CORES, core, f"core {core}")
+    for each in slices:
+        yield {
+            "ph": "X",
+            "cat": "frame",
+            "name": f"{each.network} {each.number}",
+            "pid": _CORES,
+            "tid": each.core,
+            "ts": each.begin,
+            "dur": each.end - each.begin,
+            "args": {"alone_cycles": each.alone, "speed": round(each.speed, 4)},
+        }

@@ -20,7 +20,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.schedule.space_prior import JointPrior, SchedulePrior
-from tilewright.tuner.search.prior import SpacePrior
+from tilewright.tuner.search.tuner import SpacePrior
 
 Prior = SpacePrior | Callable[[Any], float]
 """What predicts points of a space, or one point at a time."""

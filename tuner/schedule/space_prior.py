@@ -21,8 +21,8 @@ from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.library import CSchedule
 from tilewright.sim.twin.native_lowering import Points, encode_schedules
 from tilewright.tuner.schedule.layer_model import FEATURES, LayerModel
-from tilewright.tuner.search.prior import Judgement, Positions
 from tilewright.tuner.search.space import Knob
+from tilewright.tuner.search.tuner import Judgement, Positions
 
 if TYPE_CHECKING:
     from tilewright.tuner.schedule.spaces import JointPoint

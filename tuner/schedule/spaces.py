@@ -9,7 +9,7 @@ ResNet-18's C2-C11).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tilewright.host.common import names
@@ -20,6 +20,12 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.search.space import Index, Knob, Space, SpaceError
+
+
+def shape_of(task: Workload) -> str:
+    """Identity of a workload without its epilogue: equal shapes share good schedules."""
+    return replace(task, relu=True, residual=False).key
+
 
 SPACE_KINDS: Final = ("full", "vta")
 

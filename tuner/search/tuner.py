@@ -14,12 +14,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from numbers import Real
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.space import Index, Knob, Space
+
+Positions = npt.NDArray[np.int64]
+"""Shape (points, knobs): one position a knob."""
+
+
+class Judgement:
+    """What a prior says of an array of positions.
+
+    Attributes:
+        legal: bool of shape (points,).
+        cycles: float64 of shape (points,); 0 where not legal.
+        features: float64 of shape (points, features); 0 where not legal.
+    """
+
+    def __init__(self, count: int, width: int) -> None:
+        self.legal: Final = np.zeros(count, dtype=bool)
+        self.cycles: Final = np.zeros(count)
+        self.features: Final = np.zeros((count, width))
+
+
+class SpacePrior(Protocol):
+    """Predicts points of a space."""
+
+    @property
+    def task(self) -> str:
+        """Identity of what is tuned: observations of equal tasks belong together."""
+        ...
+
+    def __call__(self, point: Any) -> float:
+        """Predicted cost of one legal point."""
+        ...
+
+    def judge(self, knobs: Sequence[Knob], positions: Positions, *, masked: bool) -> Judgement:
+        """Predict many points; ``masked``: leave out what does not lower."""
+        ...
+
 
 P = TypeVar("P")
 

@@ -22,8 +22,7 @@ from tilewright.tuner.measure.measurement import Request, hw_key
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
-from tilewright.tuner.schedule.spaces import ScheduleSpace
-from tilewright.tuner.schedule.task_shape import shape_of
+from tilewright.tuner.schedule.spaces import ScheduleSpace, shape_of
 from tilewright.tuner.search import Result
 from tilewright.tuner.study.settings import DEFAULT_TUNER
 from tilewright.tuner.study.tuner_factory import TunerFactory

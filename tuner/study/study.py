@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from tilewright.host.common.errors import StoreError
+from tilewright.host.common.errors import StoreError, TilewrightError
 from tilewright.host.common.names import counted
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.workload import Workload
 from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.schedule.network_prior import network_prior
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.shortlist import shortlist
+from tilewright.tuner.schedule.spaces import HardwareChoice, JointPoint, JointSpace
+from tilewright.tuner.search.space import Index
 from tilewright.tuner.store.store import Store, StoredStudy, values_from
 from tilewright.tuner.study.best_network import chosen_by_objective
 from tilewright.tuner.study.confirmation import (
@@ -31,11 +35,60 @@ from tilewright.tuner.study.confirmation import (
     stopped_name,
 )
 from tilewright.tuner.study.options import Mode
-from tilewright.tuner.study.per_layer import run_per_layer
 from tilewright.tuner.study.results import load_result, screening_name
 from tilewright.tuner.study.session import Listener, Session, StudyError, TimeUp
 from tilewright.tuner.study.settings import StudySettings, software_versions
 from tilewright.tuner.study.shared_hardware import run_shared
+from tilewright.tuner.study.task_search import TaskSearch, TaskSearches
+from tilewright.tuner.study.tuner_factory import TunerFactory
+
+
+def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
+    """Spend the session's budget on the tasks, as its allocator decides.
+
+    The first trials of a task are the untuned schedules, on the base configuration first.
+    """
+    hardware = HardwareChoice(configs)
+    for hw in configs:
+        session.record_config(hw, "measured")
+    factory = TunerFactory.of(session)
+    searches = []
+    for number, task in enumerate(session.settings.tasks):
+        space = JointSpace(task, hardware, session.rules, session.settings.space)
+        origins = _initial(session, space, configs, task)
+        bound = min(session.objective.bound(hw, task, session.bound(hw, task)) for hw in configs)
+        tuner = factory.make(
+            space,
+            seed=(number,),
+            initial=tuple(origins),
+            prior=session.rules.joint_prior(configs, task, session.settings.memory),
+        )
+        searches.append(TaskSearch(task=task, hw=None, tuner=tuner, origins=origins, bound=bound))
+    TaskSearches(session, searches, seed=(), transfer=False).advance(session.left)
+
+
+def _initial(
+    session: Session, space: JointSpace, configs: Sequence[HwConfig], task: Workload
+) -> dict[Index, str]:
+    """Points to begin with and their origins: untuned schedules, then the warm start's.
+
+    Where a prior tells what else to start with, the untuned schedule of the base alone.
+    """
+    found: dict[Index, str] = {}
+    for hw in configs[:1] if session.rules.ranks else configs:
+        try:
+            schedule = session.rules.default_schedule(hw, task)
+            found[space.encode(JointPoint(hw=hw, schedule=schedule))] = "default"
+        except TilewrightError as error:
+            session.note(f"{task.name}: no untuned schedule on {hw.name}: {error}")
+    warm = session.settings.warm_start
+    for place, schedule in [] if warm is None else warm.schedules(task, configs[0]):
+        same = [hw for hw in configs if hw.config_hash == place.config_hash]
+        with contextlib.suppress(TilewrightError):  # it lies outside this space
+            point = JointPoint(hw=(same or list(configs))[0], schedule=schedule)
+            found.setdefault(space.encode(point), "transfer")
+    return found
+
 
 __all__ = ["STOPPED", "StudyError", "run_study"]
 

@@ -16,16 +16,27 @@ from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
-from tilewright.tuner.allocate import Slot, make_allocator, spend
+from tilewright.tuner.allocate import Arm, Slot, make_allocator, spend
 from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import Measurement
-from tilewright.tuner.schedule.spaces import JointPoint
-from tilewright.tuner.schedule.task_shape import shape_of
+from tilewright.tuner.schedule.spaces import JointPoint, shape_of
 from tilewright.tuner.search import TUNERS, Candidate, Result, Tuner, TunerError
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.study.objective import TaskCost
 from tilewright.tuner.study.session import Proposal, Session
-from tilewright.tuner.study.task_arm import task_arm
+
+
+def task_arm(task: Workload, *, start: float | None = None, bound: float | None = None) -> Arm:
+    """The arm of a task: tasks of equal kind, kernel and stride are alike."""
+    return Arm(
+        name=task.name,
+        count=task.count,
+        start=start,
+        bound=bound,
+        work=float(task.macs),
+        group=f"{task.kind} {task.kernel_h}x{task.kernel_w}/{task.stride_h}",
+    )
+
 
 ALLOCATOR_SEED: Final = 0xA110C
 """What the allocator adds to its seed, apart from every place of a task: NumPy takes missing

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.tuner.search import TUNERS, Offer, Tuner
 from tilewright.tuner.search.experience import Experience
-from tilewright.tuner.search.prior import SpacePrior
 from tilewright.tuner.search.space import Index, Space
+from tilewright.tuner.search.tuner import SpacePrior
 
 if TYPE_CHECKING:
     from tilewright.tuner.study.session import Session

@@ -20,8 +20,7 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.schedule.rules import Rules
-from tilewright.tuner.schedule.spaces import ScheduleSpace
-from tilewright.tuner.schedule.task_shape import shape_of
+from tilewright.tuner.schedule.spaces import ScheduleSpace, shape_of
 from tilewright.tuner.search import Result
 from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.space import Space

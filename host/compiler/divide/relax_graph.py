@@ -15,8 +15,7 @@ from tilewright.host.compiler.divide.relax_calls import is_constant, operator_na
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
 from tilewright.host.compiler.divide.relax_match import Refusal
 from tilewright.host.compiler.divide.relax_own import OwnNode, match_own
-from tilewright.host.compiler.divide.relax_patterns import match_unit
-from tilewright.host.compiler.divide.relax_tables import match_table
+from tilewright.host.compiler.divide.relax_patterns import match_table, match_unit
 from tilewright.host.compiler.divide.relax_units import OffloadUnit, read_unit
 
 Var = Any

@@ -34,8 +34,8 @@ from tilewright.host.compiler.divide.relax_onnx import (
 )
 from tilewright.host.compiler.divide.relax_own import OwnNode
 from tilewright.host.compiler.divide.saved_operators import is_known
-from tilewright.host.compiler.read.onnx_whole import PARTS_DOMAIN, kind_of_part
 from tilewright.host.compiler.read.own_operators import OwnOperators
+from tilewright.host.compiler.read.whole_operators import PARTS_DOMAIN, kind_of_part
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, short
 
 _MARK: Final = "model_"

@@ -23,7 +23,7 @@ from tvm import relax
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.divide.relax_calls import constant, dtype_of, is_constant, shape_of
-from tilewright.host.compiler.read.onnx_whole import PARTS_DOMAIN, stated_results
+from tilewright.host.compiler.read.whole_operators import PARTS_DOMAIN, stated_results
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 
 Array = npt.NDArray[Any]

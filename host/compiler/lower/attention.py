@@ -16,20 +16,94 @@ Scores times values sum over tokens. So values are turned first: identity times 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, epilogue, operator_epilogue
+from tilewright.host.compiler.lower.gathers import gather_layer
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
-from tilewright.host.compiler.lower.qgraph import UNBOUNDED, QMatmul, QOperator, QTensor, Shape
+from tilewright.host.compiler.lower.qgraph import (
+    UNBOUNDED,
+    QConcat,
+    QGather,
+    QGraph,
+    QMatmul,
+    QOperator,
+    QSelect,
+    QSoftmax,
+    QTensor,
+    QTurn,
+    Shape,
+)
 from tilewright.host.compiler.lower.workloads import label_of, refused, workload_on
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import Spread, TokenPacking, blocks_of, output_block
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Kind, dense
+
+
+def split_heads(graph: QGraph) -> tuple[QGraph, Mapping[str, str]]:
+    """One operator for each head."""
+    tensors = dict(graph.tensors)
+    operators: list[QOperator] = []
+    origins: dict[str, str] = {}
+    chosen: dict[tuple[str, int], list[str]] = {}
+    for operator in graph.operators:
+        if not isinstance(operator, QMatmul | QSoftmax) or operator.heads == 1:
+            operators.append(operator)
+            continue
+        heads = operator.heads
+        shared = operator.inputs[1:] if isinstance(operator, QSoftmax) else ()
+        divided = operator.inputs[: len(operator.inputs) - len(shared)]
+        added: list[QOperator] = []
+        for source in dict.fromkeys(divided):
+            if (source, heads) not in chosen:
+                parts = _selections(tensors, source, heads)
+                added += parts
+                chosen[source, heads] = [part.output for part in parts]
+        results = _cut(tensors, operator.output, heads, "head")
+        for head, result in enumerate(results):
+            inputs = (*(chosen[source, heads][head] for source in divided), *shared)
+            name = f"{operator.name}/{head}"
+            alone = replace(operator, name=name, inputs=inputs, output=result, heads=1)
+            if isinstance(alone, QSoftmax) and alone.addend is not None:
+                share = alone.addend.shape[1] // heads
+                rows = alone.addend[:, head * share : (head + 1) * share]
+                alone = replace(alone, addend=rows)
+            added.append(alone)
+        name = f"{operator.name}/joined"
+        added.append(QConcat(name=name, inputs=tuple(results), output=operator.output))
+        origins |= {new.name: operator.name for new in added}
+        operators += added
+    return replace(graph, tensors=tensors, operators=tuple(operators)), origins
+
+
+def _selections(tensors: dict[str, QTensor], source: str, heads: int) -> list[QSelect]:
+    """The channels of each head of a tensor."""
+    share = tensors[source].shape[1] // heads
+    return [
+        QSelect(
+            name=part,
+            inputs=(source,),
+            output=part,
+            channels=tuple(range(head * share, (head + 1) * share)),
+        )
+        for head, part in enumerate(_cut(tensors, source, heads, f"of {heads}"))
+    ]
+
+
+def _cut(tensors: dict[str, QTensor], name: str, heads: int, label: str) -> list[str]:
+    """New tensors for the heads of one."""
+    whole = tensors[name]
+    n, channels, rows, columns = whole.shape
+    names = [f"{name}/{label}/{head}" for head in range(heads)]
+    for part in names:
+        tensors[part] = replace(whole, name=part, shape=(n, channels // heads, rows, columns))
+    return names
+
 
 Weights = tuple[ChannelSlice, TokenPacking | None]
 """Where weights lie, and how their tokens are packed."""
@@ -239,3 +313,158 @@ def _unchanged(tensor: QTensor, channels: int) -> RequantParams:
         bounds=UNBOUNDED,
         where=tensor.name,
     )
+
+
+PartOf = Callable[[str], ChannelSlice]
+
+
+def window_product_layers(
+    hw: HwConfig,
+    operator: QMatmul,
+    factors: tuple[QTensor, QTensor],
+    result: QTensor,
+    part_of: PartOf,
+) -> ProductLayers:
+    """The layers of a product of one head."""
+    a, b = factors
+    if hw.batch != 1 or hw.block_in < hw.block_out:
+        raise refused(
+            operator, "products in windows need a batch of 1 and block_in at least block_out"
+        )
+    if a.zero_point or b.zero_point:
+        raise refused(operator, "factors of a product must have the zero point 0")
+    depth, tokens = a.shape[1], a.shape[2] // operator.windows
+    inner = b.shape[2] // operator.windows
+    count, b_depth = (inner, b.shape[1])[:: 1 if operator.b_rows_are_outputs else -1]
+    shape = (1, count, a.shape[2], 1)
+    if a.shape[0] != 1 or b.shape[0] != 1 or b_depth != depth or result.shape != shape:
+        raise refused(operator, "the shapes of the factors do not match")
+    if b.shape[1] % output_block(hw):
+        raise refused(
+            operator, f"the channels of a head are {b.shape[1]}, no multiple of {output_block(hw)}"
+        )
+    made = _Windows(hw, operator)
+    weights, step = made.windows_as_weights(part_of(b.name), b)
+    parts = [replace(weights, pixel=weights.pixel + window * step) for window in made.numbers]
+    if not operator.b_rows_are_outputs:
+        parts = made.turned_windows(parts, b)
+    requant = operator_epilogue(
+        operator,
+        result,
+        units=np.full(count, a.scale * b.scale * operator.factor),
+        bias=np.zeros(count),
+    )
+    data = part_of(a.name)
+    for window, first in zip(made.numbers, parts, strict=True):
+        made.append(
+            name=f"{operator.name}/{window}",
+            workload=dense(label_of(operator.name), tokens, depth, count),
+            requant=requant,
+            data=replace(data, pixel=data.pixel + window * tokens),
+            weights=first,
+            output=part_of(result.name),
+            spread=Spread.of_rows(window * tokens, result.shape[2]),
+        )
+    return made.found
+
+
+class _Windows(WeightFactor):
+    def __init__(self, hw: HwConfig, operator: QMatmul) -> None:
+        super().__init__(hw, operator)
+        self.numbers = range(operator.windows)
+
+    def windows_as_weights(self, part: ChannelSlice, tensor: QTensor) -> tuple[ChannelSlice, int]:
+        """Where each window of a tensor begins with whole tiles; tokens from window to window."""
+        hw, stored = self._hw, self._block
+        tokens = tensor.shape[2] // len(self.numbers)
+        whole = blocks_of(tokens, stored) * stored  # values are turned in stored blocks
+        if tokens * stored % min(hw.wgt_tile_bytes, hw.axi_bytes):
+            return self._apart(part, tensor, whole), whole
+        rows = blocks_of(tensor.shape[2] - tokens + whole, hw.block_out) * hw.block_out
+        return (part if rows == tensor.shape[2] else self._copied(part, tensor, rows)), tokens
+
+    def _apart(self, part: ChannelSlice, tensor: QTensor, step: int) -> ChannelSlice:
+        """A copy whose windows begin at every so many tokens."""
+        windows, pixels = len(self.numbers), tensor.shape[2]
+        copy = self._tensor("apart", (1, tensor.shape[1], windows * step, 1), tensor)
+        places = np.add.outer(np.arange(windows) * (pixels // windows), np.arange(step)).reshape(-1)
+        move = QGather(
+            name=copy.name,
+            inputs=(tensor.name,),
+            output=copy.name,
+            pixels=np.minimum(places, pixels - 1),
+        )
+        target = ChannelSlice(tensor=copy.name)
+        layer = gather_layer(move, tensor, copy, (part, target), self._hw.block_out)
+        self.found.layers.append(replace(layer, operators=(self._operator.name,)))
+        return target
+
+    def turned_windows(self, parts: Sequence[ChannelSlice], tensor: QTensor) -> list[ChannelSlice]:
+        """Channels and tokens of each window exchanged: identity times its tokens as weights."""
+        count, tokens = tensor.shape[1], tensor.shape[2] // len(self.numbers)
+        step = blocks_of(tokens, self._block) * self._block
+        turned = self._tensor("turned", (1, step * len(parts), count, 1), tensor)
+        # All of a stored block is computed: GEMM reads zeros behind the last token.
+        requant = epilogue(
+            units=np.full(step, tensor.scale),
+            bias=np.zeros(step),
+            output=turned,
+            bounds=UNBOUNDED,
+            where=turned.name,
+        )
+        requant = replace(
+            requant, m1=np.where(np.arange(step) < tokens, requant.m1, 0).astype(np.int16)
+        )
+        found = [ChannelSlice(tensor=turned.name, channel=window * step) for window in self.numbers]
+        for window, part in zip(self.numbers, parts, strict=True):
+            self.append(
+                name=f"{turned.name}/{window}",
+                workload=dense(label_of(self._operator.name), count, count, step),
+                requant=requant,
+                data=np.eye(count, dtype=np.int8)[None, :, :, None],
+                weights=part,
+                output=found[window],
+            )
+        return found
+
+
+_BLOCKS: Final = 4
+"""Blocks of channels of a layer: fewer make more layers, more multiply more zeros."""
+
+
+def turn_layers(
+    hw: HwConfig,
+    operator: QTurn,
+    data: QTensor,
+    result: QTensor,
+    part_of: Callable[[str], ChannelSlice],
+) -> ProductLayers:
+    """The layers of an exchange."""
+    if hw.batch != 1:
+        raise refused(operator, "a tensor is a weight operand only where the array's batch is 1")
+    channels, pixels = data.shape[1], result.shape[1]
+    rows = replace(data, shape=(1, channels, pixels, 1))
+    factor = WeightFactor(hw, operator)
+    weights, packing = factor.as_weights(part_of(data.name), rows, pixels, zeros=True)
+    # Packed tokens are parts of blocks: those of all channels at once.
+    step = channels if packing is not None else _BLOCKS * output_block(hw)
+    requant = epilogue(
+        units=np.full(pixels, data.scale),
+        bias=np.full(pixels, -data.zero_point, float),
+        output=result,
+        bounds=UNBOUNDED,
+        where=operator.name,
+    )
+    for first in range(0, channels, step):
+        count = min(step, channels - first)
+        factor.append(
+            name=f"{operator.name}/{first}",
+            workload=dense(label_of(operator.name), count, count, pixels),
+            requant=requant,
+            data=np.eye(count, dtype=np.int8)[None, :, :, None],
+            weights=replace(weights, channel=weights.channel + first),
+            weight_packing=packing,
+            output=part_of(result.name),
+            spread=None if count == channels else Spread.of_rows(first, channels),
+        )
+    return factor.found

@@ -16,8 +16,7 @@ from math import prod
 import numpy as np
 
 from tilewright.host.compiler.lower.epilogue import clip_of
-from tilewright.host.compiler.lower.gathers import join_gathers
-from tilewright.host.compiler.lower.pixel_orders import with_fewer_moves
+from tilewright.host.compiler.lower.gathers import join_gathers, with_fewer_moves
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     QAdd,

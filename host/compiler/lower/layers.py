@@ -28,9 +28,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.compiler.lower.attention import product_layers
+from tilewright.host.compiler.lower.attention import (
+    product_layers,
+    split_heads,
+    turn_layers,
+    window_product_layers,
+)
 from tilewright.host.compiler.lower.channels import Lying, StoredGraph, store_channels
-from tilewright.host.compiler.lower.enlarge import enlarging_layers
+from tilewright.host.compiler.lower.convolutions import enlarging_layers, phases
 from tilewright.host.compiler.lower.epilogue import (
     COPY_WEIGHT,
     beside_residual,
@@ -38,10 +43,8 @@ from tilewright.host.compiler.lower.epilogue import (
     rounded_result,
 )
 from tilewright.host.compiler.lower.gathers import gather_layer
-from tilewright.host.compiler.lower.heads import split_heads
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer, LayerGraph
-from tilewright.host.compiler.lower.prelu import expand_prelus
-from tilewright.host.compiler.lower.products import product_layer
+from tilewright.host.compiler.lower.products import expand_prelus, product_layer
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConv,
@@ -62,9 +65,6 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 from tilewright.host.compiler.lower.room import write_with_room
 from tilewright.host.compiler.lower.rows import row_layer
-from tilewright.host.compiler.lower.transposed import phases
-from tilewright.host.compiler.lower.turns import turn_layers
-from tilewright.host.compiler.lower.window_products import window_product_layers
 from tilewright.host.compiler.lower.workloads import (
     channels_of,
     is_too_large,

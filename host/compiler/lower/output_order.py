@@ -20,9 +20,8 @@ from tilewright.host.compiler.lower.layer_graph import Layer, LayerGraph
 from tilewright.host.compiler.lower.qgraph import is_channels_last
 from tilewright.host.compiler.lower.region_program import RegionProgram, TensorBuffer
 from tilewright.host.lowering.cycle_bound import bound
-from tilewright.host.lowering.outputs import channels_last
+from tilewright.host.lowering.outputs import channels_last, store_cycles
 from tilewright.host.lowering.plan import Plan, make_plan
-from tilewright.host.lowering.store_cycles import store_cycles
 from tilewright.host.lowering.transfers import ROW_MAX, STRIDE_MAX
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig

@@ -21,13 +21,55 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.host.compiler.lower.epilogue import operator_epilogue
+from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, operator_epilogue
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
-from tilewright.host.compiler.lower.qgraph import QMultiply, QTensor
+from tilewright.host.compiler.lower.qgraph import (
+    QConv,
+    QGraph,
+    QMultiply,
+    QOperator,
+    QPrelu,
+    QRescale,
+    QTensor,
+)
 from tilewright.host.compiler.lower.workloads import refused, workload_on
 from tilewright.host.machine.isa import RESIDUAL_SHIFT
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Kind
+
+
+def expand_prelus(graph: QGraph) -> tuple[QGraph, dict[str, str]]:
+    """The graph without `QPrelu`, and by name of an operator that is new where it comes from."""
+    tensors, operators = dict(graph.tensors), list[QOperator]()
+    origins: dict[str, str] = {}
+    for operator in graph.operators:
+        if not isinstance(operator, QPrelu):
+            operators.append(operator)
+            continue
+        data = graph.tensors[operator.inputs[0]]
+        negative = replace(data, name=f"{operator.output}/negative")
+        tensors[negative.name] = negative
+        clip = QRescale(
+            name=f"{operator.name}/negative",
+            inputs=(data.name,),
+            output=negative.name,
+            bounds=(None, 0.0),
+        )
+        change = operator.slopes - 1
+        rest = QConv(
+            name=operator.name,
+            inputs=(negative.name, data.name),
+            output=operator.output,
+            bounds=operator.bounds,
+            lookup=operator.lookup,
+            weights=(np.sign(change) * COPY_WEIGHT).astype(np.int8)[:, None, None, None],
+            weight_scales=np.where(change == 0, 1, np.abs(change)) / COPY_WEIGHT,
+            bias=np.zeros(len(change)),
+            groups=len(change),
+        )
+        operators += [clip, rest]
+        origins[clip.name] = operator.name
+    return replace(graph, tensors=tensors, operators=tuple(operators)), origins
 
 
 def product_layer(

@@ -40,10 +40,10 @@ from tilewright.host.compiler.divide.relax_onnx import (
 from tilewright.host.compiler.divide.relax_writer import REGION_FUNCTION, region_call
 from tilewright.host.compiler.divide.saved_operators import is_known
 from tilewright.host.compiler.pack.artefact_rules import DTYPES
-from tilewright.host.compiler.pack.onnx_part import check_part
 from tilewright.host.compiler.pack.relax_attributes import (
     attributes_from_values,
     attributes_to_values,
+    check_part,
     read_number,
     saved_number,
 )

@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from tilewright.host.compiler.quantise.channel_factors import grouped
 from tilewright.host.compiler.quantise.observation import Batches, observe
-from tilewright.host.compiler.read.onnx_edit import (
+from tilewright.host.compiler.read.edit import (
     Array,
     Editor,
     array_of,

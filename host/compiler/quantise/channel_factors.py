@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from tilewright.host.compiler.read.onnx_edit import (
+from tilewright.host.compiler.read.edit import (
     Array,
     Editor,
     array_of,

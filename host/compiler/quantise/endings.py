@@ -12,7 +12,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from tilewright.host.compiler.read.onnx_edit import array_of, is_kind, number
+from tilewright.host.compiler.read.edit import array_of, is_kind, number
 
 _JOINS: Final = ("Add", "Concat")
 _SCORES: Final = ("HardSigmoid", "Sigmoid")

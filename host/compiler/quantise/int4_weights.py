@@ -21,14 +21,14 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from tilewright.host.compiler.quantise.narrowed_layers import INT4_SUFFIX
-from tilewright.host.compiler.read.import_options import Int4Layers, QuantiseOptions
-from tilewright.host.compiler.read.onnx_edit import (
+from tilewright.host.compiler.read.edit import (
     Editor,
     array_of,
     input_of,
     integer,
     is_kind,
 )
+from tilewright.host.compiler.read.import_options import Int4Layers, QuantiseOptions
 from tilewright.host.network.int4_tiles import HIGHEST, LARGEST_SCALE, LOWEST
 
 Floats = npt.NDArray[np.float64]

@@ -15,8 +15,8 @@ import onnx_ir as ir
 
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.onnx_edit import Array, Editor, array_of, input_of, is_kind
-from tilewright.host.compiler.read.onnx_masks import MASKED
+from tilewright.host.compiler.read.edit import Array, Editor, array_of, input_of, is_kind
+from tilewright.host.compiler.rewrite.masks import MASKED
 from tilewright.host.network.row_functions import mask_scale
 
 

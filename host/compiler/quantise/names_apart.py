@@ -12,7 +12,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from tilewright.host.compiler.read.onnx_edit import Editor, array_of, is_kind
+from tilewright.host.compiler.read.edit import Editor, array_of, is_kind
 
 _ENDS: Final = (
     "_scale", "_zero_point", "_quantized", "_QuantizeLinear_Input", "_QuantizeLinear_Output",

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.read.onnx_edit import Array
+from tilewright.host.compiler.read.edit import Array
 from tilewright.host.compiler.read.onnxruntime_errors import explained
 from tilewright.host.network.onnx_file import short
 

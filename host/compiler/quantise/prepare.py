@@ -19,25 +19,23 @@ from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.compiler.quantise.masks import mask_inputs
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
-from tilewright.host.compiler.read import qdq, qoperator
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.constant_parts import fold_constants
-from tilewright.host.compiler.read.dequantised_constants import fold_dequantised
-from tilewright.host.compiler.read.dynamic_quantisation import fold_dynamic
+from tilewright.host.compiler.read.edit import Array, Editor, array_of, is_kind
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.read.int8_ends import read_function_outputs, to_int8_ends
-from tilewright.host.compiler.read.int8_lookups import look_up_int8
 from tilewright.host.compiler.read.model_ends import arguments_of
 from tilewright.host.compiler.read.model_file import check, inferred, normalised, of_a_runtime
-from tilewright.host.compiler.read.onnx_edit import Array, Editor, array_of, is_kind
-from tilewright.host.compiler.read.onnx_group_norms import state_groups
-from tilewright.host.compiler.read.onnx_plain import state_plain
-from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
-from tilewright.host.compiler.read.onnx_rewrites import rewrite
-from tilewright.host.compiler.read.onnx_whole import bodies_of, keep_whole
 from tilewright.host.compiler.read.own_models import put_back, set_aside
 from tilewright.host.compiler.read.own_operators import OwnOperators
+from tilewright.host.compiler.read.whole_operators import bodies_of, keep_whole
+from tilewright.host.compiler.rewrite import qdq, qoperator
+from tilewright.host.compiler.rewrite.constants import fold_constants, fold_dequantised
+from tilewright.host.compiler.rewrite.dynamic_quantisation import fold_dynamic
+from tilewright.host.compiler.rewrite.int8_ends import read_function_outputs, to_int8_ends
+from tilewright.host.compiler.rewrite.lookups import look_up_int8
+from tilewright.host.compiler.rewrite.plain import state_groups, state_plain
+from tilewright.host.compiler.rewrite.recurrent_layers import unroll_recurrent
+from tilewright.host.compiler.rewrite.rewrites import rewrite
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, malformed, short
 
 _FACTORS: Final = (

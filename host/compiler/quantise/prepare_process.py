@@ -24,9 +24,13 @@ from typing import Any, Final
 import numpy as np
 
 from tilewright.host.common.children import python_command, python_environment
-from tilewright.host.common.error_values import error_from_values, error_to_values
-from tilewright.host.common.errors import ToolError, WorkloadError
-from tilewright.host.common.onnx_ir_loading import load_onnx_ir
+from tilewright.host.common.errors import (
+    ToolError,
+    WorkloadError,
+    error_from_values,
+    error_to_values,
+)
+from tilewright.host.common.library_loading import load_onnx_ir
 from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.read.calibration import Calibration

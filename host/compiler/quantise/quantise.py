@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.quantise.activation_ranges import find_ranges
+from tilewright.host.compiler.quantise.activation_ranges import find_ranges, product_factors
 from tilewright.host.compiler.quantise.bias_correction import correct_biases
 from tilewright.host.compiler.quantise.endings import Ending
 from tilewright.host.compiler.quantise.equalisation import equalise
@@ -29,13 +29,9 @@ from tilewright.host.compiler.quantise.names_apart import (
     rename_ends,
     restore_ends,
 )
-from tilewright.host.compiler.quantise.pointwise import PointwiseResults
-from tilewright.host.compiler.quantise.product_factors import product_factors
 from tilewright.host.compiler.quantise.static_quantisation import quantise_static
-from tilewright.host.compiler.quantise.table_functions import table_functions
-from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.read.onnx_attention import added_constant
-from tilewright.host.compiler.read.onnx_edit import (
+from tilewright.host.compiler.quantise.table_functions import PointwiseResults, table_functions
+from tilewright.host.compiler.read.edit import (
     Array,
     Editor,
     array_of,
@@ -49,9 +45,11 @@ from tilewright.host.compiler.read.onnx_edit import (
     shape_of,
     text_of,
 )
-from tilewright.host.compiler.read.onnx_masks import masked_scores
-from tilewright.host.compiler.read.onnx_rewrites import IMAGE_RANK
+from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.own_operators import OwnOperators
+from tilewright.host.compiler.rewrite.attention import added_constant
+from tilewright.host.compiler.rewrite.masks import masked_scores
+from tilewright.host.compiler.rewrite.rewrites import IMAGE_RANK
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 
 _LAYERS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")

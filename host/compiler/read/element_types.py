@@ -16,8 +16,37 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.read.onnx_whole import bodies_of
+from tilewright.host.compiler.read.whole_operators import bodies_of
 from tilewright.host.network.onnx_file import short
+
+_HALVES: Final = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+
+
+def widen_floats(model: onnx.ModelProto) -> None:
+    """Change a model in place; one without half precision stays as it is."""
+    for graph in (model.graph, *bodies_of(model.graph)):
+        _widen_graph(graph)
+
+
+def _widen_graph(graph: onnx.GraphProto) -> None:
+    for tensor in graph.initializer:
+        _widen(tensor)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                _widen(attribute.t)
+            elif node.op_type == "Cast" and attribute.name == "to" and attribute.i in _HALVES:
+                attribute.i = TensorProto.FLOAT
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type in _HALVES:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+
+
+def _widen(tensor: onnx.TensorProto) -> None:
+    if tensor.data_type in _HALVES:
+        wide = numpy_helper.to_array(tensor).astype(np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
+
 
 _WIDER: Final[Mapping[int, type[np.int8] | type[np.uint8]]] = {
     TensorProto.INT4: np.int8,

@@ -15,16 +15,9 @@ from onnx import external_data_helper, inliner, numpy_helper
 from onnx.shape_inference import infer_shapes
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.read.element_types import widen_integers
-from tilewright.host.compiler.read.half_precision import widen_floats
+from tilewright.host.compiler.read.element_types import widen_floats, widen_integers
+from tilewright.host.compiler.read.loop_shapes import is_fixed, state_loop_shapes
 from tilewright.host.compiler.read.old_operator_sets import raised
-from tilewright.host.compiler.read.onnx_loop_shapes import is_fixed, state_loop_shapes
-from tilewright.host.compiler.read.onnx_whole import (
-    PARTS_DOMAIN,
-    bodies_of,
-    own_bodies,
-    stated_results,
-)
 from tilewright.host.compiler.read.own_models import (
     OLDEST_OPSET,
     attach_meanings,
@@ -32,6 +25,12 @@ from tilewright.host.compiler.read.own_models import (
 )
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.compiler.read.remedies import GIVE_SHAPES
+from tilewright.host.compiler.read.whole_operators import (
+    PARTS_DOMAIN,
+    bodies_of,
+    own_bodies,
+    stated_results,
+)
 from tilewright.host.network.onnx_file import (
     MAX_TENSOR_ELEMENTS,
     batch_of_zero,
@@ -155,7 +154,7 @@ def _pools_rounded_down(model: onnx.ModelProto) -> onnx.ModelProto:
     while rounded:
         import onnx_ir as ir  # noqa: PLC0415  (heavy, and only needed for such models)
 
-        from tilewright.host.compiler.read.onnx_pools import round_pool_down  # noqa: PLC0415  (heavy, too)
+        from tilewright.host.compiler.read.pools import round_pool_down  # noqa: PLC0415  (heavy, too)
 
         current = ir.from_proto(with_shapes(model))
         if rounded := round_pool_down(current.graph):
@@ -453,7 +452,7 @@ def _without_loops(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with loops of a known number of rounds unrolled."""
     import onnx_ir as ir  # noqa: PLC0415  (heavy, and only needed for such models)
 
-    from tilewright.host.compiler.read.onnx_loops import unroll_loops  # noqa: PLC0415  (heavy, too)
+    from tilewright.host.compiler.read.loops import unroll_loops  # noqa: PLC0415  (heavy, too)
 
     current = ir.from_proto(model)
     return ir.to_proto(current) if unroll_loops(current) else model

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,18 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.argument import Argument
+
+RegionRunner = Callable[[int, Sequence[npt.NDArray[np.int8]]], Sequence[npt.NDArray[np.int8]]]
+"""Runs a region: its number and its int8 inputs in the model's shapes; returns its outputs."""
+
+
+@dataclass(kw_only=True)
+class HostTimes:
+    """Seconds of one run: in the CPU's operators, and in regions."""
+
+    cpu: float = 0.0
+    regions: float = 0.0
+
 
 Array = npt.NDArray[Any]
 

@@ -17,9 +17,8 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.error_values import error_to_values
-from tilewright.host.common.errors import TilewrightError
-from tilewright.host.common.tvm_loading import load_tvm
+from tilewright.host.common.errors import TilewrightError, error_to_values
+from tilewright.host.common.library_loading import load_tvm
 from tilewright.host.compiler.run.host_channel import ChannelError, receive, send
 
 MAX_MESSAGE_BYTES: Final = 1 << 20

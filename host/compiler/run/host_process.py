@@ -18,11 +18,10 @@ from typing import Any, Final
 import numpy as np
 
 from tilewright.host.common.children import python_command, python_environment
-from tilewright.host.common.error_values import error_from_values
-from tilewright.host.common.errors import DeviceError, TilewrightError
+from tilewright.host.common.errors import DeviceError, TilewrightError, error_from_values
 from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.run.host_arguments import HostTimes, RegionRunner
 from tilewright.host.compiler.run.host_channel import Array, ChannelError, receive, send
-from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
 
 _FEW_THREADS: Final = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
 """So that threads do not eat the address space."""

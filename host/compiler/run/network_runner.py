@@ -14,7 +14,7 @@ from tilewright.host.common.errors import ProgramError
 from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.read.argument import Argument
-from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
+from tilewright.host.compiler.run.host_arguments import HostTimes, RegionRunner
 from tilewright.host.runtime.device import Device, RunResult
 
 Array = npt.NDArray[Any]

@@ -22,8 +22,12 @@ import numpy.typing as npt
 from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.read.argument import Argument
-from tilewright.host.compiler.run.host_arguments import checked_inputs, checked_result
-from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
+from tilewright.host.compiler.run.host_arguments import (
+    HostTimes,
+    RegionRunner,
+    checked_inputs,
+    checked_result,
+)
 
 Array = npt.NDArray[Any]
 

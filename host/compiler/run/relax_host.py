@@ -29,8 +29,12 @@ from tilewright.host.compiler.divide.relax_onnx import (
 from tilewright.host.compiler.divide.relax_writer import REGION_FUNCTION
 from tilewright.host.compiler.pack.relax_saved import from_values, to_values
 from tilewright.host.compiler.read.argument import Argument
-from tilewright.host.compiler.run.host_arguments import checked_inputs, checked_result
-from tilewright.host.compiler.run.host_times import HostTimes, RegionRunner
+from tilewright.host.compiler.run.host_arguments import (
+    HostTimes,
+    RegionRunner,
+    checked_inputs,
+    checked_result,
+)
 
 Array = npt.NDArray[Any]
 _FORMAT: Final = 2

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from numpy.lib.format import write_array
 
 from tilewright.host.common.errors import ProgramError
-from tilewright.host.common.tvm_loading import load_tvm
+from tilewright.host.common.library_loading import load_tvm
 from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.run.host_process import HostLimits, HostProcess

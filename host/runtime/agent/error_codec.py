@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.host.common.error_values import error_from_values, error_to_values
-from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.errors import TilewrightError, error_from_values, error_to_values
 from tilewright.host.machine.registers import ErrorCode, ErrorUnit, WaitState
 from tilewright.host.machine.status import DeviceStatusError
 

@@ -25,7 +25,7 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Entry point of the `tilewright` command."""
-    from tilewright.host.common.children import (  # noqa: PLC0415  (the first instant of the command is this one)
+    from tilewright.host.common.children import (
         leave_working_directory,
         use_safe_path,
     )
@@ -33,9 +33,9 @@ def main() -> None:
     leave_working_directory()
     use_safe_path()
 
-    import os  # noqa: PLC0415  (see above)
-    import signal  # noqa: PLC0415  (see above)
-    import sys  # noqa: PLC0415  (see above)
+    import os
+    import signal
+    import sys
 
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:  # closed: a store, opened next, would take its place
@@ -47,26 +47,26 @@ def main() -> None:
 
     code: str | int | None = 0
     try:
-        from tilewright.cli.ending import end_by_sigterm  # noqa: PLC0415  (see above)
+        from tilewright.cli.application import end_by_sigterm
 
         end_by_sigterm()
-        from tilewright.cli.commands import app  # noqa: PLC0415  (see above)
+        from tilewright.cli.commands import app
 
         app()
     except SystemExit as ended:
         code = ended.code
     except KeyboardInterrupt:
-        from tilewright.cli.ending import last_words  # noqa: PLC0415  (small)
+        from tilewright.cli.application import last_words
 
         text, number = last_words()
         os.write(2, f"{text}\n".encode())
         os._exit(number)
     except OSError as error:  # output of what stands before the commands
-        from tilewright.cli.application import print_system_error  # noqa: PLC0415  (see above)
+        from tilewright.cli.application import print_system_error
 
         print_system_error(error)
         code = 2
-    from tilewright.cli.application import flush_output  # noqa: PLC0415  (loaded by now)
+    from tilewright.cli.application import flush_output
 
     code = flush_output(code)
     for number in (signal.SIGINT, signal.SIGTERM):  # all is done: the interpreter only cleans up
@@ -76,7 +76,7 @@ def main() -> None:
 
 def __getattr__(name: str) -> object:
     if name == "app":
-        from tilewright.cli.commands import app  # noqa: PLC0415  (for callers in Python)
+        from tilewright.cli.commands import app
 
         return app
     raise AttributeError(name)

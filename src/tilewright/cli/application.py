@@ -1,30 +1,136 @@
 # SPDX-License-Identifier: Apache-2.0
 """The application that commands register with: exit codes, errors as one line, the console."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tilewright.cli.ending import interrupted, last_words
 from tilewright.cli.parse_errors import UsageError, explained
-from tilewright.cli.remedies import in_options
-from tilewright.cli.words import check_empty, check_words
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable, printable_lines
 
+_arrived: Final[set[int]] = set()
+"""Signals that ended this process. A search that keeps what it has may swallow their exception."""
+
 if TYPE_CHECKING:
     from tilewright.cli.console import PrintableConsole
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    del frame
+    signal.signal(number, signal.SIG_DFL)  # a second one ends at once
+    _arrived.add(number)
+    raise KeyboardInterrupt
+
+
+def end_by_sigterm() -> None:
+    """Let SIGTERM raise, unless whoever started this process had it ignored."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def last_words() -> tuple[str, int]:
+    """What to say of the end in a line, and the exit code, as shells have it."""
+    if signal.SIGTERM in _arrived:
+        return "terminated", 128 + signal.SIGTERM
+    return "interrupted", 128 + signal.SIGINT
+
+
+def interrupted(ended: SystemExit) -> bool:
+    """Whether Typer made an exit with the code of Ctrl-C of a signal."""
+    if ended.code != 128 + signal.SIGINT:
+        return False
+    error: BaseException | None = ended
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def in_options(error: TilewrightError) -> TilewrightError:
+    """An error whose remedy names options instead of parameters."""
+    from tilewright.host.compiler.read.remedies import (
+        CHOOSE_PERCENTILE,
+        GIVE_CALIBRATION,
+        GIVE_SHAPES,
+    )
+
+    remedy = {
+        CHOOSE_PERCENTILE: "add --calibration-method percentile, or leave it out",
+        GIVE_SHAPES: "give its sizes with --shape NAME=1,3,224,224",
+        GIVE_CALIBRATION: "give --calibration with a folder of images, an .npy or .npz file, or "
+        "--random-calibration 8 for cycle counts without meaningful outputs",
+    }.get(error.remedy)
+    if remedy is None:
+        return error
+    return type(error)(error.rule, field=error.field, value=error.value, remedy=remedy)
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Refuse words that are no text.
+
+    Python hands out bytes that the locale cannot decode as lone surrogates. No file, database or
+    report takes them, and each would say so in its own way.
+    """
+    for number, word in enumerate(words):
+        before = words[number - 1] if number else ""
+        after_option = before.startswith("-") and before != "--" and "=" not in before
+        option, equals, value = word.partition("=")
+        if not (word.startswith("--") and equals):
+            option, value = before if after_option else f"argument {number + 1}", word
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            encoding = sys.getfilesystemencoding()
+            raise TilewrightError(
+                f"must be text in {encoding}, the encoding of the locale",
+                field=option,
+                value=value,
+                remedy="write it in plain ASCII"
+                if encoding == "utf-8"
+                else "set a UTF-8 locale, such as LC_ALL=C.UTF-8",
+            ) from error
+
+
+def check_empty(command: Any, context: Any, words: Sequence[str]) -> None:
+    """Refuse empty options and arguments, most often a shell variable that is not set.
+
+    Taken as "not given" it would start something else in silence; taken as a path it would be the
+    current folder.
+    """
+    if all(word and not word.endswith("=") for word in words):
+        return
+    own = command.context_class(command, parent=context)
+    given, _, order = command.make_parser(own).parse_args(args=list(words))
+    for parameter in dict.fromkeys(order):
+        value = given.get(parameter.name)
+        if value != "" and not (isinstance(value, (list, tuple)) and "" in value):
+            continue
+        if parameter.param_type_name == "option":
+            typed = [name for name in parameter.opts if _is_empty(name, words)]
+            field, remedy = (typed or parameter.opts)[0], "give a value or leave the option out"
+        else:
+            field = str(parameter.metavar or parameter.name).strip("[].").upper()
+            needed = parameter.required
+            remedy = "give a value" if needed else "give a value or leave the argument out"
+        raise TilewrightError("must not be empty", field=field, remedy=remedy)
+
+
+def _is_empty(option: str, words: Sequence[str]) -> bool:
+    """Whether an option is written with an empty value."""
+    return f"{option}=" in words or (option, "") in pairwise(words)
+
 
 EXIT_USER_ERROR: Final = 2
 EXIT_CHECK_FAILED: Final = 1

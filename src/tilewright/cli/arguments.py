@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several commands take: networks, boards, memories and stores by name."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 import contextlib
@@ -11,22 +9,82 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tilewright.cli.application import say
-from tilewright.cli.given import refuse_given
 from tilewright.cli.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
-from tilewright.tuner.store.location import STORE_FILE
+from tilewright.tuner.store.store import STORE_FILE
 from tilewright.tuner.study.options import SpaceName
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import Board, MemoryModel
     from tilewright.host.network.zoo import NetworkTable
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line states a parameter, were it with its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def option_of(context: typer.Context, name: str) -> str:
+    """The option of a parameter as it was typed; of a switch that is off its second form."""
+    parameter: Any = next(p for p in context.command.params if p.name == name)
+    off = context.params.get(name) is False and parameter.secondary_opts
+    return str(parameter.secondary_opts[0] if off else parameter.opts[0])
+
+
+def refuse_given(
+    context: typer.Context,
+    names: Iterable[str],
+    rule: str,
+    *,
+    value: object = None,
+    remedy: str = "leave it out",
+) -> None:
+    """Refuse options that the user gave and that do nothing here."""
+    for name in names:
+        if is_given(context, name):
+            raise UsageError(rule, field=option_of(context, name), value=value, remedy=remedy)
+
+
+FOR_FLOAT_MODELS: Final = "is for a float model; this one is quantised already"
+"""Why options of the quantisation are refused."""
+
+MeanOption = Annotated[
+    str,
+    typer.Option(metavar="MEAN,...", help="Mean per image channel in 0..1, separated by commas."),
+]
+StdOption = Annotated[
+    str,
+    typer.Option(
+        metavar="STD,...", help="Standard deviation per image channel, separated by commas."
+    ),
+]
+
+
+def read_numbers(option: str, text: str) -> tuple[float, ...]:
+    """Comma-separated numbers."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise UsageError(
+            "must be numbers separated by commas",
+            field=option,
+            value=text,
+            remedy="write them as in 0.485,0.456,0.406",
+        ) from error
+
+
+def data_fields(source: str) -> dict[str, str]:
+    """The fields of a `Calibration` to the options that state them."""
+    return {"calibration.mean": "--mean", "calibration.std": "--std", "calibration": source}
+
 
 DEFAULT_RUNS: Final = Path("runs")
 DEFAULT_LANDSCAPES: Final = DEFAULT_RUNS / "landscapes"

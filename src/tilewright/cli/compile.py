@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright compile`: a model becomes one file for one configuration."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 import time
@@ -16,36 +14,35 @@ import typer
 
 from tilewright.cli.application import NETWORKS, app, open_console
 from tilewright.cli.arguments import (
+    FOR_FLOAT_MODELS,
+    MeanOption,
+    StdOption,
     TrustModelOption,
+    data_fields,
     read_board,
+    read_numbers,
+    refuse_given,
     replacing,
     require_places,
     require_readable,
 )
-from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption, json_path
-from tilewright.cli.network_data import (
-    FOR_FLOAT_MODELS,
-    MeanOption,
-    StdOption,
-    data_fields,
-    read_numbers,
-)
-from tilewright.cli.network_tables import print_layers, table_conditions
 from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.partition_tables import (
     latency_members,
     operator_rows,
     print_explanation,
+    print_layers,
     print_operators,
     require_named,
+    table_conditions,
     warn_of_layers,
 )
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
-from tilewright.tuner.store.location import store_location
+from tilewright.tuner.store.store import store_location
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork

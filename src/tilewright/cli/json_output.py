@@ -61,7 +61,7 @@ class JsonTarget:
         if self.path is None:
             (self.stdout or sys.stdout).write(text)
             return
-        from tilewright.host.common.whole_file import write_whole  # noqa: PLC0415  (fast help)
+        from tilewright.host.common.whole_file import write_whole
 
         write_whole(self.path, text)
         if self.replaces:

@@ -1,18 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright networks`, `configs`, `boards`, `tuners`, `allocators`: what there is to choose."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.application import BOARDS, NETWORKS, TUNE, app, open_console
+import typer
+
+from tilewright.cli.application import (
+    BOARDS,
+    EXIT_CHECK_FAILED,
+    MAINTAIN,
+    NETWORKS,
+    TUNE,
+    app,
+    open_console,
+)
 from tilewright.cli.json_output import JsonOption, JsonTarget
 
 if TYPE_CHECKING:
     from tilewright.host.common.plugins import Registry
+
+
+@app.command(rich_help_panel=MAINTAIN)
+def doctor(json: JsonOption = None) -> None:
+    """Check the tools that simulation needs and say how to get what is missing."""
+    from dataclasses import asdict
+
+    from rich.text import Text
+
+    from tilewright.sim.tools.toolchain import doctor as run_checks
+
+    console = open_console()
+    failed = 0
+    checks = run_checks()
+    for check in checks:
+        failed += check.required and not check.ok
+        mark, style = ("ok     ", "green") if check.ok else ("missing", "red")
+        if not check.ok and not check.required:
+            mark, style = "absent ", "yellow"
+        line = Text.assemble((mark, style), f" {check.name}: {check.detail}")
+        console.print(line, soft_wrap=True)
+        if not check.ok and check.remedy:
+            console.say(f"        {check.remedy}")
+    if json is not None:
+        json.write([asdict(check) for check in checks], {})
+    if failed:
+        raise typer.Exit(EXIT_CHECK_FAILED)
 
 
 @app.command(rich_help_panel=NETWORKS)

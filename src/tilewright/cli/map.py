@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright map`: the best mapping of a layer's loops onto a described accelerator."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 from enum import StrEnum
@@ -192,7 +190,7 @@ def map_layers(
 
 def _nests(target: str, layers: str) -> list[LoopNest]:
     """The distinct loop nests of a layer or a network."""
-    from tilewright.interface.layers import load_layer
+    from tilewright.interface.search import load_layer
     from tilewright.tuner.mapping.nest import nest_of, nests_of
 
     if ":" in target and not Path(target).is_file():
@@ -274,7 +272,7 @@ def _print(
     from rich.text import Text
 
     from tilewright.host.common.print_table import plain_table, print_table
-    from tilewright.tuner.mapping.loop_text import loop_lines
+    from tilewright.tuner.mapping.exchange import loop_lines
 
     console = open_console()
     if len(nests) == 1:

@@ -3,19 +3,216 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import TUNE, app
-from tilewright.cli.arguments import MemoryOption, SeedOption
-from tilewright.cli.given import refuse_given
-from tilewright.cli.json_output import JsonOption
+from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, app, open_console, say
+from tilewright.cli.arguments import (
+    FOR_FLOAT_MODELS,
+    MemoryOption,
+    SeedOption,
+    read_board,
+    read_memory,
+    refuse_given,
+    require_readable,
+)
+from tilewright.cli.json_output import JsonOption, JsonTarget
 from tilewright.cli.multicore_group import ModelName, PolicyName, map_group
-from tilewright.cli.multicore_networks import SUFFIX, SystemDeviceName, run_networks
-from tilewright.cli.multicore_pipeline import run_pipeline
+from tilewright.cli.multicore_networks import (
+    SUFFIX,
+    SystemDeviceName,
+    run_networks,
+    shared,
+    whole_numbers,
+)
 from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.progress import progress
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.printable import printable
+
+if TYPE_CHECKING:
+    from tilewright.host.compiler.pipeline import ImportedNetwork
+    from tilewright.host.machine.system_config import SystemConfig
+
+
+def run_pipeline(
+    names: Sequence[str],
+    *,
+    system: str,
+    one: str,
+    calibration: Path | None,
+    random_calibration: int,
+    device: str,
+    frames: str,
+    cores: str,
+    weights: str,
+    budgets: str,
+    window: int | None,
+    board: str,
+    memory: str,
+    search: int,
+    seed: int,
+    json: JsonTarget | None,
+) -> None:
+    """Cut a model over the cores of a system and run it; the options are those of the command."""
+    if len(names) != 1 or names[0].lower().endswith(SUFFIX):
+        raise UsageError(
+            "takes one model, .onnx or .pt2: it is compiled for each core anew",
+            field="--pipeline",
+            value=" ".join(names),
+            remedy="give the file that the network was compiled from",
+        )
+    path = Path(names[0])
+    require_readable(path, "MODEL")
+    if calibration is not None:
+        require_readable(calibration, "--calibration")
+    if not system:
+        raise UsageError(
+            "must be given for --pipeline", field="--system", remedy="name one, such as dual-8x8"
+        )
+    from tilewright.host.machine.hwconfig import load_hwconfig
+    from tilewright.host.machine.system_config import load_system
+    from tilewright.sim.system_devices import WITH_DATA, open_system
+    from tilewright.tuner.multicore.pipeline import measure_pipeline, pipeline_rows
+    from tilewright.tuner.study.schedule_lookup import ScheduleLookup
+
+    with fields_named({"system": "--system", "hw": "--one"}):
+        config = load_system(system)
+        single = load_hwconfig(one) if one else None
+    order = _order(cores, config) if cores else None
+    (count,) = whole_numbers(frames, "--frames", 1, "pipeline", least=1)
+    shares = shared(config, weights, budgets, window)
+    with fields_named({"board": "--board"}):
+        target = read_board(board or "pynq-z2")
+    timing = read_memory(memory, target)
+    with progress(f"reading {path.name}", quiet=json is not None) as steps, ExitStack() as stack:
+        imported = _imported(path, calibration, random_calibration)
+        books: dict[int, ScheduleLookup] = {}
+
+        def book(hw: Any) -> ScheduleLookup:
+            if hw.config_hash not in books:
+                lookup = ScheduleLookup(hw, timing, budget=search)
+                books[hw.config_hash] = stack.enter_context(lookup)
+            return books[hw.config_hash]
+
+        steps.say(f"building {config.name}")
+        opened = stack.enter_context(closing(open_system(device, config, timing)))
+        with fields_named({"cores": "--cores", "frames": "--frames"}):
+            found = measure_pipeline(
+                imported,
+                opened,
+                shares,
+                target,
+                timing,
+                book,
+                frames=count,
+                cores=order,
+                one=single,
+                seed=seed,
+                check=device in WITH_DATA,
+                tell=steps.say,
+            )
+    rows, summary = pipeline_rows(found, target)
+    conditions = {
+        "network": imported.name,
+        "system": config.name,
+        "hw": [core.hw.parameters() for core in config.cores],
+        "one": single.name if single else None,
+        "weights": [core.weight for core in shares.cores],
+        "budgets": [[core.read_budget, core.write_budget] for core in shares.cores],
+        "window": shares.window,
+        "board": target.name,
+        "memory": timing.name,
+        "clock_mhz": target.clock_mhz,
+        "fidelity": device,
+        "frames": max(count, len(rows)),  # each stage works on a frame of its own
+        "search": search,
+        "seed": seed,
+    }
+    _print(rows, summary, conditions)
+    if json is not None:
+        json.write(rows, conditions, summary=summary)
+    if summary["wrong_bytes"] or summary["wrong_elements"]:
+        say(
+            f"WRONG RESULT: {summary['wrong_bytes']} bytes of the programs' memories and "
+            f"{summary['wrong_elements']} elements of the outputs differ from the reference; this "
+            "is a defect of Tilewright: please report it with this command",
+            err=True,
+        )
+        raise typer.Exit(EXIT_CHECK_FAILED)
+    if summary["stopped"]:
+        raise KeyboardInterrupt
+
+
+def _imported(path: Path, calibration: Path | None, random_calibration: int) -> ImportedNetwork:
+    """The quantised model."""
+    from tilewright.host.compiler.pipeline import import_network
+    from tilewright.host.compiler.read.calibration import Calibration
+
+    data = None
+    if calibration is not None or random_calibration:
+        data = Calibration(path=calibration, random_samples=random_calibration or None)
+    imported = import_network(path, calibration=data)
+    if data is not None and imported.was_quantised:
+        raise UsageError(
+            FOR_FLOAT_MODELS,
+            field="--calibration" if calibration else "--random-calibration",
+            remedy="leave it out",
+        )
+    return imported
+
+
+def _order(text: str, config: SystemConfig) -> list[int]:
+    """Cores of the stages, in the order of the stages."""
+    found = whole_numbers(text, "--cores", text.count(",") + 1, "stage")
+    if max(found) >= len(config.cores) or len(set(found)) < len(found):
+        raise UsageError(
+            f"must be different cores of {config.name}, 0 to {len(config.cores) - 1}",
+            field="--cores",
+            value=text,
+            remedy="name each core once, in the order of the stages",
+        )
+    return found
+
+
+def _print(
+    rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], conditions: Mapping[str, Any]
+) -> None:
+    from rich.text import Text
+
+    from tilewright.host.common.print_table import plain_table, print_table
+
+    console = open_console()
+    table = plain_table("stage", "core", "operators", "alone", "together", "first", "last")
+    for row in rows:
+        table.add_row(
+            *(str(row[name]) for name in ("stage", "core", "operators")),
+            f"{row['alone_cycles']:,}",
+            f"{row['together_cycles']:,}",
+            *(Text(printable(row[name], limit=24)) for name in ("first", "last")),
+        )
+    print_table(table, console)
+    console.say(
+        f"{summary['tick_cycles']:,} cycles per frame on {conditions['system']}, "
+        f"{conditions['fidelity']}; {summary['moved_bytes']:,} bytes per frame through the CPU"
+    )
+    console.say(
+        f"copies between ticks: {summary['frames_per_s']:.2f} frames/s, latency "
+        f"{summary['latency_ms']:.2f} ms; copies beside the next tick: "
+        f"{summary['overlapped_frames_per_s']:.2f} frames/s, "
+        f"{summary['overlapped_latency_ms']:.2f} ms"
+    )
+    for name, one in summary["whole"].items():
+        console.say(
+            f"whole on {name} alone: {one['cycles']:,} cycles, {one['frames_per_s']:.2f} frames/s"
+        )
+    if not (summary["wrong_bytes"] is None or summary["wrong_bytes"] or summary["wrong_elements"]):
+        console.say("every byte and every output: equal to the reference's")
+
 
 _OF_GROUPS: Final = (
     "platform", "bandwidth", "method", "budget", "size", "mini_batch", "bw_model", "policy",

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright multicore TASK`: a group of jobs of many networks, mapped onto many cores."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 from enum import StrEnum
@@ -10,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tilewright.cli.application import open_console
-from tilewright.cli.group_files import check_places, write_group
-from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.arguments import replacing, require_places
+from tilewright.cli.json_output import JsonTarget, json_path
+from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
@@ -22,6 +21,41 @@ if TYPE_CHECKING:
     from tilewright.tuner.multicore.methods.mapper import Trace
     from tilewright.tuner.multicore.problems import Problem
     from tilewright.tuner.report.group_page import MappedGroup
+
+
+def check_places(
+    read: dict[str, Path | None],
+    report: Path | None,
+    trace: Path | None,
+    json: JsonTarget | None,
+) -> None:
+    """See `require_places`; before the work begins."""
+    require_places(read, {"--report": report, "--trace": trace, "--json": json_path(json)})
+
+
+def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> None:
+    """Write the files that the user asked for."""
+    from tilewright.host.common.whole_file import write_whole
+    from tilewright.tuner.report.group_page import page, write_trace
+
+    console = open_console()
+    if report is not None:
+        try:
+            with replacing(report):
+                write_whole(report, page(group))
+        except OSError as error:
+            raise UsageError(
+                f"cannot be written ({error.strerror})",
+                field="--report",
+                value=str(report),
+                remedy="name a place that may be written",
+            ) from error
+        console.say(f"report: {printable(str(report))}")
+    if trace is not None:
+        with replacing(trace):
+            write_trace(trace, group)
+        console.say(f"trace: {printable(str(trace))} (view with ui.perfetto.dev)")
+
 
 _FIELDS: Final = {
     "task": "TASK",

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright multicore NETWORK... --system`: compiled networks at the same time on a system."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,8 +14,8 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, open_console, say
 from tilewright.cli.arguments import read_board, read_memory, replacing, require_readable
-from tilewright.cli.group_files import check_places
 from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.multicore_group import check_places
 from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
@@ -244,8 +242,7 @@ def _write_files(
     slices: Sequence[Slice],
 ) -> None:
     """Write the files that the user asked for."""
-    from tilewright.tuner.report.side_by_side_page import page, write_page
-    from tilewright.tuner.report.side_by_side_trace import write_trace
+    from tilewright.tuner.report.side_by_side_page import page, write_page, write_trace
 
     if report is not None:
         with replacing(report):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress of what takes seconds: on standard error, to people only."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 import contextlib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright run`: a compiled network on a simulator or a board."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 from contextlib import closing
@@ -14,19 +12,21 @@ import typer
 
 from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, app, open_console, say
 from tilewright.cli.arguments import (
+    MeanOption,
     MemoryOption,
+    StdOption,
+    data_fields,
     read_board,
     read_memory,
+    read_numbers,
+    refuse_given,
     replacing,
     require_places,
     require_readable,
 )
-from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
-from tilewright.cli.network_data import MeanOption, StdOption, data_fields, read_numbers
-from tilewright.cli.network_tables import print_timed_layers, table_conditions
 from tilewright.cli.parse_errors import UsageError
-from tilewright.cli.partition_tables import print_latency
+from tilewright.cli.partition_tables import print_latency, print_timed_layers, table_conditions
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import counted

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright sim`: one layer on one device."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
@@ -20,11 +18,11 @@ from tilewright.cli.arguments import (
     NetworkOption,
     RtlOption,
     read_network,
+    refuse_given,
     replacing,
     require_places,
     simulated_memory,
 )
-from tilewright.cli.given import refuse_given
 from tilewright.cli.json_output import JsonOption, json_path
 from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import progress

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright synth`, `pnr` and `synth-record`: what a configuration takes of a device."""
 
-# ruff: noqa: PLC0415  (imports inside functions keep `tilewright --help` fast)
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -16,12 +16,11 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.interface.search import tuner_name
 from tilewright.interface.typed import typed
 from tilewright.sim.verilator.rtl_variant import rtl_variant
-from tilewright.tuner.report.files import report_path
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
+from tilewright.tuner.report.result_json import report_path
 from tilewright.tuner.store.database import hidden
-from tilewright.tuner.store.location import store_location
-from tilewright.tuner.store.store import Store, values_from
+from tilewright.tuner.store.store import Store, store_location, values_from
 from tilewright.tuner.study.best_network import chosen_by_objective, hw_of
 from tilewright.tuner.study.conduct import conduct, incomplete
 from tilewright.tuner.study.options import TuneOptions

@@ -11,7 +11,7 @@ import pytest
 from tilewright.bench.framework.study import run_study
 from tilewright.bench.networks.settings import NetworksSettings
 from tilewright.bench.networks.zoo import BEFORE_FILE, QUICK, Zoo, before_milliseconds, summary
-from tilewright.bench.networks.zoo_members import CONTROLS, MEMBERS, TRAINED
+from tilewright.bench.networks.zoo_network import CONTROLS, MEMBERS, TRAINED
 from tilewright.host.common.yaml_files import read_yaml_mapping
 
 PUBLISHED = {

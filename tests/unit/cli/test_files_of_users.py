@@ -10,11 +10,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from tilewright.cli.application import ORDER
-from tilewright.cli.certify import certify
+from tilewright.cli.certify import certify, exhaust
 from tilewright.cli.commands import app
-from tilewright.cli.exhaust import exhaust
-from tilewright.cli.export import export_table
 from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.report import export_table
 from tilewright.cli.run import run_command
 from tilewright.cli.sim import sim
 from tilewright.cli.tune import tune

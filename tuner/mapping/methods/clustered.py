@@ -6,18 +6,170 @@ Source: Krishnan et al., arXiv 2507.16249, algorithm 1 and section IV.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.cost import Costs
+from tilewright.tuner.mapping.environments.game import OBSERVED, MappingGame, Reward
+from tilewright.tuner.mapping.environments.problem import member
 from tilewright.tuner.mapping.learning.clustering import cluster
+from tilewright.tuner.mapping.learning.decisions import Decisions
 from tilewright.tuner.mapping.mapping import Batch
-from tilewright.tuner.mapping.methods.mapper import Probe
+from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.methods.registry import make_mapper
-from tilewright.tuner.mapping.methods.team import TeamMapper
-from tilewright.tuner.mapping.roles import Roles
+from tilewright.tuner.mapping.roles import Roles, owned_knobs
+from tilewright.tuner.search.features import Features
+from tilewright.tuner.search.learning.mappo import Mappo, MappoSettings
+from tilewright.tuner.search.learning.policy import Agent
+from tilewright.tuner.search.learning.rollout import Steps
+from tilewright.tuner.search.torch_threads import one_thread
+
+LANES: Final = 64
+"""Proposals side by side."""
+
+STEPS: Final = 2
+"""Proposals of a lane between updates."""
+
+SETTINGS: Final = MappoSettings(
+    hidden=32,
+    learning_rate=3e-3,
+    discount=0.0,
+    trace=0.0,
+    clip=0.2,
+    epochs=4,
+    entropy=1.0,
+)
+"""A proposal does not change what later ones cost: nothing is gained by looking ahead. How the rest
+was chosen, on which layers: docs/explanation/mapping-agents.md."""
+
+_SCALE: Final = 8.0
+"""Observations are logarithms; divided by this they are numbers around 1."""
+
+
+class TeamMapper(Mapper):
+    """Agents that share the reward of the mapping that they propose together.
+
+    Args:
+        reward: how a cost pays.
+        settings: of the learner.
+        lanes: proposals side by side.
+        steps: proposals of a lane between updates.
+
+    A subclass says who decides on what.
+
+    Raises:
+        ConfigError: an argument that cannot be.
+
+    Attributes:
+        central: one critic for the team, which sees the last proposal as well, instead of one
+            per agent, which sees what its agent sees.
+    """
+
+    central: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        reward: Reward | str = Reward.LOG,
+        settings: MappoSettings = SETTINGS,
+        lanes: int = LANES,
+        steps: int = STEPS,
+    ) -> None:
+        for name, value in (("lanes", lanes), ("steps", steps)):
+            if type(value) is not int or value < 1:
+                raise ConfigError("must be an integer of at least 1", field=name, value=value)
+        self._reward: Final = member(Reward, "reward", reward)
+        self._settings: Final = settings
+        self._lanes: Final = lanes
+        self._steps: Final = steps
+
+    def _roles(self, probe: Probe, rng: np.random.Generator) -> Roles | None:
+        """Who decides on which knobs; None: one agent per knob."""
+        raise NotImplementedError
+
+    def _search(self, probe: Probe, rng: np.random.Generator) -> None:
+        roles = self._roles(probe, rng)
+        decisions = Decisions(probe.space)
+        owned = owned_knobs([knob.name for knob in probe.space.knobs], roles)
+        agents = [
+            Agent(name=name, knobs=own, columns=tuple(range(len(OBSERVED))))
+            for name, knobs in owned.items()
+            if (own := decisions.of_knobs(knobs))
+        ]
+        probe.notes["agents"] = len(agents)
+        game = MappingGame(
+            probe.space,
+            probe.objective,
+            reward=self._reward,
+            lanes=self._lanes,
+            evaluate=probe.costs,
+        )
+        learner = Mappo(
+            agents,
+            features=len(OBSERVED) + decisions.count,
+            choices=decisions.width,
+            settings=self._settings,
+            seed=int(rng.integers(2**31)),
+            independent=not self.central,
+        )
+        with one_thread():
+            for steps in _walk(game, decisions, learner, self._steps, rng):
+                learner.update(steps)
+
+
+def _walk(
+    game: MappingGame,
+    decisions: Decisions,
+    learner: Mappo,
+    count: int,
+    rng: np.random.Generator,
+) -> Iterator[Steps]:
+    """Rollouts of ``count`` steps without end; the budget of the game's probe ends them."""
+    none = np.zeros((game.lanes, decisions.count), dtype=np.int64)
+    seen = _features(game.reset(), none, decisions)
+    while True:
+        features, moves, masks, chances, rewards = [seen], [], [], [], []
+        for _ in range(count):
+            choices, mask, chance = decisions.draw(learner.team.logits(features[-1]), rng)
+            outcome = game.propose(decisions.indices(choices))
+            moves.append(choices)
+            masks.append(mask)
+            chances.append(chance)
+            rewards.append(outcome.rewards.astype(np.float32))
+            features.append(_features(outcome.observations, choices, decisions))
+        seen = features[-1]
+        yield Steps(
+            features=np.stack(features),
+            moves=np.stack(moves),
+            masks=np.stack(masks),
+            log_probabilities=np.stack(chances),
+            rewards=np.stack(rewards),
+        )
+
+
+def _features(observations: Features, choices: np.ndarray, decisions: Decisions) -> Features:
+    """Shape ``[lanes, observed + decisions]``: what it cost, then what was proposed."""
+    parts = [observations / _SCALE, choices / decisions.width]
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+class PpoMapper(TeamMapper):
+    """A single agent that takes every decision."""
+
+    def _roles(self, probe: Probe, rng: np.random.Generator) -> Roles:
+        del rng
+        return {"all": [knob.name for knob in probe.space.knobs]}
+
+
+class DecentralisedMapper(TeamMapper):
+    """One agent per mapping parameter."""
+
+    def _roles(self, probe: Probe, rng: np.random.Generator) -> None:
+        del probe, rng
+
 
 AGENTS: Final = 6
 SETUP_SAMPLES: Final = 2000

@@ -10,17 +10,19 @@ and so does a rounded mapping.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tilewright.tuner.mapping.cost import CostModel, Objective
 from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.methods.plain_form import order_classes
-from tilewright.tuner.mapping.methods.relaxed_cost import Relaxed, relaxed_log_cost
-from tilewright.tuner.mapping.nest import DIMENSIONS
+from tilewright.tuner.mapping.nest import DIMENSIONS, RELEVANT
+from tilewright.tuner.mapping.nest import Tensor as Operand
 from tilewright.tuner.mapping.space import (
     CLUSTER_SIZE,
     CLUSTERS,
@@ -33,6 +35,145 @@ from tilewright.tuner.mapping.space import (
     MappingSpace,
 )
 from tilewright.tuner.search.torch_threads import one_thread
+
+_PIXELS = (DIMENSIONS.index("Y"), DIMENSIONS.index("X"))
+_TAPS = (DIMENSIONS.index("R"), DIMENSIONS.index("S"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relaxed:
+    """Mappings with real tiles, ``n`` of them.
+
+    Attributes:
+        outer, inner: tiles, shape ``[n, 6]``; inner ones no larger than outer ones.
+        wide2, wide1: clusters and PEs that share a loop, 1 for others, shape ``[n, 6]``.
+        stays2, stays1: shape ``[n, 3]``; 1 where the loops that leave a tensor are innermost.
+    """
+
+    outer: Tensor
+    inner: Tensor
+    wide2: Tensor
+    wide1: Tensor
+    stays2: Tensor
+    stays1: Tensor
+
+
+def relaxed_log_cost(model: CostModel, objective: Objective, at: Relaxed) -> tuple[Tensor, Tensor]:
+    """Logarithm of the cost, and by which factor of its logarithm the buffers overflow.
+
+    Returns:
+        Two tensors of shape ``[n]``; the second is 0 where the tiles fit.
+    """
+    arch = model.arch
+    size = torch.tensor(model.nest.sizes, dtype=at.outer.dtype)
+    span2 = torch.minimum(at.outer * at.wide2, size)
+    step1 = torch.minimum(at.inner * at.wide1, at.outer)
+    trips = size / span2, at.outer / step1
+    pes = span2 / at.outer * (step1 / at.inner)
+    l1, l2 = _buffer(model, at.inner), _buffer(model, span2)
+    over = torch.zeros_like(l1)
+    for needed, held in ((l1, arch.l1_bytes), (l2, arch.l2_bytes)):
+        if held:
+            over = over + torch.relu(torch.log(needed / held))
+    if objective is Objective.AREA:
+        per_pe = arch.pe_area + (arch.l1_bytes or l1) * arch.l1_area
+        area = (at.wide2 * at.wide1).prod(1) * per_pe + (arch.l2_bytes or l2) * arch.l2_area
+        return torch.log(area + arch.noc_bytes_per_cycle * arch.noc_area), over
+    moved = _traffic(model, at, trips, span2, step1 * span2 / at.outer, pes)
+    macs = float(model.nest.macs)
+    compute = macs / pes.prod(1)
+    if arch.pass_cycles:
+        compute = compute + trips[0].prod(1) * trips[1].prod(1) * arch.pass_cycles
+    noc = torch.maximum(moved.noc_in, moved.noc_out) / arch.noc_bytes_per_cycle
+    cycles = torch.maximum(torch.maximum(compute, noc), moved.dram / arch.dram_bytes_per_cycle)
+    at_pe = macs * (arch.weight_bytes + arch.input_bytes + 2 * arch.partial_bytes)
+    energy = (
+        macs * arch.mac_energy
+        + (at_pe + moved.delivered) * arch.l1_energy
+        + moved.delivered * arch.noc_energy
+        + (moved.dram + moved.noc_in + moved.noc_out) * arch.l2_energy
+        + moved.dram * arch.dram_energy
+    )
+    if objective is Objective.LATENCY:
+        return torch.log(cycles), over
+    if objective is Objective.ENERGY:
+        return torch.log(energy), over
+    return torch.log(cycles) + torch.log(energy), over
+
+
+@dataclass
+class _Moved:
+    """Bytes, each of shape ``[n]``."""
+
+    dram: Tensor
+    noc_in: Tensor
+    noc_out: Tensor
+    delivered: Tensor
+
+
+def _traffic(
+    model: CostModel,
+    at: Relaxed,
+    trips: tuple[Tensor, Tensor],
+    span2: Tensor,
+    span1: Tensor,
+    pes: Tensor,
+) -> _Moved:
+    """What moves, given the steps of both levels and what all clusters and all PEs span."""
+    nest, arch = model.nest, model.arch
+    moved = _Moved(*torch.zeros(4, len(span2), dtype=span2.dtype))
+    for number, operand in enumerate(Operand):
+        free = [d for d, n in enumerate(DIMENSIONS) if n not in RELEVANT[nest.kind][operand]]
+        bound = [d for d in range(len(DIMENSIONS)) if d not in free]
+        again2, again1 = (
+            torch.exp((1 - stays[:, number]) * torch.log(steps[:, free]).sum(1))
+            for stays, steps in zip((at.stays2, at.stays1), trips, strict=True)
+        )
+        visits2 = _tile(model, span2, operand) * trips[0][:, bound].prod(1) * again2
+        visits1 = _tile(model, span1, operand) * trips[1][:, bound].prod(1) * again1
+        visits1 = visits1 * trips[0].prod(1)
+        copies = pes[:, free].prod(1)
+        if operand is Operand.OUTPUTS:
+            whole = float(nest.elements(operand))
+            back2 = torch.relu(visits2 - whole) * arch.partial_bytes
+            back1 = torch.relu(visits1 - whole) * arch.partial_bytes
+            moved.dram = moved.dram + 2 * back2 + whole * arch.output_bytes
+            moved.noc_in = moved.noc_in + back1
+            moved.noc_out = back1 + whole * arch.output_bytes
+            moved.delivered = moved.delivered + visits1 * copies * 2 * arch.partial_bytes
+        else:
+            element = arch.weight_bytes if operand is Operand.WEIGHTS else arch.input_bytes
+            moved.dram = moved.dram + visits2 * element
+            moved.noc_in = moved.noc_in + visits1 * element
+            moved.delivered = moved.delivered + visits1 * copies * element
+    return moved
+
+
+def _buffer(model: CostModel, extent: Tensor) -> Tensor:
+    """Bytes that tiles of this extent need."""
+    arch = model.arch
+    return arch.buffers * (
+        _tile(model, extent, Operand.WEIGHTS) * arch.weight_bytes
+        + _tile(model, extent, Operand.INPUTS) * arch.input_bytes
+        + _tile(model, extent, Operand.OUTPUTS) * arch.partial_bytes
+    )
+
+
+def _tile(model: CostModel, extent: Tensor, operand: Operand) -> Tensor:
+    """Elements of an operand's tile, shape ``[n]``."""
+    nest = model.nest
+    window = operand is Operand.INPUTS
+    found = torch.ones_like(extent[:, 0])
+    for d, name in enumerate(DIMENSIONS):
+        if name in RELEVANT[nest.kind][operand] and not (window and d in (*_PIXELS, *_TAPS)):
+            found = found * extent[:, d]
+    if window:
+        strides = (nest.stride_y, nest.stride_x)
+        for pixel, tap, stride in zip(_PIXELS, _TAPS, strides, strict=True):
+            taps = extent[:, tap]
+            found = found * ((extent[:, pixel] - 1) * taps.clamp(max=stride) + taps)
+    return found
+
 
 STARTS: Final = 40
 STEPS: Final = 45

@@ -53,13 +53,13 @@ _BUILTIN: Final = {
         packages=("cmaes",),
     ),
     "ppo": Entry(
-        module="methods.team",
+        module="methods.clustered",
         kind="PpoMapper",
         summary="proximal policy optimisation, one agent",
         packages=("torch",),
     ),
     "marl-decentralised": Entry(
-        module="methods.team",
+        module="methods.clustered",
         kind="DecentralisedMapper",
         summary="one learning agent per mapping parameter",
         packages=("torch",),

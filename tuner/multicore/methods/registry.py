@@ -35,12 +35,12 @@ _BUILTIN: Final = {
         summary="MAGMA with hyper-parameters found by Bayesian optimisation",
     ),
     "herald": Entry(
-        module="methods.herald",
+        module="methods.tilewright",
         kind="HeraldMapper",
         summary="manual: the core that suits a job, while loads stay balanced (as Herald)",
     ),
     "ai-mt": Entry(
-        module="methods.ai_mt",
+        module="methods.tilewright",
         kind="AiMtMapper",
         summary="manual: memory-intensive beside compute-intensive jobs (as AI-MT)",
     ),

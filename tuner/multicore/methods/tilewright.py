@@ -17,27 +17,125 @@ It ends before its budget where a makespan reaches the bound: nothing is better.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.tuner.multicore.bounds import SLACK, Bound, Loads, loads_of, lower_bound
-from tilewright.tuner.multicore.encoding import (
-    Population,
-    joined,
-    population_of,
-    random_population,
-)
+from tilewright.tuner.multicore.encoding import Population, joined, population_of, random_population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable, Numbers
-from tilewright.tuner.multicore.methods.ai_mt import ai_mt_queues
 from tilewright.tuner.multicore.methods.balance import Placement, balanced
-from tilewright.tuner.multicore.methods.herald import herald_queues
 from tilewright.tuner.multicore.methods.magma import evolve, tuned_settings
 from tilewright.tuner.multicore.methods.manual import Order, placed
 from tilewright.tuner.multicore.methods.manual import Placement as Rules
 from tilewright.tuner.multicore.methods.mapper import GroupMapper, Probe
-from tilewright.tuner.multicore.methods.pairing import Rule, mean_need, paired
+
+UNBALANCE: Final = 1.25
+"""Most that the load of a core may be of the mean load when it is given a job it prefers."""
+
+
+class HeraldMapper(GroupMapper):
+    """One sample.
+
+    Args:
+        unbalance: see `UNBALANCE`.
+    """
+
+    def __init__(self, *, unbalance: float = UNBALANCE) -> None:
+        self._unbalance: Final = unbalance
+
+    def _search(self, probe: Probe, rng: np.random.Generator) -> None:
+        del rng
+        probe.makespans(population_of([herald_queues(probe.instance.table, self._unbalance)]))
+
+
+def herald_queues(table: JobTable, unbalance: float = UNBALANCE) -> list[list[int]]:
+    """The jobs of each core, first to last."""
+    queues: list[list[int]] = [[] for _ in range(table.cores)]
+    busy = np.zeros(table.cores)
+    for job, latency in enumerate(table.latency):
+        after = busy + latency
+        limit = unbalance * (busy.sum() + latency.min()) / table.cores
+        liked = (c for c in np.argsort(latency, kind="stable") if after[c] <= limit)
+        core = int(next(liked, np.argmin(after)))
+        queues[core].append(job)
+        busy[core] += latency[core]
+    return queues
+
+
+class AiMtMapper(GroupMapper):
+    """One sample."""
+
+    def _search(self, probe: Probe, rng: np.random.Generator) -> None:
+        del rng
+        probe.makespans(population_of([ai_mt_queues(probe.instance)]))
+
+
+def ai_mt_queues(instance: Instance) -> list[list[int]]:
+    """The jobs of each core, first to last."""
+    table = instance.table
+    queues: list[list[int]] = [[] for _ in range(table.cores)]
+    waiting = np.ones(table.jobs, dtype=np.bool_)
+    free, demand = np.zeros(table.cores), np.zeros(table.cores)
+    while waiting.any():
+        able = waiting[:, None] & np.isfinite(table.latency)
+        core = int(np.argmin(np.where(able.any(axis=0), free, np.inf)))
+        beside = demand[(free > free[core]) & (instance.port == instance.port[core])].sum()
+        room = instance.bandwidth - beside
+        job = best_fit(np.flatnonzero(able[:, core]), table.bandwidth[:, core], room)
+        waiting[job] = False
+        queues[core].append(job)
+        free[core] += table.latency[job, core]
+        demand[core] = table.bandwidth[job, core]
+    return queues
+
+
+def best_fit(jobs: npt.NDArray[np.intp], needs: Numbers, room: float) -> int:
+    """The job that needs most of what fits into a bandwidth, or the least where none fits."""
+    wanted = needs[jobs]
+    return int(jobs[np.argmax(np.where(wanted <= room, wanted, -wanted))])
+
+
+class Rule(StrEnum):
+    """Which job a free core takes."""
+
+    FIT = "fit"
+    """The hungriest that stays below the level; else the most frugal."""
+    CLOSEST = "closest"
+    """Which brings the sum closest to the level."""
+
+
+def mean_need(table: JobTable, core: Placement) -> float:
+    """Bytes per cycle that all cores need together, on average over the longest queue."""
+    jobs = np.arange(table.jobs)
+    latency = table.latency[jobs, core]
+    longest = np.bincount(core, latency, minlength=table.cores).max()
+    return float(table.bytes[jobs, core].sum() / longest)
+
+
+def paired(table: JobTable, core: Placement, level: float, rule: Rule) -> list[list[int]]:
+    """The jobs of each core, first to last."""
+    waiting = [np.flatnonzero(core == c) for c in range(table.cores)]
+    queues: list[list[int]] = [[] for _ in range(table.cores)]
+    free, demand = np.zeros(table.cores), np.zeros(table.cores)
+    for _ in range(table.jobs):
+        left = np.array([len(jobs) > 0 for jobs in waiting])
+        mine = int(np.argmin(np.where(left, free, np.inf)))
+        beside = float(demand[free > free[mine]].sum())
+        jobs, needs = waiting[mine], table.bandwidth[:, mine]
+        if rule is Rule.FIT:
+            job = best_fit(jobs, needs, level - beside)
+        else:
+            job = int(jobs[np.argmin(np.abs(needs[jobs] + beside - level))])
+        waiting[mine] = jobs[jobs != job]
+        queues[mine].append(job)
+        free[mine] += table.latency[job, mine]
+        demand[mine] = table.bandwidth[job, mine]
+    return queues
+
 
 ROUNDS: Final = 10
 """Descents of `balanced` per placement."""

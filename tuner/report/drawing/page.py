@@ -10,8 +10,7 @@ from typing import Final, Protocol
 
 from tilewright.host.common.printable import printable_document
 from tilewright.host.common.whole_file import MARK
-from tilewright.tuner.report.drawing.marks import element
-from tilewright.tuner.report.drawing.palette import css_variables
+from tilewright.tuner.report.drawing.marks import css_variables, element
 
 WIDE: Final = 920
 """Pixels that a chart is drawn with for a screen."""

@@ -26,8 +26,7 @@ from tilewright.bench.arena.network_figures import (
     readings,
     throughput_gains,
 )
-from tilewright.bench.arena.prices import Price
-from tilewright.bench.arena.selection import common, headline
+from tilewright.bench.arena.records import Price, common, headline
 from tilewright.bench.arena.summary import arms, summarise, trials_to
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.zoo import load_network

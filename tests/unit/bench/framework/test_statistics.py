@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tilewright.bench.arena.prices import PRICES, break_even
+from tilewright.bench.arena.records import PRICES, break_even
 from tilewright.bench.framework.statistics import (
     clustered_mean,
     clustered_median,

@@ -2,10 +2,9 @@
 
 import pytest
 
-from tilewright.bench.multicore.page import courses, page
+from tilewright.bench.multicore.page import courses, page, summarise
 from tilewright.bench.multicore.settings import MulticoreSettings
 from tilewright.bench.multicore.study import Multicore
-from tilewright.bench.multicore.summary import summarise
 
 
 def bound(seed, value):

@@ -10,7 +10,7 @@ import pytest
 
 AFTER = """
 import sys
-from tilewright.host.common.onnx_ir_loading import load_onnx_ir
+from tilewright.host.common.library_loading import load_onnx_ir
 load_onnx_ir()
 import onnx_ir
 assert "sympy" not in sys.modules, "loaded"
@@ -23,7 +23,7 @@ assert sys.modules["sympy"] is sympy
 """
 BEFORE = """
 import sys, sympy
-from tilewright.host.common.onnx_ir_loading import load_onnx_ir
+from tilewright.host.common.library_loading import load_onnx_ir
 load_onnx_ir()
 import onnx_ir
 assert sys.modules["sympy"] is sympy is onnx_ir._core.sympy

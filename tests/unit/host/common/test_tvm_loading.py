@@ -10,7 +10,7 @@ import pytest
 
 AFTER = """
 import sys
-from tilewright.host.common.tvm_loading import load_tvm
+from tilewright.host.common.library_loading import load_tvm
 load_tvm()
 import tvm
 assert "torch" not in sys.modules, "loaded"
@@ -22,7 +22,7 @@ assert sys.modules["torch"] is torch
 BEFORE = """
 import sys, types
 torch = sys.modules["torch"] = types.ModuleType("torch")
-from tilewright.host.common.tvm_loading import load_tvm
+from tilewright.host.common.library_loading import load_tvm
 try:
     load_tvm()
 except Exception:

@@ -22,10 +22,10 @@ from tilewright.host.common.errors import ConfigError, ProgramError, WorkloadErr
 from tilewright.host.common.result_document import result_document, to_json
 from tilewright.host.compiler.pack.artefact import save
 from tilewright.host.deploy import board_run
+from tilewright.host.deploy.board_run import top_classes
 from tilewright.host.deploy.bundle import MANIFEST, read_bundle
 from tilewright.host.deploy.bundle_archive import unpack_bundle
 from tilewright.host.deploy.bundle_parts import make_bundle
-from tilewright.host.deploy.bundle_report import top_classes
 from tilewright.host.machine.bitstream import read_bitstream_manifest
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig

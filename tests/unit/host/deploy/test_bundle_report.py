@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.host.deploy.bundle_report import BundleReport
+from tilewright.host.deploy.board_run import BundleReport
 
 
 @pytest.mark.parametrize("reached", [True, False])

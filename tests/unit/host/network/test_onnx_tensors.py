@@ -15,7 +15,7 @@ from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.compiler.divide.relax_onnx import TensorKind
-from tilewright.host.compiler.pack.onnx_part import check_part
+from tilewright.host.compiler.pack.relax_attributes import check_part
 from tilewright.host.compiler.read.model_file import read_model
 from tilewright.host.network.onnx_file import tensors_of
 from tilewright.host.network.onnx_graph import read_graph

@@ -21,7 +21,7 @@ from tilewright.tuner.allocate import (
 )
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import TUNERS, TunerError, make_tuner
-from tilewright.tuner.study.task_arm import task_arm
+from tilewright.tuner.study.task_search import task_arm
 
 
 def analytic_arms() -> list[Arm]:

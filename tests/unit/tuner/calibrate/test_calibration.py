@@ -13,12 +13,15 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d, dense
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.calibrate.board_calibration import (
+    COMPARED,
     CalibrationError,
+    CountedRun,
     board_yaml,
     calibrate,
+    fit_memory,
     probe_schedules,
+    residuals,
 )
-from tilewright.tuner.calibrate.memory_fit import COMPARED, CountedRun, fit_memory, residuals
 from tilewright.tuner.measure.measurement import Request
 from tilewright.tuner.measure.oracle import LoweredTrial
 from tilewright.tuner.schedule.rules import host_rules

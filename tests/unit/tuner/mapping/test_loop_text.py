@@ -9,7 +9,7 @@ import re
 from hypothesis import given
 from support.mappings import cases
 
-from tilewright.tuner.mapping.loop_text import loop_lines
+from tilewright.tuner.mapping.exchange import loop_lines
 from tilewright.tuner.mapping.mapping import Mapping
 from tilewright.tuner.mapping.nest import LoopNest
 

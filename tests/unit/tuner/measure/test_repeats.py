@@ -8,7 +8,7 @@ import statistics
 import pytest
 from support.randomness import generator
 
-from tilewright.tuner.measure.repeats import MOST_RUNS, NARROW, summarise
+from tilewright.tuner.measure.board_trial import MOST_RUNS, NARROW, summarise
 
 
 def test_equal_runs_are_enough_after_three():

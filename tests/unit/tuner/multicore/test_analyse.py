@@ -16,11 +16,10 @@ from tilewright.tuner.mapping.cost import mapping_library
 from tilewright.tuner.mapping.nest import nest_of
 from tilewright.tuner.multicore import analyse as analyse_module
 from tilewright.tuner.multicore.allocation import makespans
-from tilewright.tuner.multicore.analyse import analyse
+from tilewright.tuner.multicore.analyse import analyse, twin_cost
 from tilewright.tuner.multicore.core_cost import mapped_cost
 from tilewright.tuner.multicore.jobs import Group, Job
 from tilewright.tuner.multicore.platform import Core, Platform
-from tilewright.tuner.multicore.twin_cost import twin_cost
 
 ARCH = replace(
     load_architecture("nvdla-like"), pes=16, max_clusters=4, max_cluster_size=4, l2_bytes=2048

@@ -10,9 +10,9 @@ from support.randomness import fresh_rng, where
 from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import loads_of, lower_bound
 from tilewright.tuner.multicore.encoding import Population, random_population
-from tilewright.tuner.multicore.exact import best_mapping
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.solve import best_mapping
 
 
 def every_mapping(jobs, cores):

@@ -11,9 +11,9 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import lower_bound
 from tilewright.tuner.multicore.encoding import Population
-from tilewright.tuner.multicore.exact import best_mapping
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.solve import best_mapping
 
 
 def least_of_all(instance):

@@ -10,7 +10,7 @@ import pytest
 from support.randomness import fresh_rng, where
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.tuner.multicore.stages import best_cut
+from tilewright.tuner.multicore.pipeline import best_cut
 
 
 def slowest(costs, places, cores):

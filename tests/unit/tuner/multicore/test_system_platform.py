@@ -10,7 +10,7 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.system_config import SystemConfig, SystemCore
 from tilewright.tuner.multicore.allocation import makespans
 from tilewright.tuner.multicore.job_table import JobTable
-from tilewright.tuner.multicore.system_platform import platform_of, regulation_of
+from tilewright.tuner.multicore.platform import platform_of, regulation_of
 
 HW = load_hwconfig("tiny-4x4")
 

@@ -13,8 +13,8 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import conv2d, dense, depthwise
 from tilewright.sim.twin.device import Twin
+from tilewright.tuner.multicore.analyse import shapes_of, twin_cost
 from tilewright.tuner.multicore.core_cost import IMPOSSIBLE
-from tilewright.tuner.multicore.twin_cost import shapes_of, twin_cost
 
 TINY = load_hwconfig("tiny-4x4")
 LAYERS = (

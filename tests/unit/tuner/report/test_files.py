@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.tuner.report.files import report_path
+from tilewright.tuner.report.result_json import report_path
 
 RUNS = Path("runs")
 

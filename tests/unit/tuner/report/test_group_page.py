@@ -21,8 +21,8 @@ from tilewright.tuner.report.group_page import (
     jobs_chart,
     needs,
     page,
+    write_trace,
 )
-from tilewright.tuner.report.group_trace import write_trace
 
 
 def mapped(instance, rng):

@@ -15,9 +15,8 @@ from support.seen_in_browser import assert_shown_well
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES
-from tilewright.tuner.report.page import page, write_html
+from tilewright.tuner.report.page import page, schedules_yaml, write_html
 from tilewright.tuner.report.pareto import pareto
-from tilewright.tuner.report.repeat import schedules_yaml
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.results import StudyResult, load_result

@@ -16,7 +16,7 @@ from tilewright.host.machine.board import load_board, load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
-from tilewright.tuner.report.repeat import repeat
+from tilewright.tuner.report.page import repeat
 from tilewright.tuner.store.records import StoredStudy
 from tilewright.tuner.store.summary import TrialSummary
 from tilewright.tuner.study.objective import ObjectiveName

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from support.randomness import fresh_rng
 
-from tilewright.host.compiler.divide.minimum_cut import FlowGraph
+from tilewright.host.compiler.divide.offload import FlowGraph
 
 
 def by_trying(edges, count):

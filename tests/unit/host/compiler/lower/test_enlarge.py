@@ -12,7 +12,7 @@ from support.randomness import fresh_rng, where
 from support.small_models import Model, accelerated, imported, operators
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.lower.enlarge import lines
+from tilewright.host.compiler.lower.convolutions import lines
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import QEnlarge

@@ -10,7 +10,7 @@ import pytest
 from support.qgraph_floats import evaluate
 from support.randomness import fresh_rng
 
-from tilewright.host.compiler.lower.pixel_orders import with_fewer_moves
+from tilewright.host.compiler.lower.gathers import with_fewer_moves
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConv,

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tilewright.host.compiler.lower.transposed import phases
+from tilewright.host.compiler.lower.convolutions import phases
 
 
 @pytest.mark.parametrize(

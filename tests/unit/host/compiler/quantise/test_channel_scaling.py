@@ -14,8 +14,8 @@ from support.randomness import fresh_rng
 from support.small_models import Model
 
 from tilewright.host.compiler.quantise.channel_factors import channel_axis
-from tilewright.host.compiler.quantise.channel_scaling import ChannelScaling
-from tilewright.host.compiler.read.onnx_edit import Editor
+from tilewright.host.compiler.quantise.equalisation import ChannelScaling
+from tilewright.host.compiler.read.edit import Editor
 
 
 def inferred(model: Model, *outputs: str) -> ir.Model:

@@ -16,8 +16,8 @@ from support.small_models import Model
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.quantise.int4_weights import quantise_groups, quantise_int4
 from tilewright.host.compiler.quantise.quantise import quantise
+from tilewright.host.compiler.read.edit import array_of
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.read.onnx_edit import array_of
 from tilewright.host.network.int4_tiles import scales_of
 
 

@@ -9,7 +9,7 @@ from onnx.numpy_helper import to_array
 from support.randomness import fresh_rng
 from support.small_models import Model, imported
 
-from tilewright.host.compiler.quantise.product_factors import product_factors
+from tilewright.host.compiler.quantise.activation_ranges import product_factors
 
 
 def test_where_factors_come_from_counts_too() -> None:

@@ -15,8 +15,8 @@ from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.quantise.quantise import quantise
+from tilewright.host.compiler.read.edit import array_of, is_kind
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.read.onnx_edit import array_of, is_kind
 
 
 def quantised(model: Model, *outputs: str, **options: bool) -> ir.Model:

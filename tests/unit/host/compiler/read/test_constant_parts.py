@@ -14,8 +14,8 @@ from support.small_models import Model, operators
 import tilewright as tw
 from tilewright.host.compiler.lower.qgraph import QConv
 from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.compiler.read.constant_parts import fold_constants
 from tilewright.host.compiler.read.model_file import with_shapes
+from tilewright.host.compiler.rewrite.constants import fold_constants
 
 
 def trained(model: Model, x: str, *, computed_scale: bool) -> str:

@@ -13,8 +13,8 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from support.randomness import fresh_rng
 from support.small_models import Model, accelerated
 
-from tilewright.host.compiler.read.dequantised_constants import fold_dequantised
-from tilewright.host.compiler.read.dynamic_quantisation import fold_dynamic
+from tilewright.host.compiler.rewrite.constants import fold_dequantised
+from tilewright.host.compiler.rewrite.dynamic_quantisation import fold_dynamic
 
 
 def run(model: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:

@@ -14,12 +14,12 @@ from support.small_models import Model
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pack.artefact_rules import MANIFEST
 from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.compiler.read import qdq
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.read.int8_ends import to_int8_ends
 from tilewright.host.compiler.read.model_ends import arguments_of
+from tilewright.host.compiler.rewrite import qdq
+from tilewright.host.compiler.rewrite.int8_ends import to_int8_ends
 
 OPTIMISED = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 

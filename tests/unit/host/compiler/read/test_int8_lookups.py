@@ -12,7 +12,7 @@ from onnx import TensorProto
 from support.randomness import fresh_rng
 from support.small_models import Model
 
-from tilewright.host.compiler.read.int8_lookups import look_up_int8
+from tilewright.host.compiler.rewrite.lookups import look_up_int8
 
 PLACES = np.array([[0, 6, 3, 1], [2, 5, 5, 4]])
 

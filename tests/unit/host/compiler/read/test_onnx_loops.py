@@ -12,9 +12,9 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.read import onnx_loops
+from tilewright.host.compiler.read import loops
+from tilewright.host.compiler.read.loops import unroll_loops
 from tilewright.host.compiler.read.model_file import read_model
-from tilewright.host.compiler.read.onnx_loops import unroll_loops
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -96,9 +96,9 @@ def test_loops_whose_rounds_are_not_known_stay(model) -> None:
 
 
 def test_a_loop_of_too_many_operators_stays(monkeypatch) -> None:
-    monkeypatch.setattr(onnx_loops, "MOST_NODES", 23)  # it has 4 rounds of 6
+    monkeypatch.setattr(loops, "MOST_NODES", 23)  # it has 4 rounds of 6
     assert not unroll_loops(ir.from_proto(looped()))
-    monkeypatch.setattr(onnx_loops, "MOST_NODES", 24)
+    monkeypatch.setattr(loops, "MOST_NODES", 24)
     assert unroll_loops(ir.from_proto(looped()))
 
 

@@ -13,8 +13,8 @@ from support.randomness import fresh_rng
 from support.small_models import Model
 
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.read.onnx_masks import masked_scores
-from tilewright.host.compiler.read.onnx_rewrites import rewrite
+from tilewright.host.compiler.rewrite.masks import masked_scores
+from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 ROWS = QuantiseOptions(row_functions=True)
 TOKENS = 6

@@ -11,7 +11,7 @@ from support.onnx_results import rewritten
 from support.randomness import fresh_rng
 from support.small_models import Model, accelerated
 
-from tilewright.host.compiler.read.onnx_rewrites import rewrite
+from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 SIDES = (5, 4)
 

@@ -15,9 +15,9 @@ from onnx.reference import ReferenceEvaluator
 from support.randomness import fresh_rng
 
 from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.compiler.read import onnx_recurrent
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.onnx_recurrent import unroll_recurrent
+from tilewright.host.compiler.rewrite import recurrent_layers
+from tilewright.host.compiler.rewrite.recurrent_layers import unroll_recurrent
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 FLOAT = onnx.TensorProto.FLOAT
@@ -109,9 +109,9 @@ def test_what_has_other_options_stays(options) -> None:
 
 def test_layers_of_too_many_steps_stay(monkeypatch) -> None:
     model = recurrent(fresh_rng(), "LSTM")
-    monkeypatch.setattr(onnx_recurrent, "MOST_STEPS", 3)
+    monkeypatch.setattr(recurrent_layers, "MOST_STEPS", 3)
     assert not unroll_recurrent(ir.from_proto(model))
-    monkeypatch.setattr(onnx_recurrent, "MOST_STEPS", 4)
+    monkeypatch.setattr(recurrent_layers, "MOST_STEPS", 4)
     assert unroll_recurrent(ir.from_proto(model))
 
 

@@ -11,9 +11,9 @@ from support.detector_models import SIDES, Detector
 from support.onnx_results import rewritten
 from support.randomness import fresh_rng
 
+from tilewright.host.compiler.read.edit import array_of, integers
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.read.onnx_edit import array_of, integers
-from tilewright.host.compiler.read.onnx_rewrites import rewrite
+from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 ROWS = QuantiseOptions(row_functions=True)
 

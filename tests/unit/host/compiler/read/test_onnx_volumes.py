@@ -12,7 +12,7 @@ from support.randomness import fresh_rng
 from support.small_models import Model, assert_regions_agree, imported, noise
 
 from tilewright.host.compiler.pipeline import partition
-from tilewright.host.compiler.read.onnx_rewrites import rewrite
+from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 SHAPE = (1, 3, 5, 8, 6)
 

@@ -12,7 +12,7 @@ from onnx import TensorProto
 from support.randomness import fresh_rng
 from support.small_models import Model
 
-from tilewright.host.compiler.read import qdq
+from tilewright.host.compiler.rewrite import qdq
 
 
 def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -9,12 +9,12 @@ from support.randomness import fresh_rng  # noqa: E402  (after importorskip)
 
 from tilewright.tuner.mapping.architecture import load_architecture  # noqa: E402  (after importorskip)
 from tilewright.tuner.mapping.cost import Objective  # noqa: E402  (after importorskip)
-from tilewright.tuner.mapping.methods.gradient import _fixed  # noqa: E402  (after importorskip)
-from tilewright.tuner.mapping.methods.plain_form import order_classes  # noqa: E402  (after importorskip)
-from tilewright.tuner.mapping.methods.relaxed_cost import (  # noqa: E402  (after importorskip)
+from tilewright.tuner.mapping.methods.gradient import (  # noqa: E402  (after importorskip)
     Relaxed,
+    _fixed,
     relaxed_log_cost,
 )
+from tilewright.tuner.mapping.methods.plain_form import order_classes  # noqa: E402  (after importorskip)
 from tilewright.tuner.mapping.nest import LoopNest  # noqa: E402  (after importorskip)
 from tilewright.tuner.mapping.space import (  # noqa: E402  (after importorskip)
     INNER_ORDER,

@@ -5,9 +5,8 @@ import pytest
 
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
-from tilewright.tuner.multicore.methods.ai_mt import ai_mt_queues
-from tilewright.tuner.multicore.methods.herald import herald_queues
 from tilewright.tuner.multicore.methods.manual import Order, Placement, placed
+from tilewright.tuner.multicore.methods.tilewright import ai_mt_queues, herald_queues
 
 TABLE = JobTable(
     [[4, 8], [6, 2], [1, 3], [9, np.inf], [5, 5]],

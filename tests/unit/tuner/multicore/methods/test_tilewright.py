@@ -10,13 +10,18 @@ from support.randomness import fresh_rng, where
 from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import loads_of, lower_bound
 from tilewright.tuner.multicore.encoding import population_of, queues_of, random_population
-from tilewright.tuner.multicore.exact import best_mapping
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.methods.balance import balanced
-from tilewright.tuner.multicore.methods.pairing import Rule, mean_need, paired
 from tilewright.tuner.multicore.methods.registry import MANUAL, make_group_mapper
-from tilewright.tuner.multicore.methods.tilewright import manual_mappings, ranked
+from tilewright.tuner.multicore.methods.tilewright import (
+    Rule,
+    manual_mappings,
+    mean_need,
+    paired,
+    ranked,
+)
+from tilewright.tuner.multicore.solve import best_mapping
 
 RECORDED = Path(__file__).parents[1] / "magma"
 

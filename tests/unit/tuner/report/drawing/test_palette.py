@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tilewright.tuner.report.drawing.palette import (
+from tilewright.tuner.report.drawing.marks import (
     DARK,
     DASHES,
     LIGHT,

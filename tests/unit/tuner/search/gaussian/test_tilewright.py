@@ -21,11 +21,14 @@ from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.gaussian import tilewright
-from tilewright.tuner.search.gaussian.candidates import COVERED, draw_candidates
-from tilewright.tuner.search.gaussian.feasibility import Feasibility
-from tilewright.tuner.search.gaussian.normal import expected_improvement
+from tilewright.tuner.search.gaussian.feasibility import Feasibility, expected_improvement
 from tilewright.tuner.search.gaussian.residual import ResidualPool
-from tilewright.tuner.search.gaussian.tilewright import TilewrightTuner, even_cuts
+from tilewright.tuner.search.gaussian.tilewright import (
+    COVERED,
+    TilewrightTuner,
+    draw_candidates,
+    even_cuts,
+)
 from tilewright.tuner.search.space import Index, Knob, Space
 from tilewright.tuner.search.tuner import Result
 

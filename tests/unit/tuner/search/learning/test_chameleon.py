@@ -17,8 +17,7 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 pytest.importorskip("xgboost")
 
-from tilewright.tuner.search.learning.adaptive_sampling import adaptive_sample, mode
-from tilewright.tuner.search.learning.exploration import AdaptiveExploration
+from tilewright.tuner.search.learning.chameleon import AdaptiveExploration, adaptive_sample, mode
 
 REPLAY = """
 import sys

@@ -14,7 +14,7 @@ from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import Result, TunerError, make_tuner
 from tilewright.tuner.search.experience import Experience
-from tilewright.tuner.search.model_based.annealing import SimulatedAnnealing
+from tilewright.tuner.search.model_based.autotvm import SimulatedAnnealing
 from tilewright.tuner.search.model_based.planned_search import RANDOM_SHARE, Leaders
 from tilewright.tuner.search.model_based.random_share import RandomShare
 

@@ -24,12 +24,14 @@ pytest.importorskip("tvm")
 
 import tvm_ffi
 
-from tilewright.tuner.search.model_based.metaschedule import FAILED, SECONDS, interrupts_later
-from tilewright.tuner.search.model_based.metaschedule_task import (
+from tilewright.tuner.search.model_based.metaschedule import (
+    FAILED,
+    SECONDS,
     KnobFeatures,
     Mask,
     Points,
     StepOneKnob,
+    interrupts_later,
     task_module,
     weights,
 )
