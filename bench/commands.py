@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from tilewright.bench.accuracy import settings as accuracy
 from tilewright.bench.allocate import settings as allocate
-from tilewright.bench.arena import document
 from tilewright.bench.arena import settings as arena
 from tilewright.bench.framework.commands import studies
 from tilewright.bench.hardware import settings as hardware
@@ -18,7 +17,6 @@ __all__ = [
     "accuracy",
     "allocate",
     "arena",
-    "document",
     "hardware",
     "mapping",
     "multicore",

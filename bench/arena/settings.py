@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tilewright.bench.framework.commands import SEARCH, command
+import typer
+
+from tilewright.bench.framework.commands import SEARCH, HtmlOption, command, studies
 from tilewright.bench.framework.settings import (
     board_option,
     count_option,
@@ -16,7 +19,42 @@ from tilewright.bench.framework.settings import (
     quick_option,
     workers_option,
 )
+from tilewright.cli.arguments import replacing, require_places, require_readable
+from tilewright.cli.json_output import read_document
 from tilewright.tuner.study.options import SpaceName
+
+
+@studies.command("tuners-page", rich_help_panel=SEARCH)
+def tuners_page(
+    parts: Annotated[
+        list[Path], typer.Argument(metavar="JSON...", help="Files of 'tilewright bench tuners'.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PAGE",
+            help="Markdown to write; in a folder of its name, every table as a CSV file.",
+        ),
+    ],
+    html: HtmlOption = None,
+) -> None:
+    """Write the page of a study of tuners, and its tables, from its JSON files."""
+    from tilewright.bench.arena.document import write_document
+    from tilewright.bench.arena.merge import merge
+    from tilewright.bench.arena.plots import page
+    from tilewright.host.common.whole_file import write_whole
+
+    for path in parts:
+        require_readable(path, "JSON")
+    require_places({f"JSON ({path})": path for path in parts}, {"--output": output, "--html": html})
+    study = merge([read_document(path) for path in parts])
+    with replacing(output):
+        write_document(study, output)
+    if html is not None:
+        with replacing(html):
+            write_whole(html, page(study))
 
 
 @command("default-tuner", SEARCH, "tilewright.bench.arena.default_tuner:study")

@@ -33,7 +33,6 @@ from networks import public
 
 from tilewright.bench.accuracy import data as accuracy_data
 from tilewright.bench.accuracy import detectors as accuracy_detectors
-from tilewright.bench.accuracy import files as accuracy_files
 from tilewright.bench.accuracy.subjects import OPTIONAL, SUBJECTS, installed
 
 HW, BOARD = load_hwconfig("pynq-16x16"), load_board("pynq-z2")
@@ -202,7 +201,7 @@ def test_a_file_is_told_by_its_ends_without_blanks() -> None:
 
 @needs("magika")
 def test_every_ending_names_a_kind_that_the_classifier_knows() -> None:
-    assert set(accuracy_files.ENDINGS.values()) <= set(public.file_kinds())
+    assert set(accuracy_data.ENDINGS.values()) <= set(public.file_kinds())
 
 
 @needs("skimage")

@@ -36,7 +36,14 @@ from tilewright.tuner.store.records import (
     trial_of,
     trial_row,
 )
-from tilewright.tuner.store.schema import CLAIMS, CONFIGS, ORIGIN_LETTERS, REVISION, STUDIES, TRIALS
+from tilewright.tuner.store.schema import (
+    CLAIMS,
+    CONFIGS,
+    ORIGIN_LETTERS,
+    REVISION,
+    STUDIES,
+    TRIALS,
+)
 from tilewright.tuner.store.summary import (
     TrialSummary,
     failures,
@@ -45,17 +52,6 @@ from tilewright.tuner.store.summary import (
     summarise,
     untuned,
 )
-
-STORE_FILE: Final = "studies.sqlite"
-"""The store in a folder of studies, unless another one is named."""
-
-
-def store_location(store: str | Path, runs: Path) -> Path | str:
-    """A store's URL, or the path of its SQLite file."""
-    if "://" in str(store):
-        return str(store)
-    return Path(store) if str(store) else runs / STORE_FILE
-
 
 __all__ = [
     "REVISION",

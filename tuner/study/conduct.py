@@ -27,7 +27,8 @@ from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle,
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.store.database import hidden
-from tilewright.tuner.store.store import Store, store_location, values_from
+from tilewright.tuner.store.location import store_location
+from tilewright.tuner.store.store import Store, values_from
 from tilewright.tuner.study.options import TuneOptions
 from tilewright.tuner.study.results import screening_name
 from tilewright.tuner.study.session import Listener, StudyError

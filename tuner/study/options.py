@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.host.common.options import option
 from tilewright.host.machine.fidelity import Fidelity
-from tilewright.tuner.store.store import STORE_FILE
+from tilewright.tuner.store.location import STORE_FILE
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import Board, MemoryModel

@@ -18,7 +18,7 @@ from tilewright.cli.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
-from tilewright.tuner.store.store import STORE_FILE
+from tilewright.tuner.store.location import STORE_FILE
 from tilewright.tuner.study.options import SpaceName
 
 if TYPE_CHECKING:

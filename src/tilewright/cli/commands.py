@@ -1,60 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command of `tilewright`; `application.ORDER` is the order of the help."""
 
+# ruff: noqa: F401  (each import registers commands)
+
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from collections.abc import MutableMapping
-from typing import Any, Final
-
-import typer
-
-from tilewright.cli.application import MEASURE, Group, app
-from tilewright.cli.parse_errors import UsageError
-
-_STUDIES: Final = "tilewright.bench"
-
-
-class _Studies(Group):
-    """The commands of the studies, once somebody asks for one."""
-
-    _loaded: dict[str, Any] | None = None
-
-    @property
-    def commands(self) -> MutableMapping[str, Any]:  # an attribute in click
-        """Every study by name.
-
-        Raises:
-            UsageError: this is an installed package, which has none.
-        """
-        if self._loaded is None:
-            if importlib.util.find_spec(_STUDIES) is None:
-                raise UsageError(
-                    "is part of a clone, not of an installed package",
-                    field="bench",
-                    remedy="clone the repository and run it there",
-                )
-            found = importlib.import_module(f"{_STUDIES}.commands")
-            self._loaded = dict(typer.main.get_group(found.studies).commands)
-        return self._loaded
-
-    @commands.setter
-    def commands(self, given: MutableMapping[str, Any]) -> None:
-        del given  # click's own, which are none
-
-
-bench_app = typer.Typer(
-    cls=_Studies,
-    no_args_is_help=True,
-    help="Measure what the documents claim: speed, search, cycles, accuracy (a clone only).",
+from tilewright.cli import (
+    agent,
+    bench,
+    bitstream,
+    board,
+    certify,
+    compile,
+    listings,
+    map,
+    multicore,
+    report,
+    run,
+    sim,
+    synth,
+    tune,
+    verify,
 )
-app.add_typer(bench_app, name="bench", rich_help_panel=MEASURE)
-
-
-@bench_app.callback()
-def _choose_study() -> None:
-    """What stands before the studies."""
-
+from tilewright.cli.application import app
 
 __all__ = ["app"]

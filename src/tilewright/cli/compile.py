@@ -42,7 +42,7 @@ from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
-from tilewright.tuner.store.store import store_location
+from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork

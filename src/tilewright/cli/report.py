@@ -32,7 +32,7 @@ from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.progress import progress
 from tilewright.host.common.names import counted
-from tilewright.tuner.store.store import store_location
+from tilewright.tuner.store.location import store_location
 from tilewright.tuner.study.options import SpaceName
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.report import open_to_read, report_places, show_report, store_places
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.options import Option, option_of
-from tilewright.tuner.store.store import store_location
+from tilewright.tuner.store.location import store_location
 from tilewright.tuner.study.options import TuneOptions
 
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ from tilewright.host.runtime.device import Device
 from tilewright.interface.simulate import WrongOutputError
 from tilewright.interface.typed import typed
 from tilewright.sim.devices import CXXRTL, REFERENCE, open_simulated
-from tilewright.tuner.store.store import Store, store_location
+from tilewright.tuner.store.location import store_location
+from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.schedule_lookup import SEARCH_BUDGET, ScheduleLookup
 
 Array = npt.NDArray[Any]

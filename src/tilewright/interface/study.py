@@ -20,7 +20,8 @@ from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.result_json import report_path
 from tilewright.tuner.store.database import hidden
-from tilewright.tuner.store.store import Store, store_location, values_from
+from tilewright.tuner.store.location import store_location
+from tilewright.tuner.store.store import Store, values_from
 from tilewright.tuner.study.best_network import chosen_by_objective, hw_of
 from tilewright.tuner.study.conduct import conduct, incomplete
 from tilewright.tuner.study.options import TuneOptions

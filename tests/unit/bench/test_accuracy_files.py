@@ -12,7 +12,7 @@ from support.randomness import fresh_rng
 
 pytest.importorskip("torch")  # `networks.public` has networks of it
 
-from tilewright.bench.accuracy import files as accuracy_files
+from tilewright.bench.accuracy import data as accuracy_data
 
 public = importlib.import_module("networks.public")
 
@@ -22,7 +22,7 @@ def test_the_ends_are_those_of_the_whole_file(size: int, tmp_path: Path) -> None
     content = b" \n" * 700 + fresh_rng().bytes(size) + b"\n" * 900
     path = tmp_path / "file"
     path.write_bytes(content)
-    np.testing.assert_array_equal(accuracy_files.file_ends(path), public.file_bytes(content))
+    np.testing.assert_array_equal(accuracy_data.file_ends(path), public.file_bytes(content))
 
 
 def test_copies_count_once_and_calibration_files_are_no_tests(
@@ -34,9 +34,9 @@ def test_copies_count_once_and_calibration_files_are_no_tests(
         kind = "c" if number < len(contents) else "python"
         paths[kind].append(tmp_path / str(number))
         paths[kind][-1].write_bytes(content)
-    monkeypatch.setattr(accuracy_files, "files_by_kind", lambda: paths)
+    monkeypatch.setattr(accuracy_data, "files_by_kind", lambda: paths)
     monkeypatch.setattr(public, "file_kinds", lambda: ("c", "python"))
-    found = accuracy_files.file_classifier()
+    found = accuracy_data.file_classifier()
     known = [bytes(row[:1].astype(np.uint8)) for row in found.calibration]
     tests = [bytes(row[:1].astype(np.uint8)) for row in found.images]
     assert known == [b"A", b"E", b"I"] * 2

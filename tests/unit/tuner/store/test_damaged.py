@@ -50,7 +50,7 @@ def changed(text: Any, rng: np.random.Generator) -> Any:
     """A column's value with one value inside exchanged, where it holds JSON."""
     try:
         value = json.loads(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return pick(rng)
     holder, place = None, None
     inner = value
