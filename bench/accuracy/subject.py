@@ -19,26 +19,18 @@ class Subject:
     """A trained network and images to judge it by.
 
     Attributes:
-        name: label.
-        source: where network and images come from.
-        load: makes the float model.
-        calibration: inputs of any type, the first axis counts them.
-        images: test inputs, likewise M of them.
-        truths: the M right answers.
-        answer: a network's answer, from its first output for one image.
         credit: right and all points of an answer, given the truth.
-        unit: what a point is.
     """
 
-    name: str
-    source: str
-    load: Callable[[], onnx.ModelProto]
-    calibration: Array
-    images: Array
-    truths: Sequence[Any]
-    answer: Callable[[Array], Answer]
+    name: str  # label
+    source: str  # where network and images come from
+    load: Callable[[], onnx.ModelProto]  # makes the float model
+    calibration: Array  # inputs of any type, the first axis counts them
+    images: Array  # test inputs, likewise M of them
+    truths: Sequence[Any]  # the M right answers
+    answer: Callable[[Array], Answer]  # a network's answer, from its first output for one image
     credit: Callable[[Answer, Any], tuple[int, int]]
-    unit: str
+    unit: str  # what a point is
 
 
 def most_likely(result: Array) -> int:

@@ -37,21 +37,16 @@ class Regime:
     """How searches are run.
 
     Attributes:
-        tuner: search tuner of every task.
-        trials: of a task in the sequential baseline.
-        slots: in a task's equal share of the budget.
-        patience: trials without an improvement after which a task is stopped early.
         untuned: the untuned schedule of each task is measured first and paid by all; without it a
             task starts from the first valid result of its search.
-        impatient: `sequential` too leaves a task early.
     """
 
-    tuner: str
-    trials: int
-    slots: int
-    patience: int
+    tuner: str  # search tuner of every task
+    trials: int  # of a task in the sequential baseline
+    slots: int  # in a task's equal share of the budget
+    patience: int  # trials without an improvement after which a task is stopped early
     untuned: bool
-    impatient: bool
+    impatient: bool  # `sequential` too leaves a task early
 
 
 REGIMES: Mapping[str, Regime] = {

@@ -41,13 +41,12 @@ class Price:
 
     Attributes:
         seconds_per_cycle, seconds_per_instruction, seconds_per_trial: added up.
-        source: where the figures come from.
     """
 
     seconds_per_cycle: float
     seconds_per_instruction: float = 0.0
     seconds_per_trial: float
-    source: str
+    source: str  # where the figures come from
 
     def seconds(self, trial: Trial) -> float:
         """The price of a trial."""
@@ -86,17 +85,11 @@ _ROW_WORDS: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One measured schedule.
+    """One measured schedule."""
 
-    Attributes:
-        cycles: what it takes; None when the limit was reached.
-        ran: cycles that were simulated.
-        instructions: length of its program.
-    """
-
-    cycles: int | None
-    ran: int
-    instructions: int
+    cycles: int | None  # what it takes; None when the limit was reached
+    ran: int  # cycles that were simulated
+    instructions: int  # length of its program
 
 
 class Table:

@@ -182,17 +182,11 @@ def by_run(records: Iterable[Record]) -> dict[tuple[str, int], Record]:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What a measurement costs.
+    """What a measurement costs."""
 
-    Attributes:
-        seconds_per_trial: lowering, memory image, dispatch, comparison.
-        seconds_per_cycle: of the accelerator, while it runs or is simulated.
-        source: where the figures come from.
-    """
-
-    seconds_per_trial: float
-    seconds_per_cycle: float
-    source: str
+    seconds_per_trial: float  # lowering, memory image, dispatch, comparison
+    seconds_per_cycle: float  # of the accelerator, while it runs or is simulated
+    source: str  # where the figures come from
 
     def of(self, trials: int, measured_cycles: int) -> float:
         """Seconds of some measurements."""

@@ -82,47 +82,30 @@ class Trial:
     """What one run is.
 
     Attributes:
-        task: `Task.id`.
-        tuner: a name in `TUNERS`.
-        seed: of the initial points and of the tuner.
-        arm: of `ARMS`.
-        noise: standard deviation of a measurement's logarithm; 0: exact.
-        budget: measurements.
-        prior: a tuner that takes a predicted cost gets one (the grey-box track).
-        options: of the tuner's class (ablations).
         past: tasks of which the tuner is told `PAST_POINTS` measurements beforehand (transfer).
     """
 
-    task: str
-    tuner: str
-    seed: int
-    arm: str = "masked"
-    noise: float = 0.0
-    budget: int = 256
-    prior: bool = True
-    options: Mapping[str, Any] = field(default_factory=dict)
+    task: str  # `Task.id`
+    tuner: str  # a name in `TUNERS`
+    seed: int  # of the initial points and of the tuner
+    arm: str = "masked"  # of `ARMS`
+    noise: float = 0.0  # standard deviation of a measurement's logarithm; 0: exact
+    budget: int = 256  # measurements
+    prior: bool = True  # a tuner that takes a predicted cost gets one (the grey-box track)
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the tuner's class (ablations)
     past: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """The state of a run when its incumbent changes, after each of `BUDGETS`, and at its end.
+    """The state of a run when its incumbent changes, after each of `BUDGETS`, and at its end."""
 
-    Attributes:
-        trial: measurements so far, this one included.
-        cycles: true cycles of the incumbent.
-        flat: position of the incumbent in the table.
-        tuner_seconds: core-seconds inside the tuner so far.
-        measured_cycles: sum of the cycles of all legal measurements so far.
-        invalid: illegal measurements so far.
-    """
-
-    trial: int
-    cycles: int
-    flat: int
-    tuner_seconds: float
-    measured_cycles: int
-    invalid: int
+    trial: int  # measurements so far, this one included
+    cycles: int  # true cycles of the incumbent
+    flat: int  # position of the incumbent in the table
+    tuner_seconds: float  # core-seconds inside the tuner so far
+    measured_cycles: int  # sum of the cycles of all legal measurements so far
+    invalid: int  # illegal measurements so far
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,17 +113,14 @@ class Run:
     """A finished run.
 
     Attributes:
-        trial: what was run.
         events: in order of `Event.trial`; the last one is the end. The first one is the first
             legal measurement; a run that never had one has none.
-        trials: measurements made.
-        tuner_seconds: core-seconds inside the tuner.
     """
 
-    trial: Trial
+    trial: Trial  # what was run
     events: tuple[Event, ...]
-    trials: int
-    tuner_seconds: float
+    trials: int  # measurements made
+    tuner_seconds: float  # core-seconds inside the tuner
 
 
 def initial_points(space: Space[Any], task: str, seed: int) -> list[Index]:

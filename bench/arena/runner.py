@@ -46,17 +46,13 @@ class Contestant:
     """A tuner in the arena.
 
     Attributes:
-        label: how the study calls it.
-        tuner: a name in `TUNERS`.
-        prior: whether it gets the prior that it may take.
-        options: of its class.
         transfer: whether it is told measurements of other tasks (`replay.experience_of`).
     """
 
-    label: str
-    tuner: str
-    prior: bool = True
-    options: Mapping[str, Any] = field(default_factory=dict)
+    label: str  # how the study calls it
+    tuner: str  # a name in `TUNERS`
+    prior: bool = True  # whether it gets the prior that it may take
+    options: Mapping[str, Any] = field(default_factory=dict)  # of its class
     transfer: bool = False
 
     @classmethod
@@ -95,20 +91,15 @@ class Plan:
     """What a study runs: every combination.
 
     Attributes:
-        tasks: by `Task.id`.
-        contestants: tuners with their options.
-        seeds: 0 up to this number.
-        arms: of `replay.ARMS`.
         noises: standard deviations; the as-published arm is run without noise alone.
-        budget: measurements of a run.
     """
 
-    tasks: Mapping[str, Task]
-    contestants: Sequence[Contestant]
-    seeds: int
-    arms: Sequence[str] = ("masked",)
+    tasks: Mapping[str, Task]  # by `Task.id`
+    contestants: Sequence[Contestant]  # tuners with their options
+    seeds: int  # 0 up to this number
+    arms: Sequence[str] = ("masked",)  # of `replay.ARMS`
     noises: Sequence[float] = (0.0,)
-    budget: int = 256
+    budget: int = 256  # measurements of a run
 
     def trials(self) -> Iterator[Trial]:
         """Every run, in the order in which they are made."""
@@ -173,14 +164,12 @@ class Outcome:
     """What a study's runs gave.
 
     Attributes:
-        runs: those that are known, in the plan's order.
         failures: what a run that ended with an error said, by trial, once a tuner and text.
-        missing: runs that the time did not suffice for.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[Run]  # those that are known, in the plan's order
     failures: Sequence[str]
-    missing: int
+    missing: int  # runs that the time did not suffice for
 
 
 def run_plan(

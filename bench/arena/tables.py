@@ -65,13 +65,12 @@ class Table:
     """Every point of a task with its cycles.
 
     Attributes:
-        task: what was enumerated.
         cycles: int64 of the shape of the knobs' sizes; `ILLEGAL` where nothing can be measured,
             `NOT_YET` where a point is known to be slower than `REACH` times the optimum.
         run: measures such a point, given its index; None: there are none.
     """
 
-    task: Task
+    task: Task  # what was enumerated
     cycles: Cycles
     run: Callable[[Index], int] | None = None
 

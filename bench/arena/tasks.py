@@ -72,19 +72,12 @@ def pynq_z2_choice() -> tuple[HwConfig, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One search problem.
+    """One search problem."""
 
-    Attributes:
-        track: of `TRACKS`.
-        workload: the layer.
-        configs: configurations offered; one alone is no knob.
-        memory: DRAM timing.
-    """
-
-    track: str
-    workload: Workload
-    configs: tuple[HwConfig, ...]
-    memory: MemoryModel
+    track: str  # of `TRACKS`
+    workload: Workload  # the layer
+    configs: tuple[HwConfig, ...]  # configurations offered; one alone is no knob
+    memory: MemoryModel  # DRAM timing
 
     @property
     def id(self) -> str:

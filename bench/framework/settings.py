@@ -26,17 +26,14 @@ class StudyOption(Option):
     """How the command line shows and checks a field of a study.
 
     Attributes:
-        quick: value that --quick gives where the option is not given.
         known: ``module:NAME`` of a collection, or of a function that makes one, which holds every
             name that may be given.
-        of: what errors from below call the field, separated by commas.
-        separator: of several names.
     """
 
-    quick: Any = _SAME
+    quick: Any = _SAME  # value that --quick gives where the option is not given
     known: str = ""
-    of: str = ""
-    separator: str | None = ","
+    of: str = ""  # what errors from below call the field, separated by commas
+    separator: str | None = ","  # of several names
 
     @property
     def has_quick(self) -> bool:

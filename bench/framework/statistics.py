@@ -181,19 +181,15 @@ class Comparison:
     """A paired test of two tuners.
 
     Attributes:
-        pairs: compared.
         wins, losses: pairs in which the first has the lower value, or the second.
-        p: of the signed-rank test.
-        p_holm: corrected for all comparisons of the family.
-        verdict: ``better`` (the first is lower), ``worse`` or ``tie``.
     """
 
-    pairs: int
+    pairs: int  # compared
     wins: int
     losses: int
-    p: float
-    p_holm: float
-    verdict: str
+    p: float  # of the signed-rank test
+    p_holm: float  # corrected for all comparisons of the family
+    verdict: str  # ``better`` (the first is lower), ``worse`` or ``tie``
 
 
 def compare_pairs(
@@ -275,11 +271,10 @@ class Loss:
     """Percent points of accuracy that are lost; negative: won.
 
     Attributes:
-        points: of the sample.
         lowest, highest: ends of the interval of 95 %.
     """
 
-    points: float
+    points: float  # of the sample
     lowest: float
     highest: float
 

@@ -29,21 +29,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class BenchResult:
-    """Rows with what they hold under.
+    """Rows with what they hold under."""
 
-    Attributes:
-        rows: one for each measurement; units stand in the names of their members.
-        conditions: configuration, memory, seed, tools, load of the machine ...
-        summary: the figures that the documents name.
-        more: further members of the document.
-        passed: whether every check of the run held.
-    """
-
-    rows: Sequence[Row]
-    conditions: Row
-    summary: Row = field(default_factory=dict)
-    more: Row = field(default_factory=dict)
-    passed: bool = True
+    rows: Sequence[Row]  # one for each measurement; units stand in the names of their members
+    conditions: Row  # configuration, memory, seed, tools, load of the machine
+    summary: Row = field(default_factory=dict)  # the figures that the documents name
+    more: Row = field(default_factory=dict)  # further members of the document
+    passed: bool = True  # whether every check of the run held
 
     @property
     def document(self) -> dict[str, Any]:

@@ -14,17 +14,11 @@ from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
 
 @dataclass(frozen=True, kw_only=True)
 class FigureTable:
-    """Rows of figures under a title; the first column holds names.
+    """Rows of figures under a title; the first column holds names."""
 
-    Attributes:
-        title: what it shows; not used twice on a page.
-        header: of the columns.
-        rows: a text or a `Cell` per column.
-    """
-
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
+    title: str  # what it shows; not used twice on a page
+    header: Sequence[str]  # of the columns
+    rows: Sequence[Sequence[str | Cell]]  # a text or a `Cell` per column
 
     def markdown(self) -> str:
         """The table alone: names to the left, figures to the right."""

@@ -36,12 +36,11 @@ class RowError:
     """Errors of one kind of rows, in steps of an int8 output, before it is rounded to them.
 
     Attributes:
-        rows: what they are.
         ours, theirs: largest error of the row unit and of I-BERT.
         our_mean, their_mean: mean of the errors' magnitudes.
     """
 
-    rows: str
+    rows: str  # what they are
     ours: float
     our_mean: float
     theirs: float

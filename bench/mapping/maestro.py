@@ -41,12 +41,11 @@ class Compared:
     """One row, translated.
 
     Attributes:
-        group: data flow and hardware, or layer of the random mappings.
         theirs, ours: cycles.
         compute: of our cycles, what the PEs need; the others wait for bandwidth or the first tile.
     """
 
-    group: str
+    group: str  # data flow and hardware, or layer of the random mappings
     theirs: float
     ours: float
     compute: float

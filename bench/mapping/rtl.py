@@ -36,21 +36,13 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """What the model says of a layer's legal schedules, each of shape ``[n]``.
+    """What the model says of a layer's legal schedules, each of shape ``[n]``."""
 
-    Attributes:
-        compute: cycles of the array.
-        dram: cycles of DRAM.
-        fill: first and last tiles.
-        waits: latency of DRAM, once for each outer step.
-        threads: contexts of the schedule; with one, nothing overlaps.
-    """
-
-    compute: Numbers
-    dram: Numbers
-    fill: Numbers
-    waits: Numbers
-    threads: npt.NDArray[np.int64]
+    compute: Numbers  # cycles of the array
+    dram: Numbers  # cycles of DRAM
+    fill: Numbers  # first and last tiles
+    waits: Numbers  # latency of DRAM, once for each outer step
+    threads: npt.NDArray[np.int64]  # contexts of the schedule; with one, nothing overlaps
 
 
 def _overlapped(of: Predicted) -> Numbers:

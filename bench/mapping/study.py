@@ -50,17 +50,11 @@ CERTIFY_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One layer under one objective.
+    """One layer under one objective."""
 
-    Attributes:
-        network: that the layer is of.
-        nest: its loops.
-        objective: what is minimised.
-    """
-
-    network: str
-    nest: LoopNest
-    objective: str
+    network: str  # that the layer is of
+    nest: LoopNest  # its loops
+    objective: str  # what is minimised
 
 
 def tasks_of(options: MappingSettings) -> list[Task]:

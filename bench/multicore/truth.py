@@ -71,19 +71,12 @@ TIMING: Final = "pynq-z2"
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A job on a core, ready to run.
+    """A job on a core, ready to run."""
 
-    Attributes:
-        lowered: the layer.
-        image: memory with its tensors.
-        golden: what it must give.
-        times: that it runs, one after another.
-    """
-
-    lowered: LoweredLayer
-    image: Bytes
-    golden: Any
-    times: int
+    lowered: LoweredLayer  # the layer
+    image: Bytes  # memory with its tensors
+    golden: Any  # what it must give
+    times: int  # that it runs, one after another
 
     def is_right(self, memory: Bytes) -> bool:
         """Whether a memory holds the output."""

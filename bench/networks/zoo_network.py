@@ -52,18 +52,14 @@ class Member:
     """A network that the zoo measures.
 
     Attributes:
-        kind: ``zoo``, or ``control``: one that had nothing to gain.
         load: makes it; raises `TilewrightError` if the package that holds it is not installed.
-        input_name: of its one input.
-        input_shape: of that.
-        input_type: of that: ``float32``, or ``int32`` for bytes.
     """
 
-    kind: Literal["zoo", "control"]
+    kind: Literal["zoo", "control"]  # ``zoo``, or ``control``: one that had nothing to gain
     load: Callable[[], nn.Module | onnx.ModelProto]
-    input_name: str
-    input_shape: tuple[int, ...]
-    input_type: str
+    input_name: str  # of its one input
+    input_shape: tuple[int, ...]  # of that
+    input_type: str  # of that: ``float32``, or ``int32`` for bytes
 
     def sample(self) -> np.ndarray[Any, Any]:
         """One random input, always the same: normally distributed, or bytes."""

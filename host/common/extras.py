@@ -17,15 +17,10 @@ from tilewright.host.common.errors import ToolError
 
 @dataclass(frozen=True, kw_only=True)
 class Extra:
-    """One extra.
+    """One extra."""
 
-    Attributes:
-        purpose: what works with it.
-        packages: distributions by the module that is imported.
-    """
-
-    purpose: str
-    packages: Mapping[str, str]
+    purpose: str  # what works with it
+    packages: Mapping[str, str]  # distributions by the module that is imported
 
     def missing(self, *modules: str) -> list[str]:
         """Distributions that are not installed, of these modules; by default of all."""

@@ -24,27 +24,16 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What is known of a field beside its name, type and default.
+    """What is known of a field beside its name, type and default."""
 
-    Attributes:
-        help: what it is for.
-        kind: type of the command line's value; None: the command has no such option.
-        parse: from the command line's value to the field's.
-        metavar: what stands for the value in the help.
-        low: least number.
-        flags: names of the option where they are not made of the field's.
-        argument: a word of the command line, not an option.
-        panel: heading of the help that it stands under; empty: with the common ones.
-    """
-
-    help: str
-    kind: Any = None
-    parse: Callable[[Any], Any] | None = None
-    metavar: str | None = None
-    low: float | None = None
-    flags: tuple[str, ...] = ()
-    argument: bool = False
-    panel: str = ""
+    help: str  # what it is for
+    kind: Any = None  # type of the command line's value; None: the command has no such option
+    parse: Callable[[Any], Any] | None = None  # from the command line's value to the field's
+    metavar: str | None = None  # what stands for the value in the help
+    low: float | None = None  # least number
+    flags: tuple[str, ...] = ()  # names of the option where they are not made of the field's
+    argument: bool = False  # a word of the command line, not an option
+    panel: str = ""  # heading of the help that it stands under; empty: with the common ones
 
 
 def option(default: Any, text: str, **more: Any) -> Any:

@@ -46,22 +46,16 @@ class Entry:
     """What is known of a part before it is imported.
 
     Attributes:
-        module: that holds it, as it is imported.
-        kind: name of the class in it.
-        summary: one line for the command line and the docs; empty: the class says it.
-        packages: importable packages that it needs beyond Tilewright's own.
-        extras: of the distribution, which install them.
         source: who brings it, a distribution and its version or `COMMAND_LINE`; empty: we do.
-        takes: what a study may hand to it; None: the class says it.
     """
 
-    module: str
-    kind: str
-    summary: str = ""
-    packages: tuple[str, ...] = ()
-    extras: tuple[str, ...] = ("search",)
+    module: str  # that holds it, as it is imported
+    kind: str  # name of the class in it
+    summary: str = ""  # one line for the command line and the docs; empty: the class says it
+    packages: tuple[str, ...] = ()  # importable packages that it needs beyond Tilewright's own
+    extras: tuple[str, ...] = ("search",)  # of the distribution, which install them
     source: str = ""
-    takes: frozenset[str] | None = None
+    takes: frozenset[str] | None = None  # what a study may hand to it; None: the class says it
 
 
 class Registry(Mapping[str, Entry], Generic[T]):

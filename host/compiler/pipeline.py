@@ -81,23 +81,17 @@ class ImportedNetwork:
     """A quantised network.
 
     Attributes:
-        name: of the network.
-        qdq: the model in canonical QDQ form; runs in ONNX Runtime.
-        relax: the same in TVM Relax.
         inputs, outputs: in order.
-        was_quantised: the model came quantised.
-        seconds: what the stages of the import took.
-        own_operators: the user's operators in it, and who brings them.
     """
 
-    name: str
-    qdq: onnx.ModelProto
-    relax: RelaxModel
+    name: str  # of the network
+    qdq: onnx.ModelProto  # the model in canonical QDQ form; runs in ONNX Runtime
+    relax: RelaxModel  # the same in TVM Relax
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    was_quantised: bool
-    seconds: Mapping[str, float]
-    own_operators: tuple[str, ...] = ()
+    was_quantised: bool  # the model came quantised
+    seconds: Mapping[str, float]  # what the stages of the import took
+    own_operators: tuple[str, ...] = ()  # the user's operators in it, and who brings them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,15 +100,12 @@ class PartitionedNetwork:
 
     Attributes:
         regions: what runs on the accelerator; region i is number i in the host module.
-        host: the rest.
-        placements: of the (quantised) model's operators, in order.
-        conversions: between int8 and float, on the CPU.
     """
 
     regions: tuple[QGraph, ...]
-    host: HostModule
-    placements: tuple[OperatorPlacement, ...]
-    conversions: Work
+    host: HostModule  # the rest
+    placements: tuple[OperatorPlacement, ...]  # of the (quantised) model's operators, in order
+    conversions: Work  # between int8 and float, on the CPU
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -125,14 +116,12 @@ class Compilation:
         network: ready to be saved (`pack.artefact.save`) and run (`run.runtime.run_network`).
         layers: the layers of each region; their integer arithmetic (`lower.integer.evaluate`) is
             what every device is compared with.
-        imported: the quantised network that it was made from.
-        seconds: from the imported network to the compiled one.
     """
 
     network: CompiledNetwork
     layers: tuple[LayerGraph, ...]
-    imported: ImportedNetwork
-    seconds: float
+    imported: ImportedNetwork  # the quantised network that it was made from
+    seconds: float  # from the imported network to the compiled one
 
 
 def compile_model(

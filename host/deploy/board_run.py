@@ -55,25 +55,15 @@ def top_classes(run: NetworkRun, labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BundleReport:
-    """What runs of a bundle showed.
+    """What runs of a bundle showed."""
 
-    Attributes:
-        name: of the bundle.
-        clock_mhz: of its board.
-        clock_reached: a bitstream reached it; otherwise it is assumed.
-        simulated: the times are those of a simulation on this machine.
-        labels: of the classes; empty: none.
-        titles: of the inputs, in their order.
-        measured: the runs.
-    """
-
-    name: str
-    clock_mhz: float
-    clock_reached: bool
-    simulated: bool
-    labels: Sequence[str]
-    titles: Sequence[str]
-    measured: Measured
+    name: str  # of the bundle
+    clock_mhz: float  # of its board
+    clock_reached: bool  # a bitstream reached it; otherwise it is assumed
+    simulated: bool  # the times are those of a simulation on this machine
+    labels: Sequence[str]  # of the classes; empty: none
+    titles: Sequence[str]  # of the inputs, in their order
+    measured: Measured  # the runs
 
     def outputs(self) -> Iterator[str]:
         """A line for each input: the largest elements of its outputs."""

@@ -71,23 +71,17 @@ class Bundle:
     """A bundle whose files are those of its manifest.
 
     Attributes:
-        folder: where it lies.
-        name: of the network.
-        config_hash: of the configuration that it runs on.
-        board: name, clock_mhz, coherent and contiguous_bytes of its board.
-        bitstream: SHA-256 of the bitstream and of its .hwh by name; empty: any.
         mean, std: of an image's channels (see `Calibration`).
-        labels: of the classes; empty: none.
     """
 
-    folder: Path
-    name: str
-    config_hash: int
-    board: Mapping[str, Any]
-    bitstream: Mapping[str, str]
+    folder: Path  # where it lies
+    name: str  # of the network
+    config_hash: int  # of the configuration that it runs on
+    board: Mapping[str, Any]  # name, clock_mhz, coherent and contiguous_bytes of its board
+    bitstream: Mapping[str, str]  # SHA-256 of the bitstream and of its .hwh by name; empty: any
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # of the classes; empty: none
 
     @property
     def network(self) -> Path:

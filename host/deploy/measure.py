@@ -24,19 +24,12 @@ IN_FLIGHT: Final = 2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measured:
-    """What runs of a network took.
+    """What runs of a network took."""
 
-    Attributes:
-        runs: of the inputs, in their order.
-        latencies: seconds of each run alone.
-        serial_seconds: all of them, one after the other.
-        pipelined_seconds: all of them again, `IN_FLIGHT` at a time.
-    """
-
-    runs: tuple[NetworkRun, ...]
-    latencies: tuple[float, ...]
-    serial_seconds: float
-    pipelined_seconds: float
+    runs: tuple[NetworkRun, ...]  # of the inputs, in their order
+    latencies: tuple[float, ...]  # seconds of each run alone
+    serial_seconds: float  # all of them, one after the other
+    pipelined_seconds: float  # all of them again, `IN_FLIGHT` at a time
 
     def quantile(self, part: float) -> float:
         """Latency in seconds that this part of the runs does not exceed."""

@@ -19,7 +19,6 @@ class Bound:
     """Lower bound of a workload's cycles.
 
     Attributes:
-        cycles: the largest of the parts below, rounded up.
         limiter: which part that is: ``mac`` (``vector`` for a max pool), ``read``, ``write`` or
             ``shared``.
         mac_cycles: tile products, channels in whole blocks, kernel columns folded where the
@@ -29,15 +28,14 @@ class Bound:
             of ``vector_lanes`` elements; 0 for other workloads, whose epilogue runs behind GEMM.
         read_bytes: input pixels that some kernel position touches, weights, parameters and
             residual, each once, without the padding of blocks.
-        write_bytes: the output, once.
     """
 
-    cycles: int
+    cycles: int  # the largest of the parts below, rounded up
     limiter: str
     mac_cycles: int
     vector_cycles: int
     read_bytes: int
-    write_bytes: int
+    write_bytes: int  # the output, once
 
 
 def _touched(*, out: int, stride: int, pad: int, kernel: int, dilation: int, size: int) -> int:

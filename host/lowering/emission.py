@@ -26,44 +26,33 @@ class OperandPlacement:
     Attributes:
         offsets: first byte of ``inp``, ``wgt``, ``param``, ``out``, with a residual of ``res``, of
             a product's ``factor``, and of ``table`` if results are looked up in one.
-        uop: first byte of the layer's micro-ops.
-        pad_value: int8 that stands for 0 in the input.
         weights_by_input: weight tiles lie input block by input block, as an activation of another
             layer does (its pixels are the output channels); of a 1x1 workload.
-        factor_zero: int8 that stands for 0 in a product's factor.
         spread: the output fills only some pixels of a larger one; without a residual.
         input_plane: pixels of the tensor of which the input is a part; 0: it is no part of one.
-        weight_plane: the same of an activation that is loaded as weights.
         channels_last: all channels of a pixel of the output lie together; of a workload with
             weights, without a residual and without a spread (`host.lowering.outputs`).
     """
 
     offsets: Mapping[str, int]
-    uop: int
-    pad_value: int = 0
+    uop: int  # first byte of the layer's micro-ops
+    pad_value: int = 0  # int8 that stands for 0 in the input
     weights_by_input: bool = False
-    factor_zero: int = 0
+    factor_zero: int = 0  # int8 that stands for 0 in a product's factor
     spread: Spread | None = None
     input_plane: int = 0
-    weight_plane: int = 0
+    weight_plane: int = 0  # the same of an activation that is loaded as weights
     channels_last: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Emitted:
-    """What a layer added to a program.
+    """What a layer added to a program."""
 
-    Attributes:
-        uops: its micro-ops, as they lie in DRAM.
-        macs_tiles: tile products.
-        bytes_read: bytes that LOAD reads, micro-ops included, instruction fetch not.
-        bytes_written: bytes that STORE writes.
-    """
-
-    uops: bytes
-    macs_tiles: int
-    bytes_read: int
-    bytes_written: int
+    uops: bytes  # its micro-ops, as they lie in DRAM
+    macs_tiles: int  # tile products
+    bytes_read: int  # bytes that LOAD reads, micro-ops included, instruction fetch not
+    bytes_written: int  # bytes that STORE writes
 
 
 class Emission:

@@ -40,19 +40,12 @@ _FEW_PIXELS: Final = 16
 
 
 class PixelBox(NamedTuple):
-    """Pixels in rows.
+    """Pixels in rows."""
 
-    Attributes:
-        source: its first pixel in the source.
-        length: pixels of a row; they are neighbours.
-        rows: of the box; they follow each other in the result.
-        stride: pixels from row to row in the source.
-    """
-
-    source: int
-    length: int
-    rows: int
-    stride: int
+    source: int  # its first pixel in the source
+    length: int  # pixels of a row; they are neighbours
+    rows: int  # of the box; they follow each other in the result
+    stride: int  # pixels from row to row in the source
 
     @property
     def pixels(self) -> int:

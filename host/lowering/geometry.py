@@ -18,13 +18,7 @@ class Geometry:
     """A workload on a configuration, after folding, in tiles and pixels.
 
     Attributes:
-        folded: kernel columns were unrolled into channels on the host.
-        depthwise: reduction stays inside an output block (diagonal weight tiles).
-        int4: DRAM holds weights of 4 bits; where their scales would take as much, int8.
-        batches: batch tiles.
         in_blocks: input-channel blocks stored in DRAM, whole stored blocks (`host.network.layout`).
-        out_blocks: output-channel blocks that are computed.
-        reduce_blocks: input blocks that one output block reduces over.
         share: output blocks that read one input block (above 1 only for depthwise with
             block_in > block_out).
         inp_interleave, out_interleave: blocks of a stored block of inputs, and of outputs and
@@ -34,16 +28,15 @@ class Geometry:
             the stride skips rows.
         taps: kernel positions, kernel_h * kernel_w.
         inp_depth, wgt_depth, acc_depth, out_depth, res_depth, param_depth, uop_depth,
-        acc_banks: of the configuration, computed once.
     """
 
-    folded: bool
-    depthwise: bool
-    int4: bool
-    batches: int
+    folded: bool  # kernel columns were unrolled into channels on the host
+    depthwise: bool  # reduction stays inside an output block (diagonal weight tiles)
+    int4: bool  # DRAM holds weights of 4 bits; where their scales would take as much, int8
+    batches: int  # batch tiles
     in_blocks: int
-    out_blocks: int
-    reduce_blocks: int
+    out_blocks: int  # output-channel blocks that are computed
+    reduce_blocks: int  # input blocks that one output block reduces over
     share: int
     inp_interleave: int
     out_interleave: int
@@ -69,7 +62,7 @@ class Geometry:
     res_depth: int
     param_depth: int
     uop_depth: int
-    acc_banks: int
+    acc_banks: int  # of the configuration, computed once
 
     @property
     def in_planes(self) -> int:
@@ -171,21 +164,16 @@ class Span:
     """One tile along one image axis.
 
     Attributes:
-        out: first output position.
-        count: output positions.
-        loaded: input positions in the scratchpad, padding included.
         pad_low, pad_high: how many of them are padding before and after.
-        source: stored position of the first one that is not padding.
-        size: positions read from DRAM; loaded - pad_low - pad_high.
     """
 
-    out: int
-    count: int
-    loaded: int
+    out: int  # first output position
+    count: int  # output positions
+    loaded: int  # input positions in the scratchpad, padding included
     pad_low: int
     pad_high: int
-    source: int
-    size: int
+    source: int  # stored position of the first one that is not padding
+    size: int  # positions read from DRAM; loaded - pad_low - pad_high
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,21 +181,16 @@ class Spans:
     """All tiles along one image axis.
 
     Attributes:
-        tiles: in order; only the last can be smaller.
-        counts: distinct output counts, the full tile first.
         count, loaded: output and input positions of a full tile.
-        max_pad: largest padding of any tile on one side.
-        max_size: most positions that any tile reads from DRAM.
-        step: input positions in the scratchpad from one output position to the next.
     """
 
-    tiles: tuple[Span, ...]
-    counts: tuple[int, ...]
+    tiles: tuple[Span, ...]  # in order; only the last can be smaller
+    counts: tuple[int, ...]  # distinct output counts, the full tile first
     count: int
     loaded: int
-    max_pad: int
-    max_size: int
-    step: int
+    max_pad: int  # largest padding of any tile on one side
+    max_size: int  # most positions that any tile reads from DRAM
+    step: int  # input positions in the scratchpad from one output position to the next
 
 
 @lru_cache(maxsize=4096)
@@ -288,12 +271,11 @@ class Run:
 
     Attributes:
         first, count: output blocks, relative to the tile.
-        inp_block: first input block that they read, relative to the loaded ones.
     """
 
     first: int
     count: int
-    inp_block: int
+    inp_block: int  # first input block that they read, relative to the loaded ones
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -303,29 +285,22 @@ class ChannelTile:
     Attributes:
         first, count: output blocks.
         inp_first, inp_count: input blocks that it reads (depthwise; 0, 0 otherwise).
-        runs: how GEMM covers it when it is issued for the whole tile.
     """
 
     first: int
     count: int
     inp_first: int
     inp_count: int
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...]  # how GEMM covers it when it is issued for the whole tile
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelTiles:
-    """All tiles of output-channel blocks.
+    """All tiles of output-channel blocks."""
 
-    Attributes:
-        tiles: in order; only the last can be smaller.
-        kinds: distinct (`Run.count`, `inp_count`) pairs.
-        max_inp_count: most input blocks that a tile reads (depthwise).
-    """
-
-    tiles: tuple[ChannelTile, ...]
-    kinds: tuple[tuple[int, int], ...]
-    max_inp_count: int
+    tiles: tuple[ChannelTile, ...]  # in order; only the last can be smaller
+    kinds: tuple[tuple[int, int], ...]  # distinct (`Run.count`, `inp_count`) pairs
+    max_inp_count: int  # most input blocks that a tile reads (depthwise)
 
 
 @lru_cache(maxsize=4096)

@@ -50,24 +50,18 @@ class LoweredLayer:
         program: ready to run; regions ``inp``, ``wgt`` (of convolutions), ``factor`` (of
             products), ``param``, ``res`` (with a residual), ``out``, ``table`` (with one), ``uop``,
             ``insn``.
-        clip: int8 bounds that the program clips to.
-        factor_zero: int8 that stands for 0 in a product's factor.
-        folded: kernel columns are unrolled into channels by `image`.
-        macs_tiles: tile products that GEMM issues.
-        bytes_read: bytes that LOAD reads, micro-ops included, instruction fetch not.
-        bytes_written: bytes that STORE writes.
     """
 
     hw: HwConfig
     workload: Workload
     schedule: Schedule
     program: Program
-    clip: tuple[int, int]
-    factor_zero: int
-    folded: bool
-    macs_tiles: int
-    bytes_read: int
-    bytes_written: int
+    clip: tuple[int, int]  # int8 bounds that the program clips to
+    factor_zero: int  # int8 that stands for 0 in a product's factor
+    folded: bool  # kernel columns are unrolled into channels by `image`
+    macs_tiles: int  # tile products that GEMM issues
+    bytes_read: int  # bytes that LOAD reads, micro-ops included, instruction fetch not
+    bytes_written: int  # bytes that STORE writes
 
     def image(self, tensors: LayerTensors) -> Bytes:
         """The memory image: program and packed operands; uint8 of ``program.memory_bytes``."""

@@ -26,15 +26,12 @@ class Legality:
     """Whether a schedule lowers, and if not, why.
 
     Attributes:
-        ok: it lowers, fits and gives the right answer.
-        rule: identifier of the rule that does not hold; empty when ok.
-        detail: the rule as a sentence, with what is needed and what is available.
         needed, available: both as numbers; 0 when ok.
     """
 
-    ok: bool
-    rule: str = ""
-    detail: str = ""
+    ok: bool  # it lowers, fits and gives the right answer
+    rule: str = ""  # identifier of the rule that does not hold; empty when ok
+    detail: str = ""  # the rule as a sentence, with what is needed and what is available
     needed: int = 0
     available: int = 0
 

@@ -20,16 +20,11 @@ class OutputPart(NamedTuple):
 
     They lie there as [blocks][pixels], or as [pixels][blocks] where DRAM interleaves blocks: then a
     part is what the tile has of a stored block, and its rows in DRAM are as long as they can be.
-
-    Attributes:
-        first: its first output block, relative to the tile.
-        blocks: output blocks.
-        interleaved: which of the two.
     """
 
-    first: int
-    blocks: int
-    interleaved: bool
+    first: int  # its first output block, relative to the tile
+    blocks: int  # output blocks
+    interleaved: bool  # which of the two
 
     @property
     def end(self) -> int:

@@ -79,39 +79,31 @@ class Plan:
 
     Attributes:
         hw, workload, schedule: what is lowered.
-        shape: the workload in blocks.
         rows, columns: output tiles on the image axes.
-        batch_tiles: (first, count) of batch tiles.
-        ci_tiles: (first, count) of input blocks of a reduction step.
-        channels: output-channel tiles.
-        contexts: regions of ACC, OUT and RES that tiles use in turn.
         inp_slots, wgt_slots: tiles held for a streamed operand.
         inp_copies, wgt_copies: sets held of a resident operand; 0 when it is streamed.
         inp_members, wgt_members: tiles of a group that share a resident operand's set.
-        param_slots: co tiles whose parameters are held; each co tile uses its index modulo this.
-        block_pixels: tiles of one output block of a full output tile.
-        banks: ACC banks over which a context spreads its output blocks (block fusion).
     """
 
     hw: HwConfig
     workload: Workload
     schedule: Schedule
-    shape: Geometry
+    shape: Geometry  # the workload in blocks
     rows: Spans
     columns: Spans
-    batch_tiles: tuple[tuple[int, int], ...]
-    ci_tiles: tuple[tuple[int, int], ...]
-    channels: ChannelTiles
-    contexts: int
+    batch_tiles: tuple[tuple[int, int], ...]  # (first, count) of batch tiles
+    ci_tiles: tuple[tuple[int, int], ...]  # (first, count) of input blocks of a reduction step
+    channels: ChannelTiles  # output-channel tiles
+    contexts: int  # regions of ACC, OUT and RES that tiles use in turn
     inp_slots: int
     wgt_slots: int
     inp_copies: int
     wgt_copies: int
     inp_members: int
     wgt_members: int
-    param_slots: int
-    block_pixels: int
-    banks: int
+    param_slots: int  # co tiles whose parameters are held; each co tile uses its index modulo this
+    block_pixels: int  # tiles of one output block of a full output tile
+    banks: int  # ACC banks over which a context spreads its output blocks (block fusion)
 
     @property
     def by_block(self) -> bool:

@@ -57,14 +57,6 @@ class PoolPlan:
     Attributes:
         hw, workload, schedule: what is lowered.
         rows, columns: output tiles on the image axes.
-        pieces: what each row tile loads at a time.
-        loaded_rows: most input rows of a piece.
-        batch_tiles: (first, count) of batch tiles.
-        channel_tiles: (first, count) of output blocks.
-        interleave: blocks of a stored block of activations (`host.network.layout`).
-        res_slots: pieces held in RES.
-        out_slots: tiles held in OUT.
-        param_slots: channel tiles whose parameters are held.
     """
 
     hw: HwConfig
@@ -72,14 +64,14 @@ class PoolPlan:
     schedule: Schedule
     rows: Spans
     columns: Spans
-    pieces: tuple[tuple[Piece, ...], ...]
-    loaded_rows: int
-    batch_tiles: tuple[tuple[int, int], ...]
-    channel_tiles: tuple[tuple[int, int], ...]
-    interleave: int
-    res_slots: int
-    out_slots: int
-    param_slots: int
+    pieces: tuple[tuple[Piece, ...], ...]  # what each row tile loads at a time
+    loaded_rows: int  # most input rows of a piece
+    batch_tiles: tuple[tuple[int, int], ...]  # (first, count) of batch tiles
+    channel_tiles: tuple[tuple[int, int], ...]  # (first, count) of output blocks
+    interleave: int  # blocks of a stored block of activations (`host.network.layout`)
+    res_slots: int  # pieces held in RES
+    out_slots: int  # tiles held in OUT
+    param_slots: int  # channel tiles whose parameters are held
 
     @property
     def batches(self) -> int:

@@ -17,27 +17,24 @@ class Window(NamedTuple):
 
     Attributes:
         blocks, batches, rows, columns: output blocks, batch tiles, rows and columns.
-        image: ACC tiles of one block and batch tile of the whole output tile.
         row_step, column_step: loaded rows (columns) from one output row (column) to the next.
         loaded_rows, loaded_columns: of the piece.
-        interleave: blocks of a stored block.
         kernel_h, kernel_w: kernel rows that see the piece, and kernel columns; kernel_h may be 0.
-        fresh: nothing was gathered into these pixels before.
     """
 
     blocks: int
     batches: int
     rows: int
     columns: int
-    image: int
+    image: int  # ACC tiles of one block and batch tile of the whole output tile
     row_step: int
     column_step: int
     loaded_rows: int
     loaded_columns: int
-    interleave: int
+    interleave: int  # blocks of a stored block
     kernel_h: int
     kernel_w: int
-    fresh: bool
+    fresh: bool  # nothing was gathered into these pixels before
 
 
 class Gather(NamedTuple):
@@ -115,28 +112,20 @@ class Use(NamedTuple):
 
     Attributes:
         out, outs: output rows of the tile: the first one, and how many.
-        row: the piece's row that the first kernel row of the first output row sees.
-        taps: kernel rows; 0 for an output row that sees padding alone.
-        fresh: nothing was gathered into these output rows before.
     """
 
     out: int
     outs: int
-    row: int
-    taps: int
-    fresh: bool
+    row: int  # the piece's row that the first kernel row of the first output row sees
+    taps: int  # kernel rows; 0 for an output row that sees padding alone
+    fresh: bool  # nothing was gathered into these output rows before
 
 
 class Piece(NamedTuple):
-    """Input rows that are loaded at once.
+    """Input rows that are loaded at once."""
 
-    Attributes:
-        span: the rows, without an output side; none if there is nothing to load.
-        uses: what is gathered from them, in order.
-    """
-
-    span: Span
-    uses: tuple[Use, ...]
+    span: Span  # the rows, without an output side; none if there is nothing to load
+    uses: tuple[Use, ...]  # what is gathered from them, in order
 
     @property
     def loads(self) -> bool:

@@ -48,21 +48,16 @@ class ProductPlan:
 
     Attributes:
         hw, workload, schedule: what is lowered.
-        channel_tiles: (first, count) of output blocks.
-        row_tiles: (first, count) of rows.
-        interleave: blocks of a stored block of activations (`host.network.layout`).
-        slots: tiles held in RES, and in OUT.
-        param_slots: channel tiles whose parameters are held.
     """
 
     hw: HwConfig
     workload: Workload
     schedule: Schedule
-    channel_tiles: tuple[tuple[int, int], ...]
-    row_tiles: tuple[tuple[int, int], ...]
-    interleave: int
-    slots: int
-    param_slots: int
+    channel_tiles: tuple[tuple[int, int], ...]  # (first, count) of output blocks
+    row_tiles: tuple[tuple[int, int], ...]  # (first, count) of rows
+    interleave: int  # blocks of a stored block of activations (`host.network.layout`)
+    slots: int  # tiles held in RES, and in OUT
+    param_slots: int  # channel tiles whose parameters are held
 
     @property
     def by_channel(self) -> bool:

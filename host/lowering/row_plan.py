@@ -29,24 +29,17 @@ class RowPlan:
     """How a piece of rows lies in the scratchpads.
 
     Attributes:
-        hw: the configuration.
-        shape: NCHW of the activation; a row is the channels of a pixel.
-        blocks: tiles of a row.
-        interleave: tiles of a stored block at each pixel.
-        rows: pixels of a piece.
-        slots: pieces that RES and OUT hold.
         operands: activations of that shape that RES holds of a piece: the input, and what is added.
-        masked: a row is added to all rows; RES and ACC hold it.
     """
 
-    hw: HwConfig
-    shape: Shape
-    blocks: int
-    interleave: int
-    rows: int
-    slots: int
+    hw: HwConfig  # the configuration
+    shape: Shape  # NCHW of the activation; a row is the channels of a pixel
+    blocks: int  # tiles of a row
+    interleave: int  # tiles of a stored block at each pixel
+    rows: int  # pixels of a piece
+    slots: int  # pieces that RES and OUT hold
     operands: int
-    masked: bool = False
+    masked: bool = False  # a row is added to all rows; RES and ACC hold it
 
     @property
     def planes(self) -> int:

@@ -26,7 +26,6 @@ class Item(NamedTuple):
         row_member, co_member: position in the group.
         outer: index of the group on the outer loop (co groups when weight-stationary, spatial
             groups otherwise).
-        context: region of ACC, OUT and RES.
         first, last: reduction step that overwrites; step that is followed by the epilogue.
     """
 
@@ -38,7 +37,7 @@ class Item(NamedTuple):
     row_member: int
     co_member: int
     outer: int
-    context: int
+    context: int  # region of ACC, OUT and RES
     first: bool
     last: bool
 

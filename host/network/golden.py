@@ -26,20 +26,16 @@ class LayerTensors:
     """The operands of one workload.
 
     Attributes:
-        data: int8 input, (N, C, H, W).
         weights: int8, (O, I, KH, KW), I = 1 for depthwise; None for kinds without weights.
-        requant: parameters of the epilogue, one entry an output channel.
-        residual: int8 of the output's shape, or None.
         factor: int8 of the workload's `factor_shape`; None for all but products.
-        factor_zero: int8 value that stands for 0 in `factor`.
     """
 
-    data: Int8Array
+    data: Int8Array  # int8 input, (N, C, H, W)
     weights: Int8Array | None
-    requant: RequantParams
-    residual: Int8Array | None = None
+    requant: RequantParams  # parameters of the epilogue, one entry an output channel
+    residual: Int8Array | None = None  # int8 of the output's shape, or None
     factor: Int8Array | None = None
-    factor_zero: int = 0
+    factor_zero: int = 0  # int8 value that stands for 0 in `factor`
 
     def check(self, workload: Workload) -> None:
         """Refuse tensors that do not belong to a workload."""

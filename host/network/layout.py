@@ -67,14 +67,10 @@ class TokenPacking(NamedTuple):
     """Several tokens at each pixel, so that a tensor lies as weights do that have its tokens' sums.
 
     A pixel's channels are ``[blocks of channels][tokens][channels of a block]``.
-
-    Attributes:
-        tokens: of a pixel.
-        channels: of a block.
     """
 
-    tokens: int
-    channels: int
+    tokens: int  # of a pixel
+    channels: int  # of a block
 
     def place(self, channel: Any, token: int) -> Any:
         """Which channel of a pixel some channel of its n-th token is."""

@@ -17,20 +17,18 @@ class NetworkTable:
     """What a network asks of the accelerator, and what it leaves to the CPU.
 
     Attributes:
-        name: label.
         workloads: distinct operators in order of first use; `Workload.count` says how often
             each occurs. No two of them share a `Workload.key`.
         cpu_operators: one line of text for each kind of operator that is not offloaded.
-        cpu_macs: multiply-accumulates of those, as far as their shapes tell.
 
     Raises:
         WorkloadError: no workload at all, or two workloads with one key or one name.
     """
 
-    name: str
+    name: str  # label
     workloads: tuple[Workload, ...]
     cpu_operators: tuple[str, ...] = ()
-    cpu_macs: int = 0
+    cpu_macs: int = 0  # multiply-accumulates of those, as far as their shapes tell
 
     def __post_init__(self) -> None:
         """Validate."""

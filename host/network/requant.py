@@ -36,11 +36,7 @@ class RequantParams:
     """Per-channel parameters of the epilogue; every array has shape (channels_out,).
 
     Attributes:
-        bias: int32, added to the accumulator.
-        m1: int16 multiplier of accumulator plus bias.
         m2: int16 multiplier of the residual, which counts 2^8 times (`isa.RESIDUAL_SHIFT`).
-        shift: uint8 right shift, 0 to 47.
-        zero_point: int8, added after the rounding and before the clip.
         clip_min, clip_max: int8 bounds of the output, the same for every channel.
         table: int8 outputs, shape (256,), in the order of the results -128 to 127 that the other
             parameters give; None: those are the output.
@@ -49,11 +45,11 @@ class RequantParams:
         WorkloadError: arrays of different length, or a value outside its range.
     """
 
-    bias: npt.NDArray[np.int32]
-    m1: npt.NDArray[np.int16]
+    bias: npt.NDArray[np.int32]  # int32, added to the accumulator
+    m1: npt.NDArray[np.int16]  # int16 multiplier of accumulator plus bias
     m2: npt.NDArray[np.int16]
-    shift: npt.NDArray[np.uint8]
-    zero_point: npt.NDArray[np.int8]
+    shift: npt.NDArray[np.uint8]  # uint8 right shift, 0 to 47
+    zero_point: npt.NDArray[np.int8]  # int8, added after the rounding and before the clip
     clip_min: int = -128
     clip_max: int = 127
     table: npt.NDArray[np.int8] | None = None

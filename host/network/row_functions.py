@@ -40,17 +40,13 @@ class Addend:
     The exponents of a row q are ``((coarse * coarse_steps + q) * ratio + fine) * factor >> shift``.
 
     Attributes:
-        coarse: of the shape of the rows, channels last; or None.
-        coarse_steps: steps of the row in one of it.
-        fine: of the same shape; or None.
-        ratio: how many of it are a step of the row.
         factor, shift: exponents of two, in 1 / 2^16, of one of it.
     """
 
-    coarse: Int8Array | None
-    coarse_steps: int
-    fine: Int8Array | None
-    ratio: int
+    coarse: Int8Array | None  # of the shape of the rows, channels last; or None
+    coarse_steps: int  # steps of the row in one of it
+    fine: Int8Array | None  # of the same shape; or None
+    ratio: int  # how many of it are a step of the row
     factor: int
     shift: int
 
@@ -196,19 +192,17 @@ class Softmax:
     """Softmax of int8 rows of one scale, to int8.
 
     Attributes:
-        factor: exponent of two of a step of the input, in 1 / 2^16.
         m1, shift, zero_point: requantisation of probabilities with `PROBABILITY_BITS`.
         addend: what is added to the rows before; `factor` does not count where there is one.
-        clip: int8 bounds of the result.
         mask_factor: the same as `factor` of a step of the mask; 0: there is no mask. A mask is one
             int8 row, given at run time, that is added to every row.
     """
 
-    factor: int
+    factor: int  # exponent of two of a step of the input, in 1 / 2^16
     m1: int
     shift: int
     zero_point: int
-    clip: tuple[int, int] = (-128, 127)
+    clip: tuple[int, int] = (-128, 127)  # int8 bounds of the result
     addend: Addend | None = None
     mask_factor: int = 0
 
@@ -320,23 +314,18 @@ class LayerNorm:
     """Layer normalisation of int8 rows, to int8.
 
     Attributes:
-        channels: of a row.
         mean_factor, mean_half, mean_shift: the mean is the sum times the first, plus the second,
             shifted right by the third.
-        epsilon: added to the sum of squares, in units of 2^(unit / 2^16); 0: nothing is.
-        unit: exponent of that unit.
-        offset: exponent from which half the logarithm of the sum of squares in it is subtracted.
-        params: gamma, beta and the scale of the output, a channel each.
     """
 
-    channels: int
+    channels: int  # of a row
     mean_factor: int
     mean_half: int
     mean_shift: int
-    epsilon: int
-    unit: int
-    offset: int
-    params: RequantParams
+    epsilon: int  # added to the sum of squares, in units of 2^(unit / 2^16); 0: nothing is
+    unit: int  # exponent of that unit
+    offset: int  # exponent from which half the logarithm of the sum of squares in it is subtracted
+    params: RequantParams  # gamma, beta and the scale of the output, a channel each
 
     @classmethod
     def of(

@@ -26,23 +26,18 @@ class Arm:
     """What is known of a task before its search begins.
 
     Attributes:
-        name: of the task.
-        count: occurrences in the network; a cost of the task weighs that often.
         start: cost of the untuned schedule (cycles); None when it was not measured.
-        bound: no schedule costs less (cycles); None when unknown.
-        work: operations of one occurrence (MACs).
-        group: tasks of equal group are alike (Ansor's similar tasks).
 
     Raises:
         TunerError: a number that is not positive and finite.
     """
 
-    name: str
-    count: int = 1
+    name: str  # of the task
+    count: int = 1  # occurrences in the network; a cost of the task weighs that often
     start: float | None = None
-    bound: float | None = None
-    work: float = 1.0
-    group: str = ""
+    bound: float | None = None  # no schedule costs less (cycles); None when unknown
+    work: float = 1.0  # operations of one occurrence (MACs)
+    group: str = ""  # tasks of equal group are alike (Ansor's similar tasks)
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -59,18 +54,16 @@ class Slot:
     """What one slot brought, trial by trial.
 
     Attributes:
-        prices: of each trial, in the unit of the slot length.
         values: cost of each trial (cycles); None when there is no valid measurement.
-        exhausted: the search has nothing left to propose.
 
     Raises:
         TunerError: lengths that differ, a price or value that is not positive and finite, or an
             empty slot of a search that is not exhausted.
     """
 
-    prices: tuple[float, ...]
+    prices: tuple[float, ...]  # of each trial, in the unit of the slot length
     values: tuple[float | None, ...]
-    exhausted: bool = False
+    exhausted: bool = False  # the search has nothing left to propose
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -96,22 +89,17 @@ class Track:
     """What an arm's slots have brought so far.
 
     Attributes:
-        best: least cost; None before the first valid measurement.
-        slots: slots given.
-        spent: price of all its trials.
-        stale: trials since the last improvement.
-        exhausted: the search has nothing left to propose.
         times, bests: the best-so-far curve: price spent and least cost after each trial with a
             known best.
         ends: (price spent, best) at the end of each slot.
     """
 
-    best: float | None = None
-    slots: int = 0
-    spent: float = 0.0
+    best: float | None = None  # least cost; None before the first valid measurement
+    slots: int = 0  # slots given
+    spent: float = 0.0  # price of all its trials
     trials: int = 0
-    stale: int = 0
-    exhausted: bool = False
+    stale: int = 0  # trials since the last improvement
+    exhausted: bool = False  # the search has nothing left to propose
     times: list[float] = field(default_factory=list)
     bests: list[float] = field(default_factory=list)
     ends: list[tuple[float, float | None]] = field(default_factory=list)

@@ -53,21 +53,13 @@ SPREAD: Final = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """The posterior of one curve.
+    """The posterior of one curve."""
 
-    Attributes:
-        chain: positions of the walkers, shape (steps, walkers, 4): a, b, c, ln sigma.
-        draws: parameters drawn from its second half, shape (draws, 4).
-        acceptance: share of the proposals that were accepted.
-        start: first point of the piece that the belief rests on.
-        seconds: wall-clock time of the fit.
-    """
-
-    chain: Floats
-    draws: Floats
-    acceptance: float
-    start: int
-    seconds: float
+    chain: Floats  # positions of the walkers, shape (steps, walkers, 4): a, b, c, ln sigma
+    draws: Floats  # parameters drawn from its second half, shape (draws, 4)
+    acceptance: float  # share of the proposals that were accepted
+    start: int  # first point of the piece that the belief rests on
+    seconds: float  # wall-clock time of the fit
 
     def rates(self, x: float | Floats) -> Floats:
         """Believed rates at times, shape (draws, times).

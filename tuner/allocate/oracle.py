@@ -30,17 +30,11 @@ SLACK: Final = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Optimum:
-    """A best division of time.
+    """A best division of time."""
 
-    Attributes:
-        price: paid over all arms.
-        cost: of the network then, counts included.
-        trials: of each arm's search, shape (arms,).
-    """
-
-    price: float
-    cost: float
-    trials: tuple[int, ...]
+    price: float  # paid over all arms
+    cost: float  # of the network then, counts included
+    trials: tuple[int, ...]  # of each arm's search, shape (arms,)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,17 +82,14 @@ class Course:
     """How a run went.
 
     Attributes:
-        times: price paid after each trial, shape (trials,).
         costs: cost of the network then, shape (trials,); infinite while a task has no
             valid measurement.
-        overheads: seconds of deciding until then, shape (trials,).
-        choices: the arm of each slot.
     """
 
-    times: Floats
+    times: Floats  # price paid after each trial, shape (trials,)
     costs: Floats
-    overheads: Floats
-    choices: tuple[int, ...]
+    overheads: Floats  # seconds of deciding until then, shape (trials,)
+    choices: tuple[int, ...]  # the arm of each slot
 
     def time_to(self, cost: float, *, overhead: float = 0.0) -> float:
         """Price paid when the network first cost at most ``cost``; infinite if it never did."""

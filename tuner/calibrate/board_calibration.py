@@ -56,19 +56,12 @@ _UNSEEN: Final = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class CountedRun:
-    """A program, and what a board counted in it.
+    """A program, and what a board counted in it."""
 
-    Attributes:
-        label: layer and number of the schedule.
-        board: who counted.
-        program: what ran.
-        counters: names of `COMPARED` to values.
-    """
-
-    label: str
-    board: str
-    program: Program
-    counters: Mapping[str, int]
+    label: str  # layer and number of the schedule
+    board: str  # who counted
+    program: Program  # what ran
+    counters: Mapping[str, int]  # names of `COMPARED` to values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +69,12 @@ class MemoryFit:
     """A fitted memory.
 
     Attributes:
-        memory: the timing.
         errors: parameter names to half the 95 % interval, in the parameter's unit; those that the
             runs do not tell are missing, and are as before.
         before, after: root mean squares of the residuals, of the start and the fit.
     """
 
-    memory: MemoryModel
+    memory: MemoryModel  # the timing
     errors: Mapping[str, float]
     before: float
     after: float
@@ -266,18 +258,14 @@ class LayerError:
     """How far the model is from the boards on one layer.
 
     Attributes:
-        layer: its name.
-        board: who counted.
-        held_out: the fit did not see it.
-        cycles: of the board, over the layer's schedules.
         before, after: cycles of the model over the board's, less 1: mean over the schedules.
         worst_before, worst_after: the largest of the schedules, without sign.
     """
 
-    layer: str
-    board: str
-    held_out: bool
-    cycles: int
+    layer: str  # its name
+    board: str  # who counted
+    held_out: bool  # the fit did not see it
+    cycles: int  # of the board, over the layer's schedules
     before: float
     after: float
     worst_before: float
@@ -289,16 +277,13 @@ class Calibration:
     """A calibrated board.
 
     Attributes:
-        board: with the fitted memory, and where its figures come from.
-        fit: of the memory.
-        layers: errors of each layer on each board.
         fitted_before, fitted_after: mean error of cycles, without sign, of the fitted layers.
         held_before, held_after: that of the layers that are held out.
     """
 
-    board: Board
-    fit: MemoryFit
-    layers: tuple[LayerError, ...]
+    board: Board  # with the fitted memory, and where its figures come from
+    fit: MemoryFit  # of the memory
+    layers: tuple[LayerError, ...]  # errors of each layer on each board
     fitted_before: float
     fitted_after: float
     held_before: float

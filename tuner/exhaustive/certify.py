@@ -66,44 +66,29 @@ class ClassResult:
     """What is known of one timing class.
 
     Attributes:
-        hw: a configuration of the class; the best one where it was enumerated.
-        bound: lower bound of the network's cycles in the class.
-        verdict: how it was decided.
         cycles: least cycles of the network in the class that are below the best known before;
             None: there are none, or it was not enumerated.
-        depths: choices of depths that were compared.
-        schedules: schedules measured.
     """
 
-    hw: HwConfig
-    bound: int
-    verdict: Verdict
+    hw: HwConfig  # a configuration of the class; the best one where it was enumerated
+    bound: int  # lower bound of the network's cycles in the class
+    verdict: Verdict  # how it was decided
     cycles: int | None = None
-    depths: int = 0
-    schedules: int = 0
+    depths: int = 0  # choices of depths that were compared
+    schedules: int = 0  # schedules measured
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """The best network, and whether there can be no better one.
+    """The best network, and whether there can be no better one."""
 
-    Attributes:
-        cycles: of the network; None when nothing below the limit exists.
-        hw: its configuration.
-        schedules: task names to their schedules.
-        certified: every class was enumerated or pruned.
-        lower_bound: no network takes fewer cycles; equals ``cycles`` when certified.
-        classes: what became of each, by ascending bound.
-        seconds: wall-clock.
-    """
-
-    cycles: int | None
-    hw: HwConfig | None
-    schedules: dict[str, Schedule]
-    certified: bool
-    lower_bound: int
-    classes: tuple[ClassResult, ...]
-    seconds: float
+    cycles: int | None  # of the network; None when nothing below the limit exists
+    hw: HwConfig | None  # its configuration
+    schedules: dict[str, Schedule]  # task names to their schedules
+    certified: bool  # every class was enumerated or pruned
+    lower_bound: int  # no network takes fewer cycles; equals ``cycles`` when certified
+    classes: tuple[ClassResult, ...]  # what became of each, by ascending bound
+    seconds: float  # wall-clock
 
 
 @dataclass(frozen=True)

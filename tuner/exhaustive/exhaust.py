@@ -53,17 +53,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Landscape:
-    """Every point of a schedule space with its cycles.
+    """Every point of a schedule space with its cycles."""
 
-    Attributes:
-        space: what was enumerated.
-        memory: DRAM timing.
-        cycles: int64 of shape (points,), in index order; `ILLEGAL` where the schedule is not.
-    """
-
-    space: ScheduleSpace
-    memory: MemoryModel
-    cycles: Cycles
+    space: ScheduleSpace  # what was enumerated
+    memory: MemoryModel  # DRAM timing
+    cycles: Cycles  # int64 of shape (points,), in index order; `ILLEGAL` where the schedule is not
 
     @property
     def legal(self) -> Cycles:

@@ -55,16 +55,13 @@ class Table:
     """A landscape that was read from a file.
 
     Attributes:
-        about: the header (`header_of`).
-        knobs: of the space; a value is an integer or a text.
         flats: int64 of shape (legal,): the legal points in C order of the knobs, ascending.
-        cycles: int64 of shape (legal,): cycles of each.
     """
 
-    about: Mapping[str, Any]
-    knobs: tuple[Knob, ...]
+    about: Mapping[str, Any]  # the header (`header_of`)
+    knobs: tuple[Knob, ...]  # of the space; a value is an integer or a text
     flats: npt.NDArray[np.int64]
-    cycles: npt.NDArray[np.int64]
+    cycles: npt.NDArray[np.int64]  # int64 of shape (legal,): cycles of each
 
     @property
     def optimum(self) -> int:

@@ -42,17 +42,12 @@ class Architecture:
     Energies are in the energy of one multiply-accumulate, areas in the area of one PE's datapath.
 
     Attributes:
-        name: label, in one line.
-        pes: PEs that a mapping may use.
         max_clusters, max_cluster_size: shape of an array that is wired in rows and columns: most
             clusters, most PEs per cluster; 0: any shape of ``pes``.
         l1_bytes, l2_bytes: capacity of a PE's buffer and of the shared one; 0: as much as the
             mapping needs, which then counts in its area.
-        noc_bytes_per_cycle: between L2 and the PEs, each direction; a multicast counts once.
-        dram_bytes_per_cycle: both directions together.
         weight_bytes, input_bytes, output_bytes, partial_bytes: of one element; ``partial``: an
             output that is not complete.
-        buffers: copies of each tile; 2: the next one loads while this one is used.
         outer_parallel, inner_parallel: loops that may be spread over clusters and PEs.
         pass_cycles: cycles of a PE tile beyond its multiply-accumulates: a systolic array fills and
             drains.
@@ -65,19 +60,19 @@ class Architecture:
         ConfigError: a value that no accelerator can have.
     """
 
-    name: str
-    pes: int
+    name: str  # label, in one line
+    pes: int  # PEs that a mapping may use
     max_clusters: int = 0
     max_cluster_size: int = 0
     l1_bytes: int = 0
     l2_bytes: int = 0
-    noc_bytes_per_cycle: float
-    dram_bytes_per_cycle: float
+    noc_bytes_per_cycle: float  # between L2 and the PEs, each direction; a multicast counts once
+    dram_bytes_per_cycle: float  # both directions together
     weight_bytes: float = 1
     input_bytes: float = 1
     output_bytes: float = 1
     partial_bytes: float = 4
-    buffers: int = 2
+    buffers: int = 2  # copies of each tile; 2: the next one loads while this one is used
     outer_parallel: str = "".join(DIMENSIONS)
     inner_parallel: str = "".join(DIMENSIONS)
     pass_cycles: float = 0

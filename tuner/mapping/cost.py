@@ -90,12 +90,11 @@ class Costs:
     """Costs of a batch.
 
     Attributes:
-        rules: shape ``[n]``; `Rule` of each row.
         values: shape ``[n, len(MEASURES)]``; zeros for a row that has no cost at all (a rule
             before `Rule.L1_CAPACITY`).
     """
 
-    rules: npt.NDArray[np.int32]
+    rules: npt.NDArray[np.int32]  # shape ``[n]``; `Rule` of each row
     values: npt.NDArray[np.float64]
 
     def __getitem__(self, measure: str) -> npt.NDArray[np.float64]:

@@ -47,19 +47,12 @@ _OBJECTIVES: Final = tuple(Objective)
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Where a search stands.
+    """Where a search stands."""
 
-    Attributes:
-        value: cost of the best mapping found; infinite: none yet.
-        bound: no mapping costs less.
-        nodes: bounds computed.
-        open: nodes that are neither split nor ruled out.
-    """
-
-    value: float
-    bound: float
-    nodes: int
-    open: int
+    value: float  # cost of the best mapping found; infinite: none yet
+    bound: float  # no mapping costs less
+    nodes: int  # bounds computed
+    open: int  # nodes that are neither split nor ruled out
 
     @property
     def gap(self) -> float:
@@ -83,19 +76,12 @@ Listener = Callable[[Progress], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Certified(Progress):
-    """The best mapping found, and how good a mapping can be at most.
+    """The best mapping found, and how good a mapping can be at most."""
 
-    Attributes:
-        mapping: the mapping.
-        cost: by the names of `MEASURES`.
-        seconds: processor time of the search.
-        stopped: Ctrl-C ended the search.
-    """
-
-    mapping: Mapping
-    cost: dict[str, float]
-    seconds: float
-    stopped: bool = False
+    mapping: Mapping  # the mapping
+    cost: dict[str, float]  # by the names of `MEASURES`
+    seconds: float  # processor time of the search
+    stopped: bool = False  # Ctrl-C ended the search
 
     @property
     def optimal(self) -> bool:

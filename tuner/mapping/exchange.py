@@ -74,23 +74,14 @@ _ZIGZAG_NAMES: Final = dict(zip(DIMENSIONS, ("K", "C", "OY", "OX", "FY", "FX"), 
 
 @dataclass(frozen=True, kw_only=True)
 class Factors:
-    """How one loop is cut, outermost first; their product is at least its size.
+    """How one loop is cut, outermost first; their product is at least its size."""
 
-    Attributes:
-        trips2: outer steps.
-        clusters: clusters that it is spread over.
-        trips1: inner steps within a cluster's tile.
-        pes: PEs of a cluster that it is spread over.
-        tile: iterations of a PE.
-        rounded_from: the cluster's tile, where it became larger; 0: it did not.
-    """
-
-    trips2: int
-    clusters: int
-    trips1: int
-    pes: int
-    tile: int
-    rounded_from: int = 0
+    trips2: int  # outer steps
+    clusters: int  # clusters that it is spread over
+    trips1: int  # inner steps within a cluster's tile
+    pes: int  # PEs of a cluster that it is spread over
+    tile: int  # iterations of a PE
+    rounded_from: int = 0  # the cluster's tile, where it became larger; 0: it did not
 
     @property
     def all(self) -> tuple[int, int, int, int, int]:

@@ -26,27 +26,16 @@ DEFAULT_BUDGET: Final = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A mapping of one nest.
+    """A mapping of one nest."""
 
-    Attributes:
-        nest: the problem.
-        mapping: the best mapping found.
-        cost: by the names of `MEASURES`.
-        value: what was minimised.
-        bound: no mapping has less; None: the method proves nothing.
-        seconds: processor time.
-        samples: mappings that a mapper was told the cost of, or nodes of the proof.
-        stopped: Ctrl-C ended the search of this nest.
-    """
-
-    nest: LoopNest
-    mapping: Mapping
-    cost: dict[str, float]
-    value: float
-    bound: float | None
-    seconds: float
-    samples: int
-    stopped: bool = False
+    nest: LoopNest  # the problem
+    mapping: Mapping  # the best mapping found
+    cost: dict[str, float]  # by the names of `MEASURES`
+    value: float  # what was minimised
+    bound: float | None  # no mapping has less; None: the method proves nothing
+    seconds: float  # processor time
+    samples: int  # mappings that a mapper was told the cost of, or nodes of the proof
+    stopped: bool = False  # Ctrl-C ended the search of this nest
 
     @property
     def gap(self) -> float | None:

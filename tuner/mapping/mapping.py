@@ -48,13 +48,11 @@ class Level:
 
     Attributes:
         tile: iterations of each loop within one tile, in the order of `DIMENSIONS`.
-        order: loops over tiles, outermost first; a permutation of `DIMENSIONS`.
-        parallel: the loop whose neighbouring tiles run at the same time.
     """
 
     tile: tuple[int, int, int, int, int, int]
-    order: str
-    parallel: str
+    order: str  # loops over tiles, outermost first; a permutation of `DIMENSIONS`
+    parallel: str  # the loop whose neighbouring tiles run at the same time
 
     def __post_init__(self) -> None:
         """Refuse what is no tile, no permutation or no loop."""
@@ -78,20 +76,14 @@ class Level:
 class Mapping:
     """A point of the mapping space.
 
-    Attributes:
-        outer: cluster tiles, their order, and the loop that is spread over clusters.
-        inner: PE tiles, their order, and the loop that is spread over the PEs of a cluster.
-        clusters: groups of PEs.
-        cluster_size: PEs per cluster.
-
     Raises:
         ConfigError: a PE tile larger than its cluster tile, or a number that is not positive.
     """
 
-    outer: Level
-    inner: Level
-    clusters: int
-    cluster_size: int
+    outer: Level  # cluster tiles, their order, and the loop that is spread over clusters
+    inner: Level  # PE tiles, their order, and the loop that is spread over the PEs of a cluster
+    clusters: int  # groups of PEs
+    cluster_size: int  # PEs per cluster
 
     def __post_init__(self) -> None:
         """Validate what needs no nest and no architecture."""

@@ -55,11 +55,7 @@ class LoopNest:
     Padding counts as input: a 3x3 layer of 56 output rows reads 58 input rows.
 
     Attributes:
-        name: label.
-        kind: which loops index which tensor.
-        sizes: iterations per loop, in the order of `DIMENSIONS`.
         stride_y, stride_x: input rows and columns between outputs.
-        count: occurrences in the network.
 
     Raises:
         WorkloadError: a size, stride or count that is no positive integer, or too large.
@@ -70,12 +66,12 @@ class LoopNest:
         (118013952, 157323)
     """
 
-    name: str
-    kind: NestKind = NestKind.CONV
-    sizes: tuple[int, int, int, int, int, int]
+    name: str  # label
+    kind: NestKind = NestKind.CONV  # which loops index which tensor
+    sizes: tuple[int, int, int, int, int, int]  # iterations per loop, in the order of `DIMENSIONS`
     stride_y: int = 1
     stride_x: int = 1
-    count: int = field(default=1, compare=False)
+    count: int = field(default=1, compare=False)  # occurrences in the network
 
     def __post_init__(self) -> None:
         """Validate."""

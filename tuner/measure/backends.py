@@ -52,18 +52,15 @@ class Backend:
     """What measures at one fidelity.
 
     Attributes:
-        fidelity: as stored with each measurement.
-        run: runs a program in a worker.
         prepare: does in a worker, once, what a configuration needs (a build).
-        sources: files that decide how many cycles a program takes.
         batch: requests that travel to a worker together; more than 1 pays off when a trial takes
             less time than a round trip.
     """
 
-    fidelity: Fidelity
-    run: Run
+    fidelity: Fidelity  # as stored with each measurement
+    run: Run  # runs a program in a worker
     prepare: Callable[[HwConfig], None]
-    sources: Callable[[], Sequence[Path]]
+    sources: Callable[[], Sequence[Path]]  # files that decide how many cycles a program takes
     batch: int = 1
 
 

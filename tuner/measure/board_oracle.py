@@ -67,35 +67,24 @@ class _Trial:
     """A request on its way.
 
     Attributes:
-        position: in what `BoardOracle.measure` was given.
-        request: what to measure.
         wrong: boards whose output was wrong, to where it was.
     """
 
-    position: int
-    request: Request
+    position: int  # in what `BoardOracle.measure` was given
+    request: Request  # what to measure
     wrong: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True, eq=False)
 class _Board:
-    """A board of the pool.
+    """A board of the pool."""
 
-    Attributes:
-        address: how to reach it.
-        device: leased; None: not reached.
-        lost: why it gets no work; empty: it does.
-        retry_at: value of `time.monotonic` from which a lost one may be tried again.
-        suspected: another board decides whether it computes wrongly.
-        loaded: configuration that it holds or is about to load.
-    """
-
-    address: BoardAddress
-    device: RemoteDevice | None = None
-    lost: str = ""
-    retry_at: float = math.inf
-    suspected: bool = False
-    loaded: str = ""
+    address: BoardAddress  # how to reach it
+    device: RemoteDevice | None = None  # leased; None: not reached
+    lost: str = ""  # why it gets no work; empty: it does
+    retry_at: float = math.inf  # value of `time.monotonic` from which a lost one may be tried again
+    suspected: bool = False  # another board decides whether it computes wrongly
+    loaded: str = ""  # configuration that it holds or is about to load
 
     @property
     def name(self) -> str:
@@ -398,17 +387,13 @@ class _Course:
     """One call of `BoardOracle.measure`.
 
     Attributes:
-        waiting: trials that no board has.
-        left: trials without an answer.
-        busy: boards that have a trial in hand, or are being reached.
-        over: nobody wants answers any more.
         answers: with their positions, or why there are no more.
     """
 
-    waiting: list[_Trial]
-    left: int
-    busy: int
-    over: bool = False
+    waiting: list[_Trial]  # trials that no board has
+    left: int  # trials without an answer
+    busy: int  # boards that have a trial in hand, or are being reached
+    over: bool = False  # nobody wants answers any more
     answers: queue.Queue[tuple[int, Measurement] | BaseException] = field(
         default_factory=queue.Queue
     )

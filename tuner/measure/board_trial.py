@@ -54,21 +54,13 @@ _T_95: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """What repeated runs say.
+    """What repeated runs say."""
 
-    Attributes:
-        median: cycles of the kept runs, rounded down to a run that was made.
-        kept: cycles of the runs that are no outliers, in the order of the runs.
-        outliers: cycles of the others.
-        standard_error: of the median, in cycles.
-        half_interval: half the 95 % interval of the median, in cycles.
-    """
-
-    median: int
-    kept: tuple[int, ...]
-    outliers: tuple[int, ...]
-    standard_error: float
-    half_interval: float
+    median: int  # cycles of the kept runs, rounded down to a run that was made
+    kept: tuple[int, ...]  # cycles of the runs that are no outliers, in the order of the runs
+    outliers: tuple[int, ...]  # cycles of the others
+    standard_error: float  # of the median, in cycles
+    half_interval: float  # half the 95 % interval of the median, in cycles
 
     @property
     def enough(self) -> bool:

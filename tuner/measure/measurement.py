@@ -38,14 +38,13 @@ class Request:
 
     Attributes:
         hw, workload, schedule, memory: what to run, and where.
-        max_cycles: cycle limit of the run.
     """
 
     hw: HwConfig
     workload: Workload
     schedule: Schedule
     memory: MemoryModel
-    max_cycles: int
+    max_cycles: int  # cycle limit of the run
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -67,22 +66,16 @@ class BoardRuns:
     """What a board's measurement rests on.
 
     Attributes:
-        board: name of the board in its pool.
-        bitstream: digest of what was loaded.
-        cycles: of every run, in their order.
-        outliers: how many of them do not count.
-        half_interval: half the 95 % interval of the median, in cycles.
-        standard_error: of the median, in cycles.
         reconfigure_seconds: what loading the bitstream for it took; 0: it was loaded already.
         twin_cycles: of the twin, on the memory that the request names; 0: it does not cover that.
     """
 
-    board: str
-    bitstream: str
-    cycles: tuple[int, ...]
-    outliers: int = 0
-    half_interval: float = 0.0
-    standard_error: float = 0.0
+    board: str  # name of the board in its pool
+    bitstream: str  # digest of what was loaded
+    cycles: tuple[int, ...]  # of every run, in their order
+    outliers: int = 0  # how many of them do not count
+    half_interval: float = 0.0  # half the 95 % interval of the median, in cycles
+    standard_error: float = 0.0  # of the median, in cycles
     reconfigure_seconds: float = 0.0
     twin_cycles: int = 0
 
@@ -97,27 +90,19 @@ class Measurement:
     """The answer to a `Request`.
 
     Attributes:
-        status: how the trial ended.
-        fidelity: fidelity of the oracle.
-        cycles: measured cycles; None unless ``status`` is ok.
         counters: counter names to values; empty unless measured.
-        failure: why there is no measurement; empty when ok.
-        limit_cycles: cycle limit that applied.
-        host_seconds: wall-clock seconds of the whole trial: lowering, run and check.
-        output_checked: the output was compared with the golden model and is equal.
-        cached: taken from an earlier study (charged like a measurement).
         runs: of a board, which is noisy; None: the fidelity repeats itself exactly.
     """
 
-    status: Status
-    fidelity: str
-    cycles: int | None = None
+    status: Status  # how the trial ended
+    fidelity: str  # fidelity of the oracle
+    cycles: int | None = None  # measured cycles; None unless ``status`` is ok
     counters: Mapping[str, int] = field(default_factory=dict)
-    failure: str = ""
-    limit_cycles: int = 0
-    host_seconds: float = 0.0
-    output_checked: bool = False
-    cached: bool = False
+    failure: str = ""  # why there is no measurement; empty when ok
+    limit_cycles: int = 0  # cycle limit that applied
+    host_seconds: float = 0.0  # wall-clock seconds of the whole trial: lowering, run and check
+    output_checked: bool = False  # the output was compared with the golden model and is equal
+    cached: bool = False  # taken from an earlier study (charged like a measurement)
     runs: BoardRuns | None = None
 
     @property

@@ -309,17 +309,11 @@ def measure_once(fidelity: str, request: Request) -> Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class LoweredTrial:
-    """A request that is ready to run, with the output that it must give.
+    """A request that is ready to run, with the output that it must give."""
 
-    Attributes:
-        lowered: program and layout.
-        image: uint8 array of the program's memory before the run.
-        expected: the golden output.
-    """
-
-    lowered: LoweredLayer
-    image: Bytes
-    expected: Int8Array
+    lowered: LoweredLayer  # program and layout
+    image: Bytes  # uint8 array of the program's memory before the run
+    expected: Int8Array  # the golden output
 
     @classmethod
     def of(cls, request: Request) -> LoweredTrial:

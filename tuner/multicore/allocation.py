@@ -60,17 +60,15 @@ class Regulation:
     """Settings of `Policy.REGULATED`.
 
     Attributes:
-        window: cycles after which every bucket is full again.
         budgets: bytes of a window, per core; reads and writes together. Infinite: no limit.
-        weights: of the cores that have tokens; by default 1 each.
 
     Raises:
         ConfigError: a value that cannot be computed with, or another number of weights.
     """
 
-    window: float
+    window: float  # cycles after which every bucket is full again
     budgets: tuple[float, ...]
-    weights: tuple[float, ...] = ()
+    weights: tuple[float, ...] = ()  # of the cores that have tokens; by default 1 each
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -101,19 +99,16 @@ class Timeline:
     """What happens when a mapping runs.
 
     Attributes:
-        core: of each job, int32 ``[jobs]``.
         start, end: cycles, of each job, float64 ``[jobs]``.
-        times: cycles at which segments begin, and the makespan, float64 ``[segments + 1]``.
-        running: job of each core in a segment, -1 for none, int32 ``[segments, cores]``.
         granted: bytes per cycle of each core in a segment, float64 ``[segments, cores]``. Many
             equal windows of `Policy.REGULATED` are one segment; it has their mean.
     """
 
-    core: Indices
+    core: Indices  # of each job, int32 ``[jobs]``
     start: Numbers
     end: Numbers
-    times: Numbers
-    running: Indices
+    times: Numbers  # cycles at which segments begin, and the makespan, float64 ``[segments + 1]``
+    running: Indices  # job of each core in a segment, -1 for none, int32 ``[segments, cores]``
     granted: Numbers
 
     @property

@@ -150,15 +150,12 @@ class Analysis:
     """The job table of a group on a platform, and what is behind it.
 
     Attributes:
-        group: its jobs are the rows.
-        platform: its cores are the columns.
-        table: the job analysis table; bandwidths in bytes per cycle.
         costs: of the piece of each job (see `Job.piece`) on each core, ``[jobs][cores]``.
     """
 
-    group: Group
-    platform: Platform
-    table: JobTable
+    group: Group  # its jobs are the rows
+    platform: Platform  # its cores are the columns
+    table: JobTable  # the job analysis table; bandwidths in bytes per cycle
     costs: tuple[tuple[CoreCost, ...], ...]
 
     @property

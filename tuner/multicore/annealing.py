@@ -20,17 +20,11 @@ from tilewright.tuner.multicore.job_table import Numbers
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Walk:
-    """What a piece of a chain tried, and where it is.
+    """What a piece of a chain tried, and where it is."""
 
-    Attributes:
-        tried: the mapping of each step.
-        makespans: theirs, in cycles, ``[steps]``.
-        left: the mapping that the chain is at: a population of one.
-    """
-
-    tried: Population
-    makespans: Numbers
-    left: Population
+    tried: Population  # the mapping of each step
+    makespans: Numbers  # theirs, in cycles, ``[steps]``
+    left: Population  # the mapping that the chain is at: a population of one
 
 
 def anneal(instance: Instance, start: Population, temperatures: Numbers, seed: int) -> Walk:

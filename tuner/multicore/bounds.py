@@ -49,14 +49,12 @@ class Bound:
     """A lower bound of the makespan.
 
     Attributes:
-        makespan: cycles; no mapping takes less.
-        shares: of each job on each core in the relaxation that gives it, ``[jobs, cores]``.
         charges: cycles by which a job on this core lifts the bound while all other jobs are where
             they cost the least, ``[jobs, cores]``.
     """
 
-    makespan: float
-    shares: Numbers
+    makespan: float  # cycles; no mapping takes less
+    shares: Numbers  # of each job on each core in the relaxation that gives it, ``[jobs, cores]``
     charges: Numbers
 
     def gap(self, makespan: float) -> float:
@@ -66,21 +64,13 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Loads:
-    """What placing a job on a core adds, each ``[jobs, cores]``; infinite where it cannot run.
+    """What placing a job on a core adds, each ``[jobs, cores]``; infinite where it cannot run."""
 
-    Attributes:
-        own: cycles of the job when it is alone: how long it keeps its core at least.
-        busy: cycles by which it lengthens its core's queue.
-        everywhere: cycles by which it lengthens the queue of every core of the port.
-        memory: cycles of the port's memory.
-        port: of each core, ``[cores]``.
-    """
-
-    own: Numbers
-    busy: Numbers
-    everywhere: Numbers
-    memory: Numbers
-    port: npt.NDArray[np.int32]
+    own: Numbers  # cycles of the job when it is alone: how long it keeps its core at least
+    busy: Numbers  # cycles by which it lengthens its core's queue
+    everywhere: Numbers  # cycles by which it lengthens the queue of every core of the port
+    memory: Numbers  # cycles of the port's memory
+    port: npt.NDArray[np.int32]  # of each core, ``[cores]``
 
     def makespans(self, core: npt.NDArray[np.int32]) -> Numbers:
         """A lower bound of the makespan for each placement."""

@@ -40,22 +40,18 @@ class CoreCost:
     """What a layer takes on a core that never waits for memory.
 
     Attributes:
-        latency: cycles; infinite: the core cannot run it.
-        bytes: read from and written to DRAM.
-        tile_bytes: of one copy of the tiles in the core's shared buffer; 0: not known.
         gap: what a mapping of less latency could save at most, as a share; 0: proven to be the
             best; None: nothing is proven.
         shape: rows and columns of the array that it uses; of a described core clusters, and PEs of
             a cluster.
-        how: the mapping or schedule, as plain values.
     """
 
-    latency: float
-    bytes: float
-    tile_bytes: float = 0
+    latency: float  # cycles; infinite: the core cannot run it
+    bytes: float  # read from and written to DRAM
+    tile_bytes: float = 0  # of one copy of the tiles in the core's shared buffer; 0: not known
     gap: float | None = None
     shape: tuple[int, int] = (0, 0)
-    how: dict[str, Any] = field(default_factory=dict)
+    how: dict[str, Any] = field(default_factory=dict)  # the mapping or schedule, as plain values
 
 
 IMPOSSIBLE: Final = CoreCost(latency=math.inf, bytes=math.inf)

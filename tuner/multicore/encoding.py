@@ -26,18 +26,14 @@ Queues = Sequence[Sequence[int]]
 class Population:
     """Mappings of the same jobs.
 
-    Attributes:
-        core: of each job, int32 ``[n, jobs]``.
-        priority: of each job, float64 ``[n, jobs]``; the lower runs first.
-
     Example:
         >>> population = population_of([[[2, 0], [1]]])
         >>> population.core.tolist(), queues_of(population, 0, cores=2)
         ([[0, 1, 0]], [[2, 0], [1]])
     """
 
-    core: Cores
-    priority: Numbers
+    core: Cores  # of each job, int32 ``[n, jobs]``
+    priority: Numbers  # of each job, float64 ``[n, jobs]``; the lower runs first
 
     def __len__(self) -> int:
         return len(self.core)

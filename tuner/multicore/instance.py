@@ -20,23 +20,16 @@ from tilewright.tuner.multicore.job_table import JobTable, Numbers, require_numb
 class Instance:
     """What is solved: a mapping of least makespan.
 
-    Attributes:
-        table: what each job takes on each core.
-        bandwidth: bytes per cycle that all cores of a memory port have together.
-        policy: how running jobs share it; one of `Policy`.
-        regulation: of `Policy.REGULATED`; None: equal budgets.
-        ports: the memory port of each core; empty: all cores are behind one.
-
     Raises:
         ConfigError: a bandwidth that no allocator computes with (`require_number`), or ports that
             are not those of the cores.
     """
 
-    table: JobTable
-    bandwidth: float
-    policy: Policy = Policy.PROPORTIONAL
-    regulation: Regulation | None = None
-    ports: tuple[int, ...] = ()
+    table: JobTable  # what each job takes on each core
+    bandwidth: float  # bytes per cycle that all cores of a memory port have together
+    policy: Policy = Policy.PROPORTIONAL  # how running jobs share it; one of `Policy`
+    regulation: Regulation | None = None  # of `Policy.REGULATED`; None: equal budgets
+    ports: tuple[int, ...] = ()  # the memory port of each core; empty: all cores are behind one
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -35,7 +35,6 @@ class JobTable:
             core cannot run it.
         bandwidth: bytes per cycle that keep the job from stalling, float64 ``[jobs, cores]``. Where
             the latency is infinite it means nothing, but is a positive number all the same.
-        names: of the jobs; by default ``J0``, ``J1``, ...
 
     Raises:
         WorkloadError: another shape, a value that is not from `LEAST` to `MOST`, a job that no core
@@ -49,7 +48,7 @@ class JobTable:
 
     latency: Numbers
     bandwidth: Numbers
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of the jobs; by default ``J0``, ``J1``,
 
     def __post_init__(self) -> None:
         """Validate; the arrays become read-only copies."""

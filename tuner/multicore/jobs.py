@@ -58,17 +58,11 @@ def task_networks(task: str) -> tuple[NetworkTable, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A layer for a mini-batch.
+    """A layer for a mini-batch."""
 
-    Attributes:
-        name: label, unlike that of any other job of its group.
-        workload: the layer.
-        mini_batch: images, sentences or requests.
-    """
-
-    name: str
-    workload: Workload
-    mini_batch: int = 1
+    name: str  # label, unlike that of any other job of its group
+    workload: Workload  # the layer
+    mini_batch: int = 1  # images, sentences or requests
 
     def piece(self) -> tuple[Workload, int]:
         """What a core is given, and how often.
@@ -87,16 +81,12 @@ class Job:
 class Group:
     """Jobs without dependencies.
 
-    Attributes:
-        name: label.
-        jobs: in the order of the rows of a job table.
-
     Raises:
         WorkloadError: no job, or two of one name.
     """
 
-    name: str
-    jobs: tuple[Job, ...]
+    name: str  # label
+    jobs: tuple[Job, ...]  # in the order of the rows of a job table
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -45,19 +45,12 @@ Costs = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """Stages of a network.
+    """Stages of a network."""
 
-    Attributes:
-        places: ascending numbers of the operators that begin a stage, without 0.
-        cores: of the stages, in their order.
-        cycles: of the slowest stage.
-        moved: bytes that stages hand over.
-    """
-
-    places: tuple[int, ...]
-    cores: tuple[int, ...]
-    cycles: float
-    moved: int
+    places: tuple[int, ...]  # ascending numbers of the operators that begin a stage, without 0
+    cores: tuple[int, ...]  # of the stages, in their order
+    cycles: float  # of the slowest stage
+    moved: int  # bytes that stages hand over
 
 
 def best_cut(costs: Costs, moved: Sequence[int], cores: Sequence[int] | None = None) -> Cut:
@@ -139,36 +132,22 @@ ScheduleBook = Callable[[HwConfig], ScheduleOf]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pipeline:
-    """A network in stages.
+    """A network in stages."""
 
-    Attributes:
-        cut: where, and on which cores.
-        stages: compiled.
-        cycles: of each stage while all work.
-        tick: cycles of the slowest, from the common start.
-        rounds: cuts that were tried.
-    """
-
-    cut: Cut
-    stages: tuple[RegionExecutable, ...]
-    cycles: tuple[int, ...]
-    tick: int
-    rounds: int
+    cut: Cut  # where, and on which cores
+    stages: tuple[RegionExecutable, ...]  # compiled
+    cycles: tuple[int, ...]  # of each stage while all work
+    tick: int  # cycles of the slowest, from the common start
+    rounds: int  # cuts that were tried
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Whole:
-    """A region on one core.
+    """A region on one core."""
 
-    Attributes:
-        executable: compiled.
-        operators: cycles of each operator in its place.
-        cycles: of all, on the twin.
-    """
-
-    executable: RegionExecutable
-    operators: Costs
-    cycles: int
+    executable: RegionExecutable  # compiled
+    operators: Costs  # cycles of each operator in its place
+    cycles: int  # of all, on the twin
 
 
 def whole_on(graph: QGraph, hw: HwConfig, memory: MemoryModel, schedule_of: ScheduleOf) -> Whole:
@@ -247,22 +226,16 @@ class Figures:
     """What was measured of a pipeline.
 
     Attributes:
-        pipeline: the stages.
-        operators: names of the network's operators, in order.
-        alone: cycles of each stage by itself.
-        ticks: all frames through all stages; none on a device without data.
-        moved: bytes that the CPU reads and writes per frame between stages.
-        whole: cycles of the network on one core, by configuration.
         wrong_elements: of the outputs, against those of the network that is not cut; None: not
             compared.
     """
 
-    pipeline: Pipeline
-    operators: tuple[str, ...]
-    alone: tuple[float, ...]
-    ticks: Ticks
-    moved: int
-    whole: Mapping[str, int]
+    pipeline: Pipeline  # the stages
+    operators: tuple[str, ...]  # names of the network's operators, in order
+    alone: tuple[float, ...]  # cycles of each stage by itself
+    ticks: Ticks  # all frames through all stages; none on a device without data
+    moved: int  # bytes that the CPU reads and writes per frame between stages
+    whole: Mapping[str, int]  # cycles of the network on one core, by configuration
     wrong_elements: int | None
 
 

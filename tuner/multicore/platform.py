@@ -48,17 +48,11 @@ _VALUES: Final = tuple(f.name for f in fields(Architecture) if f.name not in ("n
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """A core of a platform.
+    """A core of a platform."""
 
-    Attributes:
-        name: label; cores of one kind share it.
-        hardware: what it is.
-        flexible: the number of its PEs is fixed, the shape of the array follows the job.
-    """
-
-    name: str
-    hardware: Architecture | HwConfig
-    flexible: bool = False
+    name: str  # label; cores of one kind share it
+    hardware: Architecture | HwConfig  # what it is
+    flexible: bool = False  # the number of its PEs is fixed, the shape of the array follows the job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +60,6 @@ class Platform:
     """Cores that share one memory.
 
     Attributes:
-        name: label.
-        cores: in the order of the columns of a job table.
-        clock_mhz: of all cores.
         bandwidths: of the memory, in GB/s (10^9 bytes per second), ascending; a study sweeps them.
         sources: where figures come from.
 
@@ -76,9 +67,9 @@ class Platform:
         ConfigError: no core or too many, or a clock or bandwidth that cannot be.
     """
 
-    name: str
-    cores: tuple[Core, ...]
-    clock_mhz: float
+    name: str  # label
+    cores: tuple[Core, ...]  # in the order of the columns of a job table
+    clock_mhz: float  # of all cores
     bandwidths: tuple[float, ...]
     sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 

@@ -27,25 +27,18 @@ class Problem:
     """Which instance.
 
     Attributes:
-        target: a task, or the path of a job table (`JobTable.from_csv`).
-        platform: name or file; empty for a table, whose columns are its cores.
         bandwidth: of the memory, in GB/s; for a table in bytes per cycle. None: the largest that
             the platform names.
-        seed: of the group.
-        size: jobs of the group.
-        mini_batch: of each job.
-        bw_model: what the required bandwidth of a job is.
-        policy: how running jobs share the bandwidth.
     """
 
-    target: str
-    platform: str = ""
+    target: str  # a task, or the path of a job table (`JobTable.from_csv`)
+    platform: str = ""  # name or file; empty for a table, whose columns are its cores
     bandwidth: float | None = None
-    seed: int = 0
-    size: int = DEFAULT_SIZE
-    mini_batch: int = DEFAULT_MINI_BATCH
-    bw_model: BandwidthModel = BandwidthModel.TRAFFIC
-    policy: Policy = Policy.PROPORTIONAL
+    seed: int = 0  # of the group
+    size: int = DEFAULT_SIZE  # jobs of the group
+    mini_batch: int = DEFAULT_MINI_BATCH  # of each job
+    bw_model: BandwidthModel = BandwidthModel.TRAFFIC  # what the required bandwidth of a job is
+    policy: Policy = Policy.PROPORTIONAL  # how running jobs share the bandwidth
 
 
 def is_table(target: str) -> bool:

@@ -37,17 +37,11 @@ BATCH: Final = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class Optimum:
-    """A best mapping.
+    """A best mapping."""
 
-    Attributes:
-        mapping: a population of one.
-        makespan: cycles.
-        tried: mappings whose makespans were computed.
-    """
-
-    mapping: Population
-    makespan: float
-    tried: int
+    mapping: Population  # a population of one
+    makespan: float  # cycles
+    tried: int  # mappings whose makespans were computed
 
 
 def best_mapping(instance: Instance) -> Optimum:

@@ -15,17 +15,11 @@ from tilewright.tuner.study.results import StudyResult
 
 @dataclass(frozen=True, kw_only=True)
 class BesideTwin:
-    """The best schedule of a layer, on a board and on the twin.
+    """The best schedule of a layer, on a board and on the twin."""
 
-    Attributes:
-        layer: its name.
-        cycles: of the board, the median of its runs.
-        runs: that they rest on.
-    """
-
-    layer: str
-    cycles: int
-    runs: BoardRuns
+    layer: str  # its name
+    cycles: int  # of the board, the median of its runs
+    runs: BoardRuns  # that they rest on
 
     @property
     def difference(self) -> str:

@@ -39,25 +39,15 @@ HIGHEST: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class MappedGroup:
-    """A mapping of an instance, as it runs.
+    """A mapping of an instance, as it runs."""
 
-    Attributes:
-        title: what was mapped, onto what.
-        instance: what was solved.
-        timeline: of the mapping.
-        cores: names of the cores.
-        bound: cycles that no mapping takes less than.
-        curve: samples, and the lowest makespan after them, where it fell.
-        conditions: lines that say how it was found.
-    """
-
-    title: str
-    instance: Instance
-    timeline: Timeline
-    cores: Sequence[str]
-    bound: float
-    curve: Sequence[tuple[int, float]]
-    conditions: Sequence[str] = ()
+    title: str  # what was mapped, onto what
+    instance: Instance  # what was solved
+    timeline: Timeline  # of the mapping
+    cores: Sequence[str]  # names of the cores
+    bound: float  # cycles that no mapping takes less than
+    curve: Sequence[tuple[int, float]]  # samples, and the lowest makespan after them, where it fell
+    conditions: Sequence[str] = ()  # lines that say how it was found
 
 
 def page(group: MappedGroup) -> str:

@@ -32,15 +32,12 @@ class _Trial:
     """What Optuna keeps of a trial: a study has many.
 
     Attributes:
-        parameters: knobs and configuration.
-        attributes: the rest.
-        cycles: its value; None: it failed.
         began, ended: in UTC and without a zone.
     """
 
-    parameters: Mapping[str, Any]
-    attributes: Mapping[str, Any]
-    cycles: int | None
+    parameters: Mapping[str, Any]  # knobs and configuration
+    attributes: Mapping[str, Any]  # the rest
+    cycles: int | None  # its value; None: it failed
     began: datetime
     ended: datetime
 

@@ -72,11 +72,10 @@ class Repeat:
     """How a study is repeated.
 
     Attributes:
-        command: for a shell.
         remarks: what the command cannot say by itself, such as files of the user's own.
     """
 
-    command: str
+    command: str  # for a shell
     remarks: tuple[str, ...]
 
 

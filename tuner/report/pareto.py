@@ -22,23 +22,14 @@ WEIGHTS: Final = tuple(step / 16 for step in range(17))
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A network of a study.
+    """A network of a study."""
 
-    Attributes:
-        config: label of its configuration.
-        config_hash: identity of the configuration.
-        cycles: of the network.
-        energy: picojoules of the network, a relative figure (`energy`).
-        area: mean share of the board's resources.
-        schedules: task names to schedules.
-    """
-
-    config: str
-    config_hash: str
-    cycles: int
-    energy: float
-    area: float
-    schedules: Mapping[str, Mapping[str, Any]]
+    config: str  # label of its configuration
+    config_hash: str  # identity of the configuration
+    cycles: int  # of the network
+    energy: float  # picojoules of the network, a relative figure (`energy`)
+    area: float  # mean share of the board's resources
+    schedules: Mapping[str, Mapping[str, Any]]  # task names to schedules
 
     def beats(self, other: Point) -> bool:
         """Whether it is nowhere worse and somewhere better."""

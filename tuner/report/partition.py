@@ -53,21 +53,13 @@ _COLOURS: Final = {"accelerator": "c2", "cpu": "c1"}
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A region, or neighbouring operators of the CPU.
+    """A region, or neighbouring operators of the CPU."""
 
-    Attributes:
-        where: ``accelerator`` or ``cpu``.
-        title: what it is.
-        operators: names.
-        seconds: what it takes; of a region with the crossings at its border.
-        tip: said when it is pointed at.
-    """
-
-    where: str
-    title: str
-    operators: tuple[str, ...]
-    seconds: float
-    tip: str
+    where: str  # ``accelerator`` or ``cpu``
+    title: str  # what it is
+    operators: tuple[str, ...]  # names
+    seconds: float  # what it takes; of a region with the crossings at its border
+    tip: str  # said when it is pointed at
 
 
 def blocks(network: CompiledNetwork, board: Board, timing: NetworkTiming) -> list[Block]:
@@ -118,17 +110,11 @@ def _cycles(network: CompiledNetwork, timing: NetworkTiming) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionPicture:
-    """Blocks from the top; lines beside them are tensors that skip a block.
+    """Blocks from the top; lines beside them are tensors that skip a block."""
 
-    Attributes:
-        alt: what it shows, for who cannot see it.
-        blocks: from the first.
-        edges: of block numbers, from and to.
-    """
-
-    alt: str
-    blocks: Sequence[Block]
-    edges: Sequence[tuple[int, int]]
+    alt: str  # what it shows, for who cannot see it
+    blocks: Sequence[Block]  # from the first
+    edges: Sequence[tuple[int, int]]  # of block numbers, from and to
 
     def svg(self, width: int, _key: str = "") -> str:
         """The picture, ``width`` pixels wide."""

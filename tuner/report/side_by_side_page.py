@@ -63,19 +63,15 @@ class Slice:
     """A frame on a core.
 
     Attributes:
-        network: whose it is.
-        number: of the frame, from 0.
-        core: that runs it.
         begin, end: cycles from the first start of the run.
-        alone: cycles that it takes alone.
     """
 
-    network: str
-    number: int
-    core: int
+    network: str  # whose it is
+    number: int  # of the frame, from 0
+    core: int  # that runs it
     begin: int
     end: int
-    alone: int
+    alone: int  # cycles that it takes alone
 
     @property
     def speed(self) -> float:

@@ -72,12 +72,11 @@ class Prediction:
     """What the model says of some schedules.
 
     Attributes:
-        cycles: float64 of shape (schedules,).
         features: float64 of shape (schedules, len(FEATURES)): quantities that mean the same on
             every layer and configuration; what `residual` learns from.
     """
 
-    cycles: Floats
+    cycles: Floats  # float64 of shape (schedules,)
     features: Floats
 
 

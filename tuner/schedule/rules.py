@@ -36,11 +36,6 @@ class Rules:
     """The judgements of the host.
 
     Attributes:
-        legal: whether a schedule lowers.
-        default_schedule: the untuned schedule of a workload.
-        bound: lower bound of the cycles.
-        estimate: area of a configuration.
-        fits: whether a configuration fits a board.
         channel_blocks: (input, output) channel blocks of a workload on a configuration: the
             extents of ``tile_ci`` and ``tile_co``.
         tile_ci_unit: what ``tile_ci`` is a multiple of, unless it covers its extent.
@@ -49,11 +44,11 @@ class Rules:
         ranks: whether the priors judge whole spaces, so that they can rank configurations.
     """
 
-    legal: Callable[[HwConfig, Workload, Schedule], Legality]
-    default_schedule: Callable[[HwConfig, Workload], Schedule]
-    bound: Callable[[HwConfig, Workload, MemoryModel], Bound]
-    estimate: Callable[[HwConfig], Area]
-    fits: Callable[[HwConfig, Board], Fit]
+    legal: Callable[[HwConfig, Workload, Schedule], Legality]  # whether a schedule lowers
+    default_schedule: Callable[[HwConfig, Workload], Schedule]  # the untuned schedule of a workload
+    bound: Callable[[HwConfig, Workload, MemoryModel], Bound]  # lower bound of the cycles
+    estimate: Callable[[HwConfig], Area]  # area of a configuration
+    fits: Callable[[HwConfig, Board], Fit]  # whether a configuration fits a board
     channel_blocks: Callable[[HwConfig, Workload], tuple[int, int]]
     prior: Callable[[HwConfig, Workload, MemoryModel], Prior]
     joint_prior: Callable[[Sequence[HwConfig], Workload, MemoryModel], Prior]

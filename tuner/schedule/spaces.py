@@ -43,7 +43,6 @@ class Extents:
 
     Attributes:
         tile_b, tile_h, tile_w, tile_ci, tile_co: the largest tile.
-        tile_ci_unit: what ``tile_ci`` is a multiple of, unless it is the largest.
     """
 
     tile_b: int
@@ -51,7 +50,7 @@ class Extents:
     tile_w: int
     tile_ci: int
     tile_co: int
-    tile_ci_unit: int = 1
+    tile_ci_unit: int = 1  # what ``tile_ci`` is a multiple of, unless it is the largest
 
     @classmethod
     def of(cls, hw: HwConfig, workload: Workload, rules: Rules) -> Extents:

@@ -84,15 +84,10 @@ class Offer(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate(Generic[P]):
-    """A proposed point.
+    """A proposed point."""
 
-    Attributes:
-        index: its coded form.
-        point: what to measure.
-    """
-
-    index: Index
-    point: P
+    index: Index  # its coded form
+    point: P  # what to measure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,45 +33,31 @@ class StoredTrial:
     """One row of the store.
 
     Attributes:
-        sequence: position in proposal order, from 0.
-        task: name of the task that it was measured for.
-        origin: ``default``, ``transfer`` or the tuner: who proposed it.
-        config_hash: identity of the configuration.
         hw, workload, schedule, memory: everything needed to run it again, as plain values.
-        measurement: the answer.
-        created: UTC time of the commit, ISO 8601.
     """
 
-    sequence: int
-    task: str
-    origin: str
-    config_hash: str
+    sequence: int  # position in proposal order, from 0
+    task: str  # name of the task that it was measured for
+    origin: str  # ``default``, ``transfer`` or the tuner: who proposed it
+    config_hash: str  # identity of the configuration
     hw: Mapping[str, Any]
     workload: Mapping[str, Any]
     schedule: Mapping[str, Any]
     memory: Mapping[str, Any]
-    measurement: Measurement
-    created: str
+    measurement: Measurement  # the answer
+    created: str  # UTC time of the commit, ISO 8601
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredConfig:
-    """A configuration that a study considered.
-
-    Attributes:
-        hw: its parameters and label.
-        area: resource names to amounts, and ``text``: use against the board.
-        bounds: task names to lower bounds in cycles.
-        status: ``measured``, ``pruned`` or ``failed``.
-        reason: why, when not measured.
-    """
+    """A configuration that a study considered."""
 
     config_hash: str
-    hw: Mapping[str, Any]
-    area: Mapping[str, Any]
-    bounds: Mapping[str, int]
-    status: str
-    reason: str
+    hw: Mapping[str, Any]  # its parameters and label
+    area: Mapping[str, Any]  # resource names to amounts, and ``text``: use against the board
+    bounds: Mapping[str, int]  # task names to lower bounds in cycles
+    status: str  # ``measured``, ``pruned`` or ``failed``
+    reason: str  # why, when not measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,19 +65,15 @@ class StoredStudy:
     """A study's settings and state.
 
     Attributes:
-        name: unique in its store.
         settings: everything that decides which trials it makes; equal settings may resume.
-        versions: software versions at its start.
-        status: ``running``, ``interrupted`` or ``complete``.
-        created: UTC time of its start, ISO 8601.
     """
 
     id: int
-    name: str
+    name: str  # unique in its store
     settings: Mapping[str, Any]
-    versions: Mapping[str, str]
-    status: str
-    created: str
+    versions: Mapping[str, str]  # software versions at its start
+    status: str  # ``running``, ``interrupted`` or ``complete``
+    created: str  # UTC time of its start, ISO 8601
 
 
 def dump(value: object) -> str:

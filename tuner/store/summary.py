@@ -39,18 +39,14 @@ class TrialSummary:
 
     Attributes:
         trials, valid: how many, by configuration and task.
-        statuses: how many, by status.
-        cached: answers that came from earlier studies.
-        last: greatest sequence number of each configuration.
-        improvements: in proposal order.
     """
 
     trials: Mapping[Arm, int]
     valid: Mapping[Arm, int]
-    statuses: Mapping[str, int]
-    cached: int
-    last: Mapping[str, int]
-    improvements: Sequence[Improvement]
+    statuses: Mapping[str, int]  # how many, by status
+    cached: int  # answers that came from earlier studies
+    last: Mapping[str, int]  # greatest sequence number of each configuration
+    improvements: Sequence[Improvement]  # in proposal order
 
     @property
     def count(self) -> int:

@@ -21,17 +21,11 @@ from tilewright.tuner.study.results import StudyResult, TaskResult
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Cycles, energy and area of a trial or of a network.
+    """Cycles, energy and area of a trial or of a network."""
 
-    Attributes:
-        cycles: measured.
-        energy: picojoules, a relative figure (`energy`).
-        area: mean share of the board's resources.
-    """
-
-    cycles: int
-    energy: float
-    area: float
+    cycles: int  # measured
+    energy: float  # picojoules, a relative figure (`energy`)
+    area: float  # mean share of the board's resources
 
     def value(self, goal: Goal, *, least_energy: float, base_area: float) -> float:
         """What the goal minimises."""

@@ -39,15 +39,10 @@ PROGRESS_EVERY: Final = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Finalist:
-    """A trial to confirm.
+    """A trial to confirm."""
 
-    Attributes:
-        proposal: what to measure.
-        screened: what the twin measured.
-    """
-
-    proposal: Proposal
-    screened: Measurement
+    proposal: Proposal  # what to measure
+    screened: Measurement  # what the twin measured
 
 
 def stopped_name(name: str, trials: int) -> str:

@@ -43,11 +43,10 @@ class TaskCost:
     """One task's share of a network.
 
     Attributes:
-        task: the workload, with its count.
         cycles, energy: of one occurrence; picojoules.
     """
 
-    task: Workload
+    task: Workload  # the workload, with its count
     cycles: int
     energy: float
 

@@ -22,19 +22,15 @@ class TaskResult:
     """What is known about one task.
 
     Attributes:
-        name: of the task.
-        count: occurrences in the network.
-        default_cycles: untuned schedule on the base configuration; None if not valid.
         best: the best valid trial (shared mode: on the chosen configuration); None if none.
-        bound: lower bound of the cycles on the configuration of ``best``.
         trials, valid_trials: measurements charged, and how many of them are valid.
     """
 
-    name: str
-    count: int
-    default_cycles: int | None
+    name: str  # of the task
+    count: int  # occurrences in the network
+    default_cycles: int | None  # untuned schedule on the base configuration; None if not valid
     best: StoredTrial | None
-    bound: int | None
+    bound: int | None  # lower bound of the cycles on the configuration of ``best``
     trials: int
     valid_trials: int
 
@@ -59,26 +55,20 @@ class StudyResult:
     """What a study found.
 
     Attributes:
-        study: its row.
-        tasks: results in network order.
-        configs: configurations that it considered.
-        summary: its trials in figures.
         front: valid trials that no other of their task and configuration beats.
-        failures: the first `FAILURES_KEPT` trials without a measurement.
         mismatches: the first `FAILURES_KEPT` trials whose output was wrong: defects of the product.
         chosen: shared mode: the configuration of the best complete network; None before one.
         default_network, best_network, bound_network: cycles of the network; None: incomplete.
         screening: the search that the study confirms; None: the study searched itself.
         confirmations: valid trials that repeat one of the screening, in order; none without one.
-        board_runs: what the trials rest on that were measured on boards.
     """
 
-    study: StoredStudy
-    tasks: tuple[TaskResult, ...]
-    configs: tuple[StoredConfig, ...]
-    summary: TrialSummary
+    study: StoredStudy  # its row
+    tasks: tuple[TaskResult, ...]  # results in network order
+    configs: tuple[StoredConfig, ...]  # configurations that it considered
+    summary: TrialSummary  # its trials in figures
     front: tuple[StoredTrial, ...]
-    failures: tuple[StoredTrial, ...]
+    failures: tuple[StoredTrial, ...]  # the first `FAILURES_KEPT` trials without a measurement
     mismatches: tuple[StoredTrial, ...]
     chosen: StoredConfig | None
     default_network: int | None
@@ -86,7 +76,7 @@ class StudyResult:
     bound_network: int | None
     screening: StudyResult | None = None
     confirmations: tuple[Confirmation, ...] = ()
-    board_runs: tuple[BoardRuns, ...] = ()
+    board_runs: tuple[BoardRuns, ...] = ()  # what the trials rest on that were measured on boards
 
     @property
     def search(self) -> StudyResult:
@@ -140,15 +130,10 @@ class StudyResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
-    """A trial of a study that repeats a measurement of its screening.
+    """A trial of a study that repeats a measurement of its screening."""
 
-    Attributes:
-        trial: of the study.
-        measurement: which of the screening it repeats, counted from 1.
-    """
-
-    trial: StoredTrial
-    measurement: int
+    trial: StoredTrial  # of the study
+    measurement: int  # which of the screening it repeats, counted from 1
 
 
 def screening_name(name: str) -> str:

@@ -50,13 +50,11 @@ class Entry:
     """A workload's schedule.
 
     Attributes:
-        schedule: legal on the lookup's configuration.
-        origin: where it comes from.
         cycles: of the workload alone, on the twin or as stored; None if it was not measured.
     """
 
-    schedule: Schedule
-    origin: Origin
+    schedule: Schedule  # legal on the lookup's configuration
+    origin: Origin  # where it comes from
     cycles: int | None
 
 

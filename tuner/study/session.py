@@ -55,16 +55,14 @@ class Proposal:
     """A trial that a search wants.
 
     Attributes:
-        task: the workload.
         hw, schedule: where and how.
-        origin: ``default``, ``transfer`` or the tuner's name.
         incumbent: best known cycles of the task, for the cycle limit; None: none yet.
     """
 
-    task: Workload
+    task: Workload  # the workload
     hw: HwConfig
     schedule: Schedule
-    origin: str
+    origin: str  # ``default``, ``transfer`` or the tuner's name
     incumbent: int | None = None
 
 

@@ -55,28 +55,11 @@ class StudySettings:
     """The settings of one study.
 
     Attributes:
-        model: built-in network name or the model file's name.
-        tasks: the workloads to tune, with their counts.
-        cpu_operators: what of the model is not tuned, for the report.
-        cpu_macs: multiply-accumulates of those, as far as they are known.
-        board: resources, clock and port.
-        memory: DRAM timing of every measurement.
-        mode: shared or per-layer.
-        tuner: name of the search algorithm.
-        space: kind of schedule space.
         budget: distinct (HwConfig, task, schedule) sent to the oracle; cache hits are charged.
-        seed: of every random choice.
-        base: configuration whose untuned schedules are the starting point.
         configs: configurations built at most, ``base`` included; 1 fixes the hardware.
-        allocator: who decides which task gets the next measurements.
-        objective: what is minimised.
-        batch: measurements of one task between two decisions of the allocator.
         screen: ``twin``: the search measures on the twin, and the oracle confirms what it found
             (`study.confirmation`): the cost track. ``none``: the oracle measures everything, as
             the black-box and grey-box tracks demand.
-        without: parts of the tuner (`Tuner.ablations`) that are switched off.
-        warm_start: trials of earlier studies to begin with; None: none.
-        energy: model of it, for the objective and the report.
         rtl: digest of the user's RTL that is built in place of Tilewright's; empty: ours.
         built: configurations that there are bitstreams of, ``base`` among them, which the study
             chooses from; empty: it chooses from all that fit the board.
@@ -87,26 +70,26 @@ class StudySettings:
         TunerError: there is no such tuner or allocator, or a plug-in is broken.
     """
 
-    model: str
-    tasks: tuple[Workload, ...]
-    cpu_operators: tuple[str, ...] = ()
-    cpu_macs: int = 0
-    board: Board
-    memory: MemoryModel
-    mode: Mode = Mode.SHARED
-    tuner: str = DEFAULT_TUNER
-    space: str = "full"
+    model: str  # built-in network name or the model file's name
+    tasks: tuple[Workload, ...]  # the workloads to tune, with their counts
+    cpu_operators: tuple[str, ...] = ()  # what of the model is not tuned, for the report
+    cpu_macs: int = 0  # multiply-accumulates of those, as far as they are known
+    board: Board  # resources, clock and port
+    memory: MemoryModel  # DRAM timing of every measurement
+    mode: Mode = Mode.SHARED  # shared or per-layer
+    tuner: str = DEFAULT_TUNER  # name of the search algorithm
+    space: str = "full"  # kind of schedule space
     budget: int = DEFAULT_BUDGET
-    seed: int = 0
-    base: HwConfig
+    seed: int = 0  # of every random choice
+    base: HwConfig  # configuration whose untuned schedules are the starting point
     configs: int = DEFAULT_CONFIGS
-    allocator: str = DEFAULT_ALLOCATOR
-    objective: str = ObjectiveName.LATENCY
-    batch: int = 8
+    allocator: str = DEFAULT_ALLOCATOR  # who decides which task gets the next measurements
+    objective: str = ObjectiveName.LATENCY  # what is minimised
+    batch: int = 8  # measurements of one task between two decisions of the allocator
     screen: str = "none"
-    without: tuple[str, ...] = ()
-    warm_start: WarmStart | None = None
-    energy: str = DEFAULT_ENERGY
+    without: tuple[str, ...] = ()  # parts of the tuner (`Tuner.ablations`) that are switched off
+    warm_start: WarmStart | None = None  # trials of earlier studies to begin with; None: none
+    energy: str = DEFAULT_ENERGY  # model of it, for the objective and the report
     rtl: str = field(default_factory=variant_digest)
     built: tuple[HwConfig, ...] = ()
     bitstreams: Mapping[str, str] = field(default_factory=dict)

@@ -36,19 +36,12 @@ TRIALS_PER_TASK: Final = 2
 
 @dataclass(kw_only=True)
 class Candidate:
-    """One configuration in the search.
+    """One configuration in the search."""
 
-    Attributes:
-        hw: the configuration.
-        bound: no network on it has a lower value.
-        tasks: the searches of its tasks, under their allocator.
-        objective: values networks.
-    """
-
-    hw: HwConfig
-    bound: float
-    tasks: TaskSearches
-    objective: Objective
+    hw: HwConfig  # the configuration
+    bound: float  # no network on it has a lower value
+    tasks: TaskSearches  # the searches of its tasks, under their allocator
+    objective: Objective  # values networks
 
     @property
     def network(self) -> float | None:

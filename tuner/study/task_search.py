@@ -48,28 +48,20 @@ class TaskSearch:
     """The search of one task.
 
     Attributes:
-        task: the workload.
         hw: configuration of every point; None: a point is a `JointPoint` with its own.
-        tuner: proposes points.
-        origins: indices of the initial proposals to their origin.
-        bound: no value is below it, on any configuration of the search.
         best_value: least value under the study's objective; None before a valid measurement.
-        best_point: the point of ``best_value``.
-        best: cycles and energy there.
-        fewest_cycles: of any valid measurement.
-        started: it was asked for a point.
     """
 
-    task: Workload
+    task: Workload  # the workload
     hw: HwConfig | None
-    tuner: Tuner[Any]
-    origins: dict[Index, str]
-    bound: float
+    tuner: Tuner[Any]  # proposes points
+    origins: dict[Index, str]  # indices of the initial proposals to their origin
+    bound: float  # no value is below it, on any configuration of the search
     best_value: float | None = None
-    best_point: Schedule | JointPoint | None = None
-    best: TaskCost | None = None
-    fewest_cycles: int | None = None
-    started: bool = False
+    best_point: Schedule | JointPoint | None = None  # the point of ``best_value``
+    best: TaskCost | None = None  # cycles and energy there
+    fewest_cycles: int | None = None  # of any valid measurement
+    started: bool = False  # it was asked for a point
 
     @property
     def shape(self) -> str:

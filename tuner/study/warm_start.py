@@ -38,17 +38,11 @@ class WarmStartError(TilewrightError):
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
-    """Trials of earlier studies.
+    """Trials of earlier studies."""
 
-    Attributes:
-        source: STORE[:STUDY] as the user named it.
-        counts: study names to the number of first trials that count.
-        trials: those, study by study.
-    """
-
-    source: str
-    counts: Mapping[str, int]
-    trials: tuple[StoredTrial, ...]
+    source: str  # STORE[:STUDY] as the user named it
+    counts: Mapping[str, int]  # study names to the number of first trials that count
+    trials: tuple[StoredTrial, ...]  # those, study by study
 
     def to_mapping(self) -> dict[str, Any]:
         """The reference that settings keep."""

@@ -9,17 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(kw_only=True)
 class _Group:
-    """Nodes as bit masks.
+    """Nodes as bit masks."""
 
-    Attributes:
-        members: of the group.
-        before: nodes on which a member depends, members among them.
-        behind: nodes so far that depend on a member and are none.
-    """
-
-    members: int
-    before: int
-    behind: int
+    members: int  # of the group
+    before: int  # nodes on which a member depends, members among them
+    behind: int  # nodes so far that depend on a member and are none
 
     def joined(self, other: _Group) -> _Group | None:
         """Both as one, or ``None`` if a path would leave it and enter again."""

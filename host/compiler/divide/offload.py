@@ -115,17 +115,11 @@ _TICKS: Final = 10**18
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorCost:
-    """An operator and what it costs.
+    """An operator and what it costs."""
 
-    Attributes:
-        name: unique.
-        cpu_seconds: on the CPU.
-        accelerator_seconds: on the accelerator; infinite if it cannot run there.
-    """
-
-    name: str
-    cpu_seconds: float
-    accelerator_seconds: float = inf
+    name: str  # unique
+    cpu_seconds: float  # on the CPU
+    accelerator_seconds: float = inf  # on the accelerator; infinite if it cannot run there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,25 +129,19 @@ class TransferCost:
     Attributes:
         producer: the operator that writes it; empty for an input of the model, which is the CPU's.
         consumers: the operators that read it; an empty name stands for the model's output.
-        seconds: cost of bringing it to the other side.
     """
 
     producer: str
     consumers: tuple[str, ...]
-    seconds: float
+    seconds: float  # cost of bringing it to the other side
 
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """The cheapest assignment.
+    """The cheapest assignment."""
 
-    Attributes:
-        accelerated: names of the operators on the accelerator.
-        seconds: its cost.
-    """
-
-    accelerated: frozenset[str]
-    seconds: float
+    accelerated: frozenset[str]  # names of the operators on the accelerator
+    seconds: float  # its cost
 
 
 def assign(candidates: Iterable[OperatorCost], crossings: Iterable[TransferCost]) -> Assignment:

@@ -18,11 +18,10 @@ class Work:
     """What an operation has to do wherever it runs.
 
     Attributes:
-        macs: multiplications of products and convolutions.
         bytes: of the activations that it reads and writes, in the element types of the CPU's part.
     """
 
-    macs: int = 0
+    macs: int = 0  # multiplications of products and convolutions
     bytes: int = 0
 
     def __add__(self, other: Work) -> Work:
@@ -36,22 +35,17 @@ class OperatorPlacement:
 
     Attributes:
         name, kind: of the operator in the (quantised) model.
-        place: the accelerator or the CPU.
-        region: its number, on the accelerator.
-        candidate: id of the `OffloadCandidate` that it is part of.
-        reason: why it stays on the CPU.
-        work: what it has to do.
         crossing_bytes: of int8 tensors that leave or enter a region because it stays on the CPU;
             a tensor counts for each operator that it stays behind for.
     """
 
     name: str
     kind: str
-    place: Literal["accelerator", "cpu"]
-    region: int | None = None
-    candidate: int | None = None
-    reason: str = ""
-    work: Work = Work()
+    place: Literal["accelerator", "cpu"]  # the accelerator or the CPU
+    region: int | None = None  # its number, on the accelerator
+    candidate: int | None = None  # id of the `OffloadCandidate` that it is part of
+    reason: str = ""  # why it stays on the CPU
+    work: Work = Work()  # what it has to do
     crossing_bytes: int = 0
 
 
@@ -60,7 +54,6 @@ class OffloadCandidate:
     """A unit that the accelerator can take.
 
     Attributes:
-        id: names it for `Choose`; ids grow in topological order.
         operator: as it stands when all candidates are taken; None: it only gives the same
             elements another shape or order, which is free inside a region.
         inputs, output: the operator's tensors.
@@ -68,7 +61,7 @@ class OffloadCandidate:
             of shape or order has none.
     """
 
-    id: int
+    id: int  # names it for `Choose`; ids grow in topological order
     operator: QOperator | None
     inputs: tuple[QTensor, ...]
     output: QTensor | None
@@ -77,32 +70,20 @@ class OffloadCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class CpuNode:
-    """An operation that runs on the CPU in any case.
+    """An operation that runs on the CPU in any case."""
 
-    Attributes:
-        id: from the same numbers as those of candidates.
-        kind: the Relax operator.
-    """
-
-    id: int
-    kind: str
+    id: int  # from the same numbers as those of candidates
+    kind: str  # the Relax operator
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorEdge:
-    """A tensor between operations.
+    """A tensor between operations."""
 
-    Attributes:
-        source: id of its writer; None: an input of the network.
-        readers: ids.
-        leaves: whether it is an output of the network.
-        bytes: its size.
-    """
-
-    source: int | None
-    readers: tuple[int, ...]
-    leaves: bool
-    bytes: int
+    source: int | None  # id of its writer; None: an input of the network
+    readers: tuple[int, ...]  # ids
+    leaves: bool  # whether it is an output of the network
+    bytes: int  # its size
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

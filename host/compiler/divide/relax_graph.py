@@ -28,44 +28,26 @@ _PERHAPS_TABLES: Final = ("multiply", "prelu")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RelaxStep:
-    """A unit, or one binding that runs on the CPU.
+    """A unit, or one binding that runs on the CPU."""
 
-    Attributes:
-        index: in the order of the program.
-        var: what the step defines.
-        value: the expression bound to it; of a unit the quantize call.
-        interior: bindings that the unit contains besides, in order.
-        reads: variables of other steps and parameters.
-        operators: which operators of the model are in it.
-        unit: ``None`` on the CPU.
-    """
-
-    index: int
-    var: Var
-    value: Expr
-    interior: tuple[tuple[Var, Expr], ...]
-    reads: tuple[Var, ...]
-    operators: tuple[int, ...]
-    unit: OffloadUnit | None
+    index: int  # in the order of the program
+    var: Var  # what the step defines
+    value: Expr  # the expression bound to it; of a unit the quantize call
+    interior: tuple[tuple[Var, Expr], ...]  # bindings that the unit contains besides, in order
+    reads: tuple[Var, ...]  # variables of other steps and parameters
+    operators: tuple[int, ...]  # which operators of the model are in it
+    unit: OffloadUnit | None  # ``None`` on the CPU
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StepGraph:
-    """All steps of a function.
+    """All steps of a function."""
 
-    Attributes:
-        steps: in topological order.
-        writer: the step that defines a variable.
-        readers: the steps that read a variable.
-        result: what the function returns.
-        refusals: reasons by operator of the model.
-    """
-
-    steps: tuple[RelaxStep, ...]
-    writer: dict[Var, RelaxStep]
-    readers: dict[Var, list[RelaxStep]]
-    result: Expr
-    refusals: dict[int, str]
+    steps: tuple[RelaxStep, ...]  # in topological order
+    writer: dict[Var, RelaxStep]  # the step that defines a variable
+    readers: dict[Var, list[RelaxStep]]  # the steps that read a variable
+    result: Expr  # what the function returns
+    refusals: dict[int, str]  # reasons by operator of the model
 
 
 def read_steps(model: RelaxModel, *, tables: bool = False, rows: bool = False) -> StepGraph:

@@ -54,12 +54,11 @@ class ModelOperator:
 
     Attributes:
         name, kind: of the ONNX node; the kind of a user's operator begins with its domain.
-        output: name of its first result.
     """
 
     name: str
     kind: str
-    output: str
+    output: str  # name of its first result
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -56,19 +56,12 @@ class TensorKind:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OnnxPart:
-    """What ONNX Runtime computes as a whole.
+    """What ONNX Runtime computes as a whole."""
 
-    Attributes:
-        model: an ONNX model of its own; its inputs are those of the node that are no constants.
-        inputs: expressions for them, each once.
-        outputs: of its results that the model uses, in order.
-        macs: multiply-accumulates, as far as they follow from shapes: of recurrent layers.
-    """
-
-    model: bytes
-    inputs: tuple[Expr, ...]
-    outputs: tuple[TensorKind, ...]
-    macs: int
+    model: bytes  # an ONNX model of its own; its inputs are those of the node that are no constants
+    inputs: tuple[Expr, ...]  # expressions for them, each once
+    outputs: tuple[TensorKind, ...]  # of its results that the model uses, in order
+    macs: int  # multiply-accumulates, as far as they follow from shapes: of recurrent layers
 
 
 def part_of(

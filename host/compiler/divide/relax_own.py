@@ -39,17 +39,11 @@ _KINDS: Final[Mapping[type[QOperator], str]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OwnNode:
-    """A node of a user's operator, which the module has as the operators of its meaning.
+    """A node of a user's operator, which the module has as the operators of its meaning."""
 
-    Attributes:
-        operator: the user's.
-        attributes: of the node.
-        inputs: expressions; None for what the node leaves out.
-    """
-
-    operator: OwnOperator
-    attributes: Mapping[str, Any]
-    inputs: tuple[Expr | None, ...]
+    operator: OwnOperator  # the user's
+    attributes: Mapping[str, Any]  # of the node
+    inputs: tuple[Expr | None, ...]  # expressions; None for what the node leaves out
 
     def layer(
         self, tensors: tuple[QuantisedTensor, ...], output: QuantisedTensor

@@ -63,19 +63,12 @@ TABLE_KINDS: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Division:
-    """A divided network.
+    """A divided network."""
 
-    Attributes:
-        regions: in the order of their numbers.
-        host: the rest, which calls them.
-        placements: of the model's operators, in the model's order.
-        conversions: between int8 and float, on the CPU.
-    """
-
-    regions: tuple[RelaxRegion, ...]
-    host: tvm.IRModule
-    placements: tuple[OperatorPlacement, ...]
-    conversions: Work
+    regions: tuple[RelaxRegion, ...]  # in the order of their numbers
+    host: tvm.IRModule  # the rest, which calls them
+    placements: tuple[OperatorPlacement, ...]  # of the model's operators, in the model's order
+    conversions: Work  # between int8 and float, on the CPU
 
 
 def divide(

@@ -64,19 +64,12 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Float64]]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curve:
-    """What is computed of a tensor.
+    """What is computed of a tensor."""
 
-    Attributes:
-        result: a float expression.
-        data: the int8 variable that it is a function of.
-        values: the bound value of every variable.
-        own: users' operators by the variables of their results.
-    """
-
-    result: Expr
-    data: Expr
-    values: Any
-    own: Mapping[Expr, OwnNode]
+    result: Expr  # a float expression
+    data: Expr  # the int8 variable that it is a function of
+    values: Any  # the bound value of every variable
+    own: Mapping[Expr, OwnNode]  # users' operators by the variables of their results
 
     def entries(self, output_scale: float, output_zero_point: int) -> npt.NDArray[np.int8] | None:
         """The table for an output of this scale; None where the function has no value."""
@@ -227,8 +220,6 @@ class UnitPattern:
     """A pattern and the names of its parts.
 
     Attributes:
-        kind: of the unit.
-        root: matches the quantize call.
         parts: by name, what a match tells: ``operator``; ``data`` (``data0``, ``data1``, ...) the
             dequantize calls of activations; ``weights`` the dequantize call of a constant,
             transposed by ``turned``; and, where the match has them, ``bias``, ``factor``,
@@ -236,8 +227,8 @@ class UnitPattern:
             adds ``data1`` to ``data0``, if it has both.
     """
 
-    kind: str
-    root: Pattern
+    kind: str  # of the unit
+    root: Pattern  # matches the quantize call
     parts: Mapping[str, Pattern]
 
     def match(self, expr: Expr, values: Any) -> dict[str, Expr] | None:

@@ -49,13 +49,12 @@ class RelaxRegion:
 
     Attributes:
         steps: the units, in order; moves of data among them only if they are free.
-        graph: the same for the back end.
         operators: of the graph, by the index of the step that each stands for.
         inputs, outputs: int8 variables of the Relax function, as in the graph.
     """
 
     steps: tuple[RelaxStep, ...]
-    graph: QGraph
+    graph: QGraph  # the same for the back end
     operators: Mapping[int, QOperator]
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]

@@ -82,16 +82,13 @@ class OffloadUnit:
     """What the accelerator does in one step, between int8 tensors of the model.
 
     Attributes:
-        kind: of the pattern.
-        operator: with the placeholders ``in0``, ``in1``, ... and ``out`` for tensors.
-        data: the Relax expressions of the int8 inputs, in the operator's order.
         inputs, output: the tensors.
         axes: of a permutation, concatenation, slice or gather, in the model's shape.
     """
 
-    kind: str
-    operator: QOperator
-    data: tuple[Expr, ...]
+    kind: str  # of the pattern
+    operator: QOperator  # with the placeholders ``in0``, ``in1``, ... and ``out`` for tensors
+    data: tuple[Expr, ...]  # the Relax expressions of the int8 inputs, in the operator's order
     inputs: tuple[QuantisedTensor, ...]
     output: QuantisedTensor
     axes: tuple[int, ...] = ()

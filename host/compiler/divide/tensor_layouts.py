@@ -28,15 +28,10 @@ Two tensors of one model shape have equal orders exactly when their elements lie
 
 @dataclass(frozen=True, kw_only=True)
 class TensorLayout:
-    """The normal form of a model's tensor.
+    """The normal form of a model's tensor."""
 
-    Attributes:
-        shape: in normal form.
-        order: of the model's elements in it.
-    """
-
-    shape: Shape
-    order: Order
+    shape: Shape  # in normal form
+    order: Order  # of the model's elements in it
 
 
 def image(shape: Sequence[int]) -> TensorLayout:

@@ -114,13 +114,11 @@ class ProductLayers:
     """The layers of a product.
 
     Attributes:
-        layers: in order.
-        tensors: between them, by name.
         rooms: those that are copies with more rows, and no other difference.
     """
 
-    layers: list[Layer] = field(default_factory=list)
-    tensors: dict[str, QTensor] = field(default_factory=dict)
+    layers: list[Layer] = field(default_factory=list)  # in order
+    tensors: dict[str, QTensor] = field(default_factory=dict)  # between them, by name
     rooms: set[str] = field(default_factory=set)
 
 

@@ -66,13 +66,11 @@ class Lying:
     """A tensor of the model as channels of a stored tensor.
 
     Attributes:
-        tensor: name of the stored one.
-        channels: where each channel lies in it.
         scales: scale and zero point of each channel, where they are not those of the stored one.
     """
 
-    tensor: str
-    channels: tuple[int, ...]
+    tensor: str  # name of the stored one
+    channels: tuple[int, ...]  # where each channel lies in it
     scales: tuple[tuple[float, int], ...] = ()
 
 
@@ -81,25 +79,21 @@ class StoredGraph:
     """A graph on stored tensors, without selections and concatenations.
 
     Attributes:
-        name: label.
-        tensors: by name.
-        operators: in an order in which every input is complete.
         inputs, outputs: tensor names.
         constants: the elements of tensors that the region holds itself.
         parts: tensors that are channels of another one: its name and the first channel.
         lies: where the tensors of the model lie that have no bytes of their own, or several scales.
-        origins: by name of an operator that is a copy, the one that it is made for.
     """
 
-    name: str
-    tensors: Mapping[str, QTensor]
-    operators: tuple[QOperator, ...]
+    name: str  # label
+    tensors: Mapping[str, QTensor]  # by name
+    operators: tuple[QOperator, ...]  # in an order in which every input is complete
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: Mapping[str, npt.NDArray[np.int8]]
     parts: Mapping[str, tuple[str, int]]
     lies: Mapping[str, Lying]
-    origins: Mapping[str, str]
+    origins: Mapping[str, str]  # by name of an operator that is a copy, the one that it is made for
 
 
 def store_channels(graph: QGraph, alignment: int) -> StoredGraph:

@@ -28,14 +28,12 @@ class Line:
 
     Attributes:
         first, step: the first output, and from one to the next.
-        taps: whole numbers, whose sum is twice the factor.
-        stride: of the convolution.
     """
 
     first: int
     step: int
-    taps: tuple[int, ...]
-    stride: int
+    taps: tuple[int, ...]  # whole numbers, whose sum is twice the factor
+    stride: int  # of the convolution
 
 
 def lines(size: int, factor: int) -> list[Line]:
@@ -122,13 +120,11 @@ class Phase:
     """One residue of the output positions of a transposed convolution, along one axis.
 
     Attributes:
-        first: first output position; the others follow at the stride.
-        taps: kernel positions in the order of a plain convolution; -1 is a zero.
         pad_low, pad_high: padding of that convolution.
     """
 
-    first: int
-    taps: tuple[int, ...]
+    first: int  # first output position; the others follow at the stride
+    taps: tuple[int, ...]  # kernel positions in the order of a plain convolution; -1 is a zero
     pad_low: int
     pad_high: int
 

@@ -27,19 +27,12 @@ Int8Array = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, kw_only=True)
 class Wire:
-    """A tensor of a program and the part of the region's tensor that it is.
+    """A tensor of a program and the part of the region's tensor that it is."""
 
-    Attributes:
-        inner: name in the program.
-        tensor: name in the region.
-        channel: its first channel there.
-        spread: the pixels that it fills there, if not all.
-    """
-
-    inner: str
-    tensor: str
-    channel: int
-    spread: Spread | None = None
+    inner: str  # name in the program
+    tensor: str  # name in the region
+    channel: int  # its first channel there
+    spread: Spread | None = None  # the pixels that it fills there, if not all
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,9 +49,6 @@ class RegionExecutable:
     """A region, ready to run.
 
     Attributes:
-        name: label.
-        steps: programs in order.
-        tensors: shapes of the tensors that pass between steps and the host.
         inputs, outputs: tensor names, in the order of the region's arguments and results.
         model_shapes: shapes that the model gives inputs and outputs, where they differ.
         aliases: outputs that no step writes under their names, and whose elements they have.
@@ -66,9 +56,9 @@ class RegionExecutable:
             strides that takes. All others are copied into the model's order.
     """
 
-    name: str
-    steps: tuple[ProgramStep, ...]
-    tensors: Mapping[str, QTensor]
+    name: str  # label
+    steps: tuple[ProgramStep, ...]  # programs in order
+    tensors: Mapping[str, QTensor]  # shapes of the tensors that pass between steps and the host
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

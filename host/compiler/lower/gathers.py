@@ -51,15 +51,10 @@ def _moved(graph: QGraph) -> int:
 
 
 class _Order(NamedTuple):
-    """A tensor that is another one with pixels in another order, all of them.
+    """A tensor that is another one with pixels in another order, all of them."""
 
-    Attributes:
-        base: the other one.
-        pixels: of it, for each pixel of the tensor.
-    """
-
-    base: str
-    pixels: Pixels
+    base: str  # the other one
+    pixels: Pixels  # of it, for each pixel of the tensor
 
 
 class _Orders:

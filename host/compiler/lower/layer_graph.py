@@ -34,39 +34,30 @@ class Layer:
     """One program's worth of work: a workload on parts of tensors.
 
     Attributes:
-        name: label.
-        workload: what is computed.
-        data: the input, or constant data of the workload's input shape.
         weights: constant, of the workload's weight shape; a part of a tensor whose first pixels are
             the output channels (`QMatmul`); None for kinds without weights.
         weight_packing: how tokens lie in such a part, if a pixel is not one of them.
-        output: where the result goes.
-        residual: what is added to it.
         factor: of a product (`Kind.multiplies`), the tensor that multiplies `data`.
-        factor_zero: int8 that stands for 0 in it.
         mask: of rows, the tensor of one pixel that is added to all of them.
-        requant: parameters of the epilogue.
-        pad_value: int8 that stands for 0 in `data`.
         spread: the pixels of `output` that it writes, if not all (transposed convolution).
-        operators: names of the operators of the model that it computes.
         rows: what it computes of the channels of each pixel, if the workload is of rows.
         pixels: of `data`, for each pixel of `output`, if the workload moves pixels.
     """
 
-    name: str
-    workload: Workload
-    data: ChannelSlice | Int8Array
+    name: str  # label
+    workload: Workload  # what is computed
+    data: ChannelSlice | Int8Array  # the input, or constant data of the workload's input shape
     weights: ChannelSlice | Int8Array | None
     weight_packing: TokenPacking | None = None
-    output: ChannelSlice
-    residual: ChannelSlice | None = None
+    output: ChannelSlice  # where the result goes
+    residual: ChannelSlice | None = None  # what is added to it
     factor: ChannelSlice | None = None
     mask: ChannelSlice | None = None
-    requant: RequantParams
-    pad_value: int = 0
-    factor_zero: int = 0
+    requant: RequantParams  # parameters of the epilogue
+    pad_value: int = 0  # int8 that stands for 0 in `data`
+    factor_zero: int = 0  # int8 that stands for 0 in it
     spread: Spread | None = None
-    operators: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()  # names of the operators of the model that it computes
     rows: RowFunction | None = None
     pixels: Pixels | None = None
 
@@ -86,9 +77,6 @@ class LayerGraph:
     """A region as layers in execution order.
 
     Attributes:
-        name: label.
-        tensors: by name. Tensors of `aliases` have the bytes of another one.
-        layers: in an order in which every input is complete.
         inputs, outputs: tensor names.
         constants: the elements of tensors that the region holds itself, int8 NCHW.
         aliases: a tensor that is another tensor with an equal memory layout.
@@ -96,9 +84,9 @@ class LayerGraph:
         rows: of tensors that have more, how many are the model's.
     """
 
-    name: str
-    tensors: Mapping[str, QTensor]
-    layers: tuple[Layer, ...]
+    name: str  # label
+    tensors: Mapping[str, QTensor]  # by name. Tensors of `aliases` have the bytes of another one
+    layers: tuple[Layer, ...]  # in an order in which every input is complete
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: Mapping[str, Int8Array] = field(default_factory=dict)

@@ -18,17 +18,11 @@ class Lifetime:
 
 @dataclass(frozen=True, kw_only=True)
 class Arena:
-    """A placement of tensors.
+    """A placement of tensors."""
 
-    Attributes:
-        offsets: first byte of each tensor.
-        nbytes: bytes of the whole arena.
-        peak: most bytes alive at one step: no placement needs less.
-    """
-
-    offsets: Mapping[str, int]
-    nbytes: int
-    peak: int
+    offsets: Mapping[str, int]  # first byte of each tensor
+    nbytes: int  # bytes of the whole arena
+    peak: int  # most bytes alive at one step: no placement needs less
 
 
 def place(lifetimes: Mapping[str, Lifetime], *, alignment: int) -> Arena:

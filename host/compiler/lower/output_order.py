@@ -41,13 +41,11 @@ class Leaving:
 
     Attributes:
         shapes: that the model gives them, where they differ from the normal form.
-        any_strides: those whose readers take any strides (`qgraph.QGraph`).
-        board: its memory's timing and its CPU; None: all lie in blocks.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
-    any_strides: frozenset[str]
-    board: Board | None
+    any_strides: frozenset[str]  # those whose readers take any strides (`qgraph.QGraph`)
+    board: Board | None  # its memory's timing and its CPU; None: all lie in blocks
 
     def views(self, program: RegionProgram) -> frozenset[str]:
         """Results that the caller gets where they lie, once the region is lowered."""

@@ -50,19 +50,12 @@ def compose(first: Bounds, second: Bounds) -> Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class QTensor:
-    """An int8 activation tensor.
+    """An int8 activation tensor."""
 
-    Attributes:
-        name: unique in its graph.
-        shape: in normal form (see the module).
-        scale: real value of one step; positive.
-        zero_point: int8 value that stands for 0.
-    """
-
-    name: str
-    shape: Shape
-    scale: float
-    zero_point: int = 0
+    name: str  # unique in its graph
+    shape: Shape  # in normal form (see the module)
+    scale: float  # real value of one step; positive
+    zero_point: int = 0  # int8 value that stands for 0
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -110,13 +103,12 @@ class QOperator:
     """An operator: names of its input tensors and of its one output tensor.
 
     Attributes:
-        name: label, unique in its graph.
         inputs, output: tensor names.
         bounds: activation applied to the real result before it is rounded to `output`.
         lookup: any other activation; the result, within `bounds`, is rounded to its scale instead.
     """
 
-    name: str
+    name: str  # label, unique in its graph
     inputs: tuple[str, ...]
     output: str
     bounds: Bounds = UNBOUNDED
@@ -131,21 +123,18 @@ class QConv(QOperator):
         inputs: (data,), or (data, residual): a tensor of the output's shape that is added before
             the activation.
         weights: int8, zero point 0; (O, I/groups, KH, KW), transposed: (I, O/groups, KH, KW).
-        weight_scales: (O,), one per channel.
-        bias: (O,) real values, added before the activation.
         stride, dilation: (rows, columns).
         pads: (top, left, bottom, right); of a transposed convolution what is cut off the result.
-        groups: as in ONNX; equals the channels of a depthwise convolution.
         transposed: the gradient of a convolution; `output_padding` rows and columns are added.
     """
 
     weights: npt.NDArray[np.int8]
-    weight_scales: npt.NDArray[np.float64]
-    bias: npt.NDArray[np.float64]
+    weight_scales: npt.NDArray[np.float64]  # (O,), one per channel
+    bias: npt.NDArray[np.float64]  # (O,) real values, added before the activation
     stride: Pair = (1, 1)
     dilation: Pair = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
-    groups: int = 1
+    groups: int = 1  # as in ONNX; equals the channels of a depthwise convolution
     transposed: bool = False
     output_padding: Pair = (0, 0)
 
@@ -158,13 +147,12 @@ class QPool(QOperator):
         maximum: maximum, otherwise the average over all elements of the window; the front end
             admits padding only where padding counts as elements with value 0.
         kernel, stride: (rows, columns).
-        pads: (top, left, bottom, right).
     """
 
     maximum: bool
     kernel: Pair
     stride: Pair
-    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)  # (top, left, bottom, right)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,13 +172,9 @@ class QStack(QOperator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QSelect(QOperator):
-    """Some channels of its input, in any order: a split, a slice, a shuffle.
+    """Some channels of its input, in any order: a split, a slice, a shuffle."""
 
-    Attributes:
-        channels: of the input, one per channel of the output.
-    """
-
-    channels: tuple[int, ...]
+    channels: tuple[int, ...]  # of the input, one per channel of the output
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -211,13 +195,9 @@ class QRescale(QOperator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QPrelu(QOperator):
-    """A ReLU that multiplies negative values.
+    """A ReLU that multiplies negative values."""
 
-    Attributes:
-        slopes: (C,) real factors of the negative values, one per channel.
-    """
-
-    slopes: npt.NDArray[np.float64]
+    slopes: npt.NDArray[np.float64]  # (C,) real factors of the negative values, one per channel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,12 +206,9 @@ class QEnlarge(QOperator):
 
     The centres of pixels lie at halves (``half_pixel``): output row o is at input row
     ``(o + 1/2) / factor - 1/2``, between the two nearest; the border goes on outside.
-
-    Attributes:
-        factors: of rows and columns.
     """
 
-    factors: Pair
+    factors: Pair  # of rows and columns
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -258,18 +235,15 @@ class QMatmul(QOperator):
     multiplied by its window of ``b``.
 
     Attributes:
-        heads: H.
-        windows: W.
         b_rows_are_outputs: ``b`` is (B, H*K, N, 1) and ``m[n, k] = b[k, n]`` (scores: queries
             times keys); otherwise ``b`` is (B, H*N, K, 1) and ``m[n, k] = b[n, k]`` (context:
             scores times values).
-        factor: real factor of the product, such as 1/sqrt(d).
     """
 
-    heads: int
+    heads: int  # H
     b_rows_are_outputs: bool
-    windows: int = 1
-    factor: float = 1.0
+    windows: int = 1  # W
+    factor: float = 1.0  # real factor of the product, such as 1/sqrt(d)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,12 +261,11 @@ class QSoftmax(QOperator):
     Attributes:
         inputs: (data,), or (data, mask): a tensor (1, S, 1, 1), where a head has S channels, that
             is added to every pixel of every head; its zero point is 0.
-        heads: parts of the channels that are rows of their own.
         addend: real numbers of the input's shape, added before; minus infinity is a mask. In a unit
             that has no place in a region yet: of the shape that the model gives the input.
     """
 
-    heads: int = 1
+    heads: int = 1  # parts of the channels that are rows of their own
     addend: npt.NDArray[np.float64] | None = None
 
 
@@ -302,12 +275,11 @@ class QLayerNorm(QOperator):
 
     Attributes:
         gamma, beta: (C,) real factors and addends.
-        epsilon: real, added to the variance.
     """
 
     gamma: npt.NDArray[np.float64]
     beta: npt.NDArray[np.float64]
-    epsilon: float = 0.0
+    epsilon: float = 0.0  # real, added to the variance
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -315,11 +287,8 @@ class QGraph:
     """A region: operators in topological order.
 
     Attributes:
-        name: label.
-        tensors: all tensors by name.
         operators: in an order in which every input is known; each tensor is written once.
         inputs, outputs: tensor names, in the order of the region's arguments and results.
-        keep_rounding: every tensor is rounded as the model does it.
         saturates: the model clips its tensors to their int8 ranges, and means it: a tensor that is
             fused away leaves its range behind as bounds. False: the model is float, and its
             calibration chose the ranges.
@@ -330,12 +299,12 @@ class QGraph:
         constants: the elements of tensors that the region holds itself, in normal form.
     """
 
-    name: str
-    tensors: Mapping[str, QTensor]
+    name: str  # label
+    tensors: Mapping[str, QTensor]  # all tensors by name
     operators: tuple[QOperator, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    keep_rounding: bool = False
+    keep_rounding: bool = False  # every tensor is rounded as the model does it
     saturates: bool = True
     model_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     any_strides: frozenset[str] = frozenset()

@@ -42,20 +42,16 @@ class TensorBuffer:
     """A tensor of the host's in the program's memory.
 
     Attributes:
-        tensor: its name.
-        shape: NCHW.
         offset, nbytes: where its packed form lies in region ``activations``.
-        block: channels of its stored block (`host.network.layout`).
-        planes: stored blocks of an image, at least those that its channels need.
         folding: how it is unrolled, for an input that only a folded layer reads.
     """
 
-    tensor: str
-    shape: tuple[int, int, int, int]
+    tensor: str  # its name
+    shape: tuple[int, int, int, int]  # NCHW
     offset: int
     nbytes: int
-    block: int
-    planes: int
+    block: int  # channels of its stored block (`host.network.layout`)
+    planes: int  # stored blocks of an image, at least those that its channels need
     folding: Folding | None = None
 
     @property
@@ -69,22 +65,18 @@ class LayerCode:
     """A layer in the instruction stream.
 
     Attributes:
-        name: label of the layer.
         workload: as the accelerator computes it (channels of a block that other layers fill count).
-        schedule: how.
         first, count: its instructions.
-        operators: names of the model's operators.
-        macs_tiles: tile products.
         bytes_read, bytes_written: by LOAD and STORE.
     """
 
-    name: str
+    name: str  # label of the layer
     workload: Workload
-    schedule: Schedule
+    schedule: Schedule  # how
     first: int
     count: int
-    operators: tuple[str, ...]
-    macs_tiles: int
+    operators: tuple[str, ...]  # names of the model's operators
+    macs_tiles: int  # tile products
     bytes_read: int
     bytes_written: int
 
@@ -94,21 +86,16 @@ class RegionProgram:
     """A region as one program.
 
     Attributes:
-        hw: the configuration.
-        name: label of the region.
-        program: regions ``activations``, ``weights``, ``uop``, ``insn``.
         inputs, outputs: the region's tensors; a tensor that is read folded and plain occurs twice.
-        layers: in stream order.
-        activation_peak: bytes that no placement of the activations can undercut.
     """
 
-    hw: HwConfig
-    name: str
-    program: Program
+    hw: HwConfig  # the configuration
+    name: str  # label of the region
+    program: Program  # regions ``activations``, ``weights``, ``uop``, ``insn``
     inputs: tuple[TensorBuffer, ...]
     outputs: tuple[TensorBuffer, ...]
-    layers: tuple[LayerCode, ...]
-    activation_peak: int
+    layers: tuple[LayerCode, ...]  # in stream order
+    activation_peak: int  # bytes that no placement of the activations can undercut
 
     def image(self, inputs: Mapping[str, Int8Array]) -> Bytes:
         """The memory image of a run: program, constants and packed inputs."""

@@ -57,21 +57,16 @@ class Placed:
 
     Attributes:
         name, kind: of the operator.
-        where: ``accelerator`` or ``cpu``.
-        reason: why it stays on the CPU.
-        region: number of its region on the accelerator.
-        macs: its multiplications.
-        bytes: of the activations that it reads and writes on the CPU.
         crossing_bytes: of int8 tensors that leave or enter a region because it stays on the CPU.
     """
 
     name: str
     kind: str
-    where: str
-    reason: str
-    region: int | None = None
-    macs: int = 0
-    bytes: int = 0
+    where: str  # ``accelerator`` or ``cpu``
+    reason: str  # why it stays on the CPU
+    region: int | None = None  # number of its region on the accelerator
+    macs: int = 0  # its multiplications
+    bytes: int = 0  # of the activations that it reads and writes on the CPU
     crossing_bytes: int = 0
 
 
@@ -80,24 +75,19 @@ class CompiledNetwork:
     """A network for one configuration.
 
     Attributes:
-        name: label.
-        hw: the configuration.
-        host: the Relax module of the CPU's part, as JSON.
-        regions: what its calls of the accelerator run, by position.
         inputs, outputs: of the model.
         placements: every operator of the model but those that only quantise and dequantise.
-        conversion_bytes: what the CPU reads and writes to quantise and dequantise.
         conditions: how it was made (versions, options, origin of the schedules); plain values.
     """
 
-    name: str
-    hw: HwConfig
-    host: str
-    regions: tuple[RegionExecutable, ...]
+    name: str  # label
+    hw: HwConfig  # the configuration
+    host: str  # the Relax module of the CPU's part, as JSON
+    regions: tuple[RegionExecutable, ...]  # what its calls of the accelerator run, by position
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     placements: tuple[Placed, ...]
-    conversion_bytes: int = 0
+    conversion_bytes: int = 0  # what the CPU reads and writes to quantise and dequantise
     conditions: Mapping[str, Any] = field(default_factory=dict)
 
     @property

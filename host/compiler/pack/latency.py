@@ -22,17 +22,11 @@ _FLOAT_BYTES: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """Seconds of one inference.
+    """Seconds of one inference."""
 
-    Attributes:
-        accelerator: in programs.
-        crossings: calls of the accelerator, packing and unpacking, quantising and dequantising.
-        cpu: in the operators that stay on the CPU.
-    """
-
-    accelerator: float
-    crossings: float
-    cpu: float
+    accelerator: float  # in programs
+    crossings: float  # calls of the accelerator, packing and unpacking, quantising and dequantising
+    cpu: float  # in the operators that stay on the CPU
 
     @property
     def total(self) -> float:

@@ -37,25 +37,15 @@ _FEWEST: Final = 32
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Layer:
-    """A quantised layer whose bias can be corrected.
+    """A quantised layer whose bias can be corrected."""
 
-    Attributes:
-        node: of the quantised model.
-        original: the same in float.
-        rounding: the node that quantises its data.
-        weights: the node that dequantises its weights.
-        holder: what adds the bias: the node itself, or an Add behind it.
-        index: of the bias among the inputs of that.
-        bias: in float, (channels,).
-    """
-
-    node: ir.Node
-    original: ir.Node
-    rounding: ir.Node
-    weights: ir.Node
-    holder: ir.Node
-    index: int
-    bias: Array
+    node: ir.Node  # of the quantised model
+    original: ir.Node  # the same in float
+    rounding: ir.Node  # the node that quantises its data
+    weights: ir.Node  # the node that dequantises its weights
+    holder: ir.Node  # what adds the bias: the node itself, or an Add behind it
+    index: int  # of the bias among the inputs of that
+    bias: Array  # in float, (channels,)
 
 
 def correct_biases(quantised: ir.Model, model: ir.Model, batches: Batches) -> None:

@@ -12,14 +12,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """A model in canonical QDQ form.
+    """A model in canonical QDQ form."""
 
-    Attributes:
-        model: the model.
-        was_quantised: it came quantised.
-        seconds: by stage.
-    """
-
-    model: onnx.ModelProto
-    was_quantised: bool
-    seconds: dict[str, float] = field(default_factory=dict)
+    model: onnx.ModelProto  # the model
+    was_quantised: bool  # it came quantised
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage

@@ -66,22 +66,19 @@ class _Selection:
     """What to quantise.
 
     Attributes:
-        nodes: names.
-        kinds: their operators.
         floats: constants that stay float, by node name and input: biases and factors.
         constants: the same of operators whose inputs are rounded: slopes, constants of users' own.
         one_scale: weights for which ONNX Runtime cannot have a scale for each channel: those of
             transposed convolutions in groups.
-        tables: names of operators that a table computes.
         masks: names of operators that add masks, given at run time, to what a row unit takes.
     """
 
-    nodes: list[str] = field(default_factory=list)
-    kinds: set[str] = field(default_factory=set)
+    nodes: list[str] = field(default_factory=list)  # names
+    kinds: set[str] = field(default_factory=set)  # their operators
     floats: list[tuple[str, int, Array]] = field(default_factory=list)
     constants: list[tuple[str, int, Array]] = field(default_factory=list)
     one_scale: list[str] = field(default_factory=list)
-    tables: set[str] = field(default_factory=set)
+    tables: set[str] = field(default_factory=set)  # names of operators that a table computes
     masks: list[str] = field(default_factory=list)
 
 

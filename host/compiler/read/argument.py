@@ -20,18 +20,14 @@ class Argument:
     """An input or output of a network.
 
     Attributes:
-        name: as the model calls it.
-        shape: static.
-        dtype: NumPy's name.
         scale: what a step of int8 elements stands for, where the network has one for them.
-        zero_point: the element that stands for 0.
     """
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
+    name: str  # as the model calls it
+    shape: tuple[int, ...]  # static
+    dtype: str  # NumPy's name
     scale: float | None = None
-    zero_point: int = 0
+    zero_point: int = 0  # the element that stands for 0
 
     @property
     def is_quantised(self) -> bool:

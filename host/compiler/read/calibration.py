@@ -37,18 +37,16 @@ class Calibration:
             first axis.
         random_samples: so many batches of normally distributed noise. Ranges are then made up:
             good for timing, not for accuracy.
-        seed: of the noise.
         mean, std: of an image's channels after scaling to 0..1; what is fed is (image-mean)/std.
-        limit: most batches that are used of given data, and may be asked for at random.
     """
 
     path: Path | None = None
     arrays: Mapping[str, Array] | None = None
     random_samples: int | None = None
-    seed: int = 0
+    seed: int = 0  # of the noise
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
-    limit: int = 256
+    limit: int = 256  # most batches that are used of given data, and may be asked for at random
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -27,7 +27,6 @@ class QuantiseOptions:
 
     Attributes:
         asymmetric: activations with a zero point (uint8 at heart), otherwise symmetric int8.
-        per_channel: a weight scale for each output channel.
         method: how ranges of activations follow from calibration data: all that occurs
             (``minmax``), a share of all elements (``percentile``), or what has the least mean
             square error (``mse``).
@@ -35,7 +34,6 @@ class QuantiseOptions:
             method ``percentile`` alone.
         equalisation: channels of activations are scaled to similar ranges, and weights
             inversely (see `equalisation`).
-        bias_correction: biases take the mean errors of layers (see `bias_correction`).
         int4_weights: layers whose weights have 4 bits (see `int4_weights`): ``none``, those of
             ``dense`` layers, or ``all`` but convolutions in groups.
         int4_kept: names of layers that keep 8 bits all the same, because the accelerator would not
@@ -45,21 +43,20 @@ class QuantiseOptions:
             for a configuration sets it.
         activation_tables: the accelerator has a table for activations, so that operators behind
             them work on int8 too; compiling for such a configuration sets it.
-        row_functions: the same of softmax and layer normalisation.
         int8_ends: the network takes and gives int8 where one scale holds (see `int8_ends`).
     """
 
     asymmetric: bool = False
-    per_channel: bool = True
+    per_channel: bool = True  # a weight scale for each output channel
     method: Method = "mse"
     percentile: float = _PERCENTILE
     equalisation: bool = True
-    bias_correction: bool = True
+    bias_correction: bool = True  # biases take the mean errors of layers (see `bias_correction`)
     int4_weights: Int4Layers = "none"
     int4_kept: tuple[str, ...] = ()
     int4_group: tuple[int, int, int] | None = None
     activation_tables: bool = False
-    row_functions: bool = False
+    row_functions: bool = False  # the same of softmax and layer normalisation
     int8_ends: bool = False
 
     def __post_init__(self) -> None:
@@ -93,15 +90,10 @@ class QuantiseOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportLimits:
-    """What reading a file may cost.
+    """What reading a file may cost."""
 
-    Attributes:
-        memory_bytes: of address space; 0: 80 % of the machine's memory.
-        seconds: until it is stopped.
-    """
-
-    memory_bytes: int = 0
-    seconds: float = 1800.0
+    memory_bytes: int = 0  # of address space; 0: 80 % of the machine's memory
+    seconds: float = 1800.0  # until it is stopped
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,22 +101,19 @@ class ImportOptions:
     """How a network is imported.
 
     Attributes:
-        quantise: of a float model.
         input_shapes: by input name, where the model leaves them open.
         example_inputs: arguments of an ``nn.Module``; without them one sample of the calibration
             arrays.
-        name: of the network; without it the file's or class's.
-        limits: of the process that reads a file.
         trust_model: let PyTorch read a ``.pt2`` file of any layout, which may run code from it.
         operators: a user's own (`own_operator.Operator`), as ``package.module:Class``; those of
             entry points are found without it.
     """
 
-    quantise: QuantiseOptions = field(default_factory=QuantiseOptions)
+    quantise: QuantiseOptions = field(default_factory=QuantiseOptions)  # of a float model
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     example_inputs: Sequence[Array] = ()
-    name: str = ""
-    limits: ImportLimits = field(default_factory=ImportLimits)
+    name: str = ""  # of the network; without it the file's or class's
+    limits: ImportLimits = field(default_factory=ImportLimits)  # of the process that reads a file
     trust_model: bool = False
     operators: tuple[str, ...] = ()
 

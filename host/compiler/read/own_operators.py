@@ -49,23 +49,14 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OwnOperator:
-    """A user's operator that is known to have its parts.
+    """A user's operator that is known to have its parts."""
 
-    Attributes:
-        name: of the entry point, or ``package.module:Class``.
-        source: distribution with version, or `COMMAND_LINE`.
-        operator: the user's object.
-        function: its meaning.
-        pointwise: it has a `Operator.value`.
-        lowered: it has a `Operator.lower`.
-    """
-
-    name: str
-    source: str
-    operator: Operator
-    function: onnx.FunctionProto
-    pointwise: bool
-    lowered: bool
+    name: str  # of the entry point, or ``package.module:Class``
+    source: str  # distribution with version, or `COMMAND_LINE`
+    operator: Operator  # the user's object
+    function: onnx.FunctionProto  # its meaning
+    pointwise: bool  # it has a `Operator.value`
+    lowered: bool  # it has a `Operator.lower`
 
     @property
     def key(self) -> Key:

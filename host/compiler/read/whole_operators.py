@@ -100,15 +100,10 @@ def keep_whole(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @dataclass(kw_only=True)
 class _Group:
-    """Nodes of one function.
+    """Nodes of one function."""
 
-    Attributes:
-        first: the one that it is named after.
-        members: numbers of the nodes.
-    """
-
-    first: int
-    members: set[int] = field(default_factory=set)
+    first: int  # the one that it is named after
+    members: set[int] = field(default_factory=set)  # numbers of the nodes
 
 
 def _groups(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> list[_Group]:

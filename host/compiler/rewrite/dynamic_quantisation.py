@@ -34,17 +34,11 @@ _FLOAT_KINDS: Final = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
 
 @dataclass(frozen=True, kw_only=True)
 class _Read:
-    """What a layer reads.
+    """What a layer reads."""
 
-    Attributes:
-        data: its activations, in floats or in integers.
-        scale: of the integers; None: they are floats.
-        factor: the scale of the weights.
-    """
-
-    data: ir.Value
-    scale: ir.Value | None
-    factor: Array
+    data: ir.Value  # its activations, in floats or in integers
+    scale: ir.Value | None  # of the integers; None: they are floats
+    factor: Array  # the scale of the weights
 
 
 def fold_dynamic(model: ir.Model) -> bool:

@@ -109,15 +109,12 @@ class _OneHot(NamedTuple):
 
     Attributes:
         indices: of the shape of the vectors without their axis, but for a last axis of size 1.
-        lowest: that has a vector other than zeros: 0, or -depth where indices count from the end.
-        depth: of the vectors.
-        proven: whether no index can be outside.
     """
 
     indices: ir.Value
-    lowest: int
-    depth: int
-    proven: bool
+    lowest: int  # that has a vector other than zeros: 0, or -depth where indices count from the end
+    depth: int  # of the vectors
+    proven: bool  # whether no index can be outside
 
 
 def look_up_one_hot(editor: Editor) -> None:

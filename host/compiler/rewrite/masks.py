@@ -78,17 +78,11 @@ _POINTWISE: Final = (*_FUNCTIONS, *_COMPARISONS, "Cast")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MaskedValue:
-    """What an operator masks.
+    """What an operator masks."""
 
-    Attributes:
-        value: the scores in front.
-        constants: that are added to them.
-        rows: masks; all axes but the last have size 1.
-    """
-
-    value: ir.Value
-    constants: tuple[Array, ...]
-    rows: tuple[ir.Value, ...]
+    value: ir.Value  # the scores in front
+    constants: tuple[Array, ...]  # that are added to them
+    rows: tuple[ir.Value, ...]  # masks; all axes but the last have size 1
 
 
 def masked_scores(node: ir.Node | None) -> tuple[ir.Value, ir.Value] | None:

@@ -56,21 +56,13 @@ def unroll_recurrent(model: ir.Model) -> bool:
 
 @dataclass(kw_only=True)
 class _Direction:
-    """What one direction computes with; see the schema of LSTM.
+    """What one direction computes with; see the schema of LSTM."""
 
-    Attributes:
-        weights: of the inputs, float32 (inputs, gates * hidden).
-        recurrent: of the state, (hidden, gates * hidden).
-        bias: (gates * hidden,), of the inputs.
-        recurrent_bias: (gates * hidden,), of the state.
-        backwards: from the last step to the first.
-    """
-
-    weights: Array
-    recurrent: Array
-    bias: Array
-    recurrent_bias: Array
-    backwards: bool
+    weights: Array  # of the inputs, float32 (inputs, gates * hidden)
+    recurrent: Array  # of the state, (hidden, gates * hidden)
+    bias: Array  # (gates * hidden,), of the inputs
+    recurrent_bias: Array  # (gates * hidden,), of the state
+    backwards: bool  # from the last step to the first
 
 
 def _layer_of(editor: Editor, node: ir.Node) -> _Layer | None:

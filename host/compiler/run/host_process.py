@@ -29,15 +29,10 @@ _FEW_THREADS: Final = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
 
 @dataclass(frozen=True, kw_only=True)
 class HostLimits:
-    """What the CPU part of a network may take.
+    """What the CPU part of a network may take."""
 
-    Attributes:
-        memory_bytes: of address space. TVM itself takes 1.1 GB of it.
-        seconds: to compile it, and for each run without its regions.
-    """
-
-    memory_bytes: int = 4 << 30
-    seconds: float = 600.0
+    memory_bytes: int = 4 << 30  # of address space. TVM itself takes 1.1 GB of it
+    seconds: float = 600.0  # to compile it, and for each run without its regions
 
 
 class HostProcess:

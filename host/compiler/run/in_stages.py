@@ -17,15 +17,10 @@ from tilewright.host.runtime.system_device import SharedPorts
 
 @dataclass(frozen=True, kw_only=True)
 class Ticks:
-    """The ticks of a pipeline, from the first frame's first stage to the last frame's last.
+    """The ticks of a pipeline, from the first frame's first stage to the last frame's last."""
 
-    Attributes:
-        ticks: as they ran.
-        stopped: Ctrl-C ended it before.
-    """
-
-    ticks: tuple[Ran, ...]
-    stopped: bool = False
+    ticks: tuple[Ran, ...]  # as they ran
+    stopped: bool = False  # Ctrl-C ended it before
 
     @property
     def wrong_bytes(self) -> int | None:
@@ -60,15 +55,10 @@ def run_stages(
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """Frames of a pipeline with what the CPU adds.
+    """Frames of a pipeline with what the CPU adds."""
 
-    Attributes:
-        period: cycles between two frames.
-        latency: cycles from the start of a frame to its end.
-    """
-
-    period: float
-    latency: float
+    period: float  # cycles between two frames
+    latency: float  # cycles from the start of a frame to its end
 
 
 def pace(steady: int, stages: int, moved: int, board: Board, *, overlapped: bool) -> Pace:

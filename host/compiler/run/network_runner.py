@@ -25,19 +25,12 @@ _MISFITS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueEr
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NetworkRun:
-    """One inference.
+    """One inference."""
 
-    Attributes:
-        outputs: by name.
-        results: what the device said, program by program.
-        cpu_seconds: in operators on the CPU.
-        region_seconds: in regions: packing, the device, unpacking.
-    """
-
-    outputs: Mapping[str, Array]
-    results: tuple[RunResult, ...]
-    cpu_seconds: float
-    region_seconds: float
+    outputs: Mapping[str, Array]  # by name
+    results: tuple[RunResult, ...]  # what the device said, program by program
+    cpu_seconds: float  # in operators on the CPU
+    region_seconds: float  # in regions: packing, the device, unpacking
 
     @property
     def cycles(self) -> int:

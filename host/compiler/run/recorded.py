@@ -32,17 +32,11 @@ class RecordedRun:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Frame:
-    """One inference of a network.
+    """One inference of a network."""
 
-    Attributes:
-        runs: its programs in order.
-        outputs: of the network, by name; empty: it was not run.
-        cpu_seconds: in operators on the CPU of this machine; None: it was not run.
-    """
-
-    runs: tuple[RecordedRun, ...]
-    outputs: Mapping[str, Array]
-    cpu_seconds: float | None
+    runs: tuple[RecordedRun, ...]  # its programs in order
+    outputs: Mapping[str, Array]  # of the network, by name; empty: it was not run
+    cpu_seconds: float | None  # in operators on the CPU of this machine; None: it was not run
 
 
 class Recorder:

@@ -45,11 +45,10 @@ class HostModule:
     """What the CPU runs, not yet compiled.
 
     Attributes:
-        module: Relax; ``main`` calls `REGION_FUNCTION` for every region.
         inputs, outputs: of ``main``, in order.
     """
 
-    module: tvm.IRModule
+    module: tvm.IRModule  # Relax; ``main`` calls `REGION_FUNCTION` for every region
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
 
@@ -160,15 +159,10 @@ def _entered(call: _Call) -> Iterator[None]:
 
 @dataclass(kw_only=True, eq=False)
 class HostProgram:
-    """A compiled `HostModule`; runs in one thread at a time.
+    """A compiled `HostModule`; runs in one thread at a time."""
 
-    Attributes:
-        module: what was compiled.
-        times: of the last run.
-    """
-
-    module: HostModule
-    times: HostTimes = field(default_factory=HostTimes)
+    module: HostModule  # what was compiled
+    times: HostTimes = field(default_factory=HostTimes)  # of the last run
 
     def __post_init__(self) -> None:
         """Compile for this machine."""

@@ -31,30 +31,22 @@ class Tenant:
     """A network on a core.
 
     Attributes:
-        name: label.
-        core: number of the core.
         frames: inferences as a reference ran them; the cycles of an inference do not depend on its
             data, so a run of more frames uses them again in their order.
     """
 
-    name: str
-    core: int
+    name: str  # label
+    core: int  # number of the core
     frames: Sequence[Frame]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameTime:
-    """When a frame ran, in cycles from the start of the first program of the run.
+    """When a frame ran, in cycles from the start of the first program of the run."""
 
-    Attributes:
-        asked: its request: the end of the network's frame before it, 0 for the first.
-        begin: start of its first program.
-        end: end of its last program.
-    """
-
-    asked: int
-    begin: int
-    end: int
+    asked: int  # its request: the end of the network's frame before it, 0 for the first
+    begin: int  # start of its first program
+    end: int  # end of its last program
 
     @property
     def latency(self) -> int:
@@ -67,32 +59,24 @@ class Ran:
     """Tenants that ran at the same time.
 
     Attributes:
-        times: of each tenant's frames, in the order of the tenants.
         wrong_bytes: by tenant, bytes of the programs' memories that differ from the reference's;
             None on a device without data.
         shares: by core, counters of its arbiter (`system_registers.SHARE_COUNTER_NAMES`).
-        makespan: cycles from the first start to the last end.
-        host_seconds: wall-clock time.
     """
 
-    times: tuple[tuple[FrameTime, ...], ...]
+    times: tuple[tuple[FrameTime, ...], ...]  # of each tenant's frames, in the order of the tenants
     wrong_bytes: tuple[int | None, ...]
     shares: tuple[Mapping[str, int], ...]
-    makespan: int
-    host_seconds: float
+    makespan: int  # cycles from the first start to the last end
+    host_seconds: float  # wall-clock time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing:
-    """What a tenant's frames took alone and together with the others.
+    """What a tenant's frames took alone and together with the others."""
 
-    Attributes:
-        alone: cycles of a frame with all ports to itself and without budgets.
-        times: of the frames together with the others.
-    """
-
-    alone: int
-    times: tuple[FrameTime, ...]
+    alone: int  # cycles of a frame with all ports to itself and without budgets
+    times: tuple[FrameTime, ...]  # of the frames together with the others
 
     @property
     def together(self) -> float:
@@ -288,13 +272,11 @@ class Measured:
 
     Attributes:
         alone: runs of single frames, in the order of the tenants.
-        together: the run of all; None: it did not end.
-        stopped: Ctrl-C ended it before.
     """
 
     alone: list[Ran] = field(default_factory=list)
-    together: Ran | None = None
-    stopped: bool = False
+    together: Ran | None = None  # the run of all; None: it did not end
+    stopped: bool = False  # Ctrl-C ended it before
 
     def sharing(self) -> list[Sharing]:
         """Of each tenant, once all ran together."""

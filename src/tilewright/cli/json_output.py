@@ -31,15 +31,12 @@ class JsonTarget:
     """Where the document of a command goes.
 
     Attributes:
-        name: path of the file, or `STDOUT`.
-        command: the command line, as the document tells it.
-        stdout: standard output, from before it was led elsewhere.
         replaces: whether the file holds what is not a part of this run: nobody has read it.
     """
 
-    name: str
-    command: str = "tilewright"
-    stdout: TextIO | None = None
+    name: str  # path of the file, or `STDOUT`
+    command: str = "tilewright"  # the command line, as the document tells it
+    stdout: TextIO | None = None  # standard output, from before it was led elsewhere
     replaces: bool = False
 
     @property

@@ -35,23 +35,17 @@ class TunedLayer:
     """What a study found for one layer.
 
     Attributes:
-        name: of the layer.
-        count: how often the network has it.
-        hw: the configuration of ``schedule``.
-        schedule: the best one that was measured.
-        cycles: of one occurrence with ``schedule``.
         untuned_cycles: of one occurrence with the untuned schedule on the configuration that the
             study started from; None if that did not run.
-        bound_cycles: no schedule takes fewer on ``hw``.
     """
 
-    name: str
-    count: int
-    hw: HwConfig
-    schedule: Schedule
-    cycles: int
+    name: str  # of the layer
+    count: int  # how often the network has it
+    hw: HwConfig  # the configuration of ``schedule``
+    schedule: Schedule  # the best one that was measured
+    cycles: int  # of one occurrence with ``schedule``
     untuned_cycles: int | None
-    bound_cycles: int
+    bound_cycles: int  # no schedule takes fewer on ``hw``
 
 
 class Study:

@@ -222,13 +222,9 @@ LONG_CYCLES: Final = 120
 
 
 class DeviceContract:
-    """Inherit as ``TestMyDevice(DeviceContract)`` and implement `make_device`.
+    """Inherit as ``TestMyDevice(DeviceContract)`` and implement `make_device`."""
 
-    Attributes:
-        programs: random programs for each configuration.
-    """
-
-    programs: int = 3
+    programs: int = 3  # random programs for each configuration
 
     def make_device(self, hw: HwConfig) -> Device:
         """A fresh device for a configuration."""
@@ -392,13 +388,9 @@ class DeviceContract:
 
 
 class RtlContract(DeviceContract):
-    """Inherit for a variant of the RTL: every configuration is built from it and simulated.
+    """Inherit for a variant of the RTL: every configuration is built from it and simulated."""
 
-    Attributes:
-        manifest: the variant's sources, as for ``tilewright sim --rtl``.
-    """
-
-    manifest: Path
+    manifest: Path  # the variant's sources, as for ``tilewright sim --rtl``
 
     def make_device(self, hw: HwConfig) -> Device:
         library = build_model(hw, manifest=self.manifest)

@@ -42,23 +42,14 @@ _TIES: Final = 0.02
 
 
 class OperatorContract:
-    """Your operator means one thing on the accelerator, on the CPU and in ONNX Runtime.
+    """Your operator means one thing on the accelerator, on the CPU and in ONNX Runtime."""
 
-    Attributes:
-        name: ``package.module:Class``, or ``domain.op_type`` of an entry point.
-        shapes: of the inputs that are tensors.
-        constants: the other inputs by their place.
-        attributes: of the node.
-        spread: largest magnitude of the inputs.
-        device: that the programs run on, as of ``tilewright run --device``.
-    """
-
-    name: ClassVar[str]
-    shapes: ClassVar[Sequence[tuple[int, ...]]] = ((1, 8, 6, 6),)
-    constants: ClassVar[Mapping[int, Array]] = {}
-    attributes: ClassVar[Mapping[str, Any]] = {}
-    spread: ClassVar[float] = 4.0
-    device: ClassVar[str] = REFERENCE
+    name: ClassVar[str]  # ``package.module:Class``, or ``domain.op_type`` of an entry point
+    shapes: ClassVar[Sequence[tuple[int, ...]]] = ((1, 8, 6, 6),)  # of the inputs that are tensors
+    constants: ClassVar[Mapping[int, Array]] = {}  # the other inputs by their place
+    attributes: ClassVar[Mapping[str, Any]] = {}  # of the node
+    spread: ClassVar[float] = 4.0  # largest magnitude of the inputs
+    device: ClassVar[str] = REFERENCE  # that the programs run on, as of ``tilewright run --device``
 
     def test_it_has_its_parts(self) -> None:
         assert self._loaded().label == ".".join(self._loaded().key)

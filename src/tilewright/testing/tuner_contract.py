@@ -104,13 +104,12 @@ class TunerContract:
     """Subclass and set `name`.
 
     Attributes:
-        name: of the tuner: as on the command line, or ``package.module:Class``.
         options: settings, as JSON has them, under which a course holds a few plans of the tuner at
             little cost: smaller plans for one that is random before its first, fewer walkers for
             one whose plans are long. Settings that users get are worth a test of their own.
     """
 
-    name: str
+    name: str  # of the tuner: as on the command line, or ``package.module:Class``
     options: ClassVar[Mapping[str, Any]] = {}
 
     def make(self, space: Any, *, seed: int = SEED, initial: tuple[Index, ...] = ()) -> Tuner[Any]:

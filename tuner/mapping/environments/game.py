@@ -45,17 +45,11 @@ class Reward(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Floors:
-    """Costs that no mapping of a nest on an architecture goes below.
+    """Costs that no mapping of a nest on an architecture goes below."""
 
-    Attributes:
-        cycles: as many as its multiply-accumulates take on all PEs, or its tensors from DRAM.
-        energy: of the multiply-accumulates with their operands, and of each tensor moved once.
-        area: of one PE and of what the architecture has whatever a mapping uses.
-    """
-
-    cycles: float
-    energy: float
-    area: float
+    cycles: float  # as many as its multiply-accumulates take on all PEs, or its tensors from DRAM
+    energy: float  # of the multiply-accumulates with their operands, and of each tensor moved once
+    area: float  # of one PE and of what the architecture has whatever a mapping uses
 
     def of(self, objective: Objective) -> float:
         """The floor of an objective."""
@@ -95,21 +89,13 @@ def floors_of(model: CostModel) -> Floors:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a batch of proposals came to; one row per lane.
+    """What a batch of proposals came to; one row per lane."""
 
-    Attributes:
-        rows: the mappings that were paid for, legal ones.
-        costs: shape ``[lanes]``, of the objective.
-        observations: float32 of shape ``[lanes, len(OBSERVED)]``.
-        rewards: shape ``[lanes]``.
-        repaired: shape ``[lanes]``, where the buffers refused the proposal.
-    """
-
-    rows: Batch
-    costs: Reals
-    observations: npt.NDArray[np.float32]
-    rewards: Reals
-    repaired: npt.NDArray[np.bool_]
+    rows: Batch  # the mappings that were paid for, legal ones
+    costs: Reals  # shape ``[lanes]``, of the objective
+    observations: npt.NDArray[np.float32]  # float32 of shape ``[lanes, len(OBSERVED)]``
+    rewards: Reals  # shape ``[lanes]``
+    repaired: npt.NDArray[np.bool_]  # shape ``[lanes]``, where the buffers refused the proposal
 
 
 class MappingGame:

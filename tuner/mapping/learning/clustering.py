@@ -45,19 +45,12 @@ KEPT: Final = 0.15
 
 @dataclass(frozen=True, kw_only=True)
 class Clustering:
-    """How knobs belong together.
+    """How knobs belong together."""
 
-    Attributes:
-        knobs: names of those that have a choice.
-        idle: names of those of one value, which nobody has to decide on.
-        correlation: shape ``[knobs, knobs]``, from 0 to 1.
-        tree: SciPy's linkage matrix of the distances 1 - correlation, shape ``[knobs - 1, 4]``.
-    """
-
-    knobs: tuple[str, ...]
-    idle: tuple[str, ...]
-    correlation: Reals
-    tree: Reals
+    knobs: tuple[str, ...]  # names of those that have a choice
+    idle: tuple[str, ...]  # names of those of one value, which nobody has to decide on
+    correlation: Reals  # shape ``[knobs, knobs]``, from 0 to 1
+    tree: Reals  # SciPy's linkage matrix of the distances 1 - correlation, shape ``[knobs - 1, 4]``
 
     def roles(self, agents: int) -> Roles:
         """At most ``agents`` roles: the tree cut where it has so many branches."""

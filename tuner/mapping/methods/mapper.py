@@ -47,21 +47,16 @@ class Trace:
         best: the lowest cost after each sample, shape ``[budget]``; infinite before the first
             legal one.
         steps: samples that improved on it, ascending, counted from 0, shape ``[m]``.
-        rows: the mappings of these samples, shape ``[m, len(COLUMNS)]``.
-        samples: that the mapper used of its budget; a capped one stops early.
-        setup_samples: used before the run, such as a data set that the mapper learnt from.
-        seconds: wall time of the run.
-        stopped: Ctrl-C ended it.
         notes: more that a mapper tells, in plain values.
     """
 
     best: Values
     steps: npt.NDArray[np.int64]
-    rows: Batch
-    samples: int
-    setup_samples: int = 0
-    seconds: float = 0.0
-    stopped: bool = False
+    rows: Batch  # the mappings of these samples, shape ``[m, len(COLUMNS)]``
+    samples: int  # that the mapper used of its budget; a capped one stops early
+    setup_samples: int = 0  # used before the run, such as a data set that the mapper learnt from
+    seconds: float = 0.0  # wall time of the run
+    stopped: bool = False  # Ctrl-C ended it
     notes: MappingType[str, Any] = field(default_factory=dict)
 
     @property

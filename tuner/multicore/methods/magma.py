@@ -43,17 +43,13 @@ class MagmaSettings:
     """Hyper-parameters; each share and rate from 0 to 1. The defaults are those of the paper.
 
     Attributes:
-        population: mappings of a generation.
-        elite: share of them that stays.
-        parents: share of them, the best, that breeds.
-        mutation: chance of a gene to be redrawn.
         crossover_gen, crossover_rg, crossover_accel: chance of a pair to be crossed so.
     """
 
-    population: int = 100
-    elite: float = 0.1
-    parents: float = 0.1
-    mutation: float = 0.05
+    population: int = 100  # mappings of a generation
+    elite: float = 0.1  # share of them that stays
+    parents: float = 0.1  # share of them, the best, that breeds
+    mutation: float = 0.05  # chance of a gene to be redrawn
     crossover_gen: float = 0.9
     crossover_rg: float = 0.05
     crossover_accel: float = 0.05

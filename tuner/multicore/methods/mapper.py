@@ -44,24 +44,17 @@ class Trace:
     """What one run of a mapper found.
 
     Attributes:
-        best: the lowest makespan after each sample, shape ``[budget]``.
         steps: samples that improved on it, ascending, counted from 0, shape ``[m]``.
-        mappings: of these samples, m of them.
-        samples: that the mapper used of its budget; a manual one uses one.
-        seed: entropy of its generator.
-        seconds: wall time of the run.
-        stopped: Ctrl-C ended it.
-        notes: more that a mapper tells, in plain values.
     """
 
-    best: Numbers
+    best: Numbers  # the lowest makespan after each sample, shape ``[budget]``
     steps: npt.NDArray[np.int64]
-    mappings: Population
-    samples: int
-    seed: Seed
-    seconds: float = 0.0
-    stopped: bool = False
-    notes: dict[str, Any] = field(default_factory=dict)
+    mappings: Population  # of these samples, m of them
+    samples: int  # that the mapper used of its budget; a manual one uses one
+    seed: Seed  # entropy of its generator
+    seconds: float = 0.0  # wall time of the run
+    stopped: bool = False  # Ctrl-C ended it
+    notes: dict[str, Any] = field(default_factory=dict)  # more that a mapper tells, in plain values
 
     @property
     def makespan(self) -> float:

@@ -17,13 +17,11 @@ class HeatMap:
     """How strongly each of some things goes with each other one.
 
     Attributes:
-        alt: what it shows, for who cannot see it.
-        names: of the things, in the order of rows and columns.
         values: one row per thing, each number from 0 (nothing) to 1 (full colour).
     """
 
-    alt: str
-    names: Sequence[str]
+    alt: str  # what it shows, for who cannot see it
+    names: Sequence[str]  # of the things, in the order of rows and columns
     values: Sequence[Sequence[float]]
 
     def svg(self, width: int, _key: str = "") -> str:
@@ -78,21 +76,16 @@ class Bars:
     """What one entry of the legend stands for.
 
     Attributes:
-        name: in the legend.
-        values: one per row; None: nothing is drawn.
-        colour: of the palette.
-        tips: what each bar says when pointed at.
         low, high: ends of an interval per row; empty: none.
-        tick: a line across the row in place of a bar.
     """
 
-    name: str
-    values: Sequence[float | None]
-    colour: str
-    tips: Sequence[str]
+    name: str  # in the legend
+    values: Sequence[float | None]  # one per row; None: nothing is drawn
+    colour: str  # of the palette
+    tips: Sequence[str]  # what each bar says when pointed at
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
-    tick: bool = False
+    tick: bool = False  # a line across the row in place of a bar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,23 +98,14 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class BarChart:
-    """Rows of bars over one axis.
+    """Rows of bars over one axis."""
 
-    Attributes:
-        alt: what it shows, for who cannot see it.
-        rows: names, from the top.
-        axis: of the values, from the left.
-        bars: of every row.
-        layout: how the bars of a row stand.
-        boxes: one per row in place of bars; empty: none.
-    """
-
-    alt: str
-    rows: Sequence[str]
-    axis: Axis
-    bars: Sequence[Bars] = ()
-    layout: Layout = Layout.GROUPED
-    boxes: Sequence[Box] = ()
+    alt: str  # what it shows, for who cannot see it
+    rows: Sequence[str]  # names, from the top
+    axis: Axis  # of the values, from the left
+    bars: Sequence[Bars] = ()  # of every row
+    layout: Layout = Layout.GROUPED  # how the bars of a row stand
+    boxes: Sequence[Box] = ()  # one per row in place of bars; empty: none
 
     def svg(self, width: int, _key: str = "") -> str:
         """The chart, ``width`` pixels wide."""

@@ -16,40 +16,24 @@ GAP = 6.0
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Something that keeps a row busy for a while.
+    """Something that keeps a row busy for a while."""
 
-    Attributes:
-        row: number of its row.
-        kind: what entry of the legend it belongs to.
-        times: at which its speed changes, ascending: its start first, its end last.
-        speeds: between them, from 0 to 1.
-        tip: what it says when pointed at.
-    """
-
-    row: int
-    kind: str
-    times: Sequence[float]
-    speeds: Sequence[float]
-    tip: str
+    row: int  # number of its row
+    kind: str  # what entry of the legend it belongs to
+    times: Sequence[float]  # at which its speed changes, ascending: its start first, its end last
+    speeds: Sequence[float]  # between them, from 0 to 1
+    tip: str  # what it says when pointed at
 
 
 @dataclass(frozen=True, kw_only=True)
 class GanttChart:
-    """Tasks in rows.
+    """Tasks in rows."""
 
-    Attributes:
-        alt: what it shows, for who cannot see it.
-        rows: names, from the top.
-        axis: of the time, from the left.
-        tasks: in any order; those of a row do not overlap.
-        colours: of the palette, by kind, in the order of the legend.
-    """
-
-    alt: str
-    rows: Sequence[str]
-    axis: Axis
-    tasks: Sequence[Task]
-    colours: dict[str, str]
+    alt: str  # what it shows, for who cannot see it
+    rows: Sequence[str]  # names, from the top
+    axis: Axis  # of the time, from the left
+    tasks: Sequence[Task]  # in any order; those of a row do not overlap
+    colours: dict[str, str]  # of the palette, by kind, in the order of the legend
 
     def svg(self, width: int, _key: str = "") -> str:
         """The chart, ``width`` pixels wide."""

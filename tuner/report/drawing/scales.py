@@ -14,19 +14,15 @@ class Axis:
     """What an axis shows.
 
     Attributes:
-        title: quantity and unit.
         low, high: ends of the axis in data units.
-        log: logarithmic; then ``low`` is above 0.
-        ticks: where labels stand; empty: at round values.
-        text: label of a value; None: `compact`.
     """
 
-    title: str
+    title: str  # quantity and unit
     low: float
     high: float
-    log: bool = False
-    ticks: tuple[float, ...] = ()
-    text: Callable[[float], str] | None = None
+    log: bool = False  # logarithmic; then ``low`` is above 0
+    ticks: tuple[float, ...] = ()  # where labels stand; empty: at round values
+    text: Callable[[float], str] | None = None  # label of a value; None: `compact`
 
     def place(self, value: float, start: float, end: float) -> float:
         """The pixel of a value when the axis goes from pixel ``start`` to pixel ``end``."""

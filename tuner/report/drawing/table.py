@@ -12,49 +12,30 @@ from tilewright.tuner.report.drawing.marks import element
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column.
+    """A column."""
 
-    Attributes:
-        title: its heading.
-        number: to the right, and sorted by value.
-        explained: said when the heading is pointed at; empty: nothing.
-        wide: a text of several words, which gets room for them.
-    """
-
-    title: str
-    number: bool = False
-    explained: str = ""
-    wide: bool = False
+    title: str  # its heading
+    number: bool = False  # to the right, and sorted by value
+    explained: str = ""  # said when the heading is pointed at; empty: nothing
+    wide: bool = False  # a text of several words, which gets room for them
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A cell that says more than its text.
+    """A cell that says more than its text."""
 
-    Attributes:
-        text: shown.
-        explained: said when it is pointed at; empty: nothing.
-        value: what it is sorted by; None: its text.
-    """
-
-    text: str
-    explained: str = ""
-    value: float | None = None
+    text: str  # shown
+    explained: str = ""  # said when it is pointed at; empty: nothing
+    value: float | None = None  # what it is sorted by; None: its text
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row.
+    """A row."""
 
-    Attributes:
-        cells: one per column.
-        strong: emphasised.
-        total: stands below the others, however they are sorted.
-    """
-
-    cells: Sequence[str | Cell]
-    strong: bool = False
-    total: bool = False
+    cells: Sequence[str | Cell]  # one per column
+    strong: bool = False  # emphasised
+    total: bool = False  # stands below the others, however they are sorted
 
 
 def term(text: str, explained: str) -> str:

@@ -17,38 +17,26 @@ class Series:
     """What one entry of the legend stands for.
 
     Attributes:
-        name: in the legend; series of one name are hidden together.
         x, y: data; a ``y`` of None is a gap.
-        colour: of the palette (``c0`` to ``c7``, ``ink``, ``pale``).
-        dash: of `palette.DASHES`.
-        width: of the line in pixels; 0: no line.
-        step: the line goes along, then down.
-        marker: shape of the points; empty: none.
-        size: of the points in pixels.
-        tips: what each point says when pointed at; empty: nothing.
-        labels: written beside the points; empty: nothing.
         low, high: ends of a band around the line; empty: none.
-        faint: drawn weakly, behind others.
-        legend: listed in the legend.
-        hover: its values are told under the pointer.
     """
 
-    name: str
+    name: str  # in the legend; series of one name are hidden together
     x: Sequence[float]
     y: Sequence[float | None]
-    colour: str = "c0"
-    dash: str = ""
-    width: float = 2.0
-    step: bool = False
-    marker: str = ""
-    size: float = 8.0
-    tips: Sequence[str] = ()
-    labels: Sequence[str] = ()
+    colour: str = "c0"  # of the palette (``c0`` to ``c7``, ``ink``, ``pale``)
+    dash: str = ""  # of `palette.DASHES`
+    width: float = 2.0  # of the line in pixels; 0: no line
+    step: bool = False  # the line goes along, then down
+    marker: str = ""  # shape of the points; empty: none
+    size: float = 8.0  # of the points in pixels
+    tips: Sequence[str] = ()  # what each point says when pointed at; empty: nothing
+    labels: Sequence[str] = ()  # written beside the points; empty: nothing
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    faint: bool = False
-    legend: bool = True
-    hover: bool = False
+    faint: bool = False  # drawn weakly, behind others
+    legend: bool = True  # listed in the legend
+    hover: bool = False  # its values are told under the pointer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,25 +44,18 @@ class XYChart:
     """A chart of series over two axes.
 
     Attributes:
-        alt: what it shows, for who cannot see it.
         x, y: axes.
-        series: drawn in this order.
-        height: in pixels, at every width.
-        levels: horizontal lines with their names.
-        starts: vertical lines.
-        note: written above the plot, such as what lies outside of it.
-        small: one of many panels: few ticks, no titles of axes.
     """
 
-    alt: str
+    alt: str  # what it shows, for who cannot see it
     x: Axis
     y: Axis
-    series: Sequence[Series]
-    height: int = 380
-    levels: Sequence[tuple[float, str]] = ()
-    starts: Sequence[float] = ()
-    note: str = ""
-    small: bool = False
+    series: Sequence[Series]  # drawn in this order
+    height: int = 380  # in pixels, at every width
+    levels: Sequence[tuple[float, str]] = ()  # horizontal lines with their names
+    starts: Sequence[float] = ()  # vertical lines
+    note: str = ""  # written above the plot, such as what lies outside of it
+    small: bool = False  # one of many panels: few ticks, no titles of axes
 
     def svg(self, width: int, key: str) -> str:
         """The chart, ``width`` pixels wide; ``key`` is not used twice on a page."""

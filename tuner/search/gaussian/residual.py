@@ -44,19 +44,12 @@ FITTED: Final = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """One measurement.
+    """One measurement."""
 
-    Attributes:
-        features: of the point, float64 of shape (features,).
-        residual: log(measured / predicted).
-        log_cost: log(measured).
-        variance: of ``log_cost``, as far as the measurement itself is noisy.
-    """
-
-    features: Floats
-    residual: float
-    log_cost: float
-    variance: float = 0.0
+    features: Floats  # of the point, float64 of shape (features,)
+    residual: float  # log(measured / predicted)
+    log_cost: float  # log(measured)
+    variance: float = 0.0  # of ``log_cost``, as far as the measurement itself is noisy
 
 
 @dataclass
@@ -91,15 +84,10 @@ def _best(found: list[Observation], limit: int) -> list[Observation]:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelShape:
-    """Hyper-parameters of the kernel but the variance.
+    """Hyper-parameters of the kernel but the variance."""
 
-    Attributes:
-        length: length scale.
-        noise: share of noise in the variance.
-    """
-
-    length: float = LENGTHS[1]
-    noise: float = NOISES[0]
+    length: float = LENGTHS[1]  # length scale
+    noise: float = NOISES[0]  # share of noise in the variance
 
 
 def fit_kernel_shape(own: list[Observation], others: list[Observation]) -> KernelShape:

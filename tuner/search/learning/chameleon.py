@@ -56,21 +56,13 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Walks:
-    """Walks side by side.
+    """Walks side by side."""
 
-    Attributes:
-        seen: observations, shape (steps, walkers, knobs).
-        moves: 0 lower, 1 keep, 2 raise; shape (steps, walkers, knobs).
-        reached: positions after each move, shape (steps, walkers, knobs).
-        walking: whether a walker made this step, shape (steps, walkers).
-        settled: whether a walker's way ended, shape (walkers,).
-    """
-
-    seen: Reals
-    moves: Positions
-    reached: Positions
-    walking: npt.NDArray[np.bool_]
-    settled: npt.NDArray[np.bool_]
+    seen: Reals  # observations, shape (steps, walkers, knobs)
+    moves: Positions  # 0 lower, 1 keep, 2 raise; shape (steps, walkers, knobs)
+    reached: Positions  # positions after each move, shape (steps, walkers, knobs)
+    walking: npt.NDArray[np.bool_]  # whether a walker made this step, shape (steps, walkers)
+    settled: npt.NDArray[np.bool_]  # whether a walker's way ended, shape (walkers,)
 
     @property
     def ends(self) -> list[Index]:

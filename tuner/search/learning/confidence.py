@@ -44,19 +44,12 @@ class Selection(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class CandidatePool:
-    """Candidates: distinct points that were not measured.
+    """Candidates: distinct points that were not measured."""
 
-    Attributes:
-        indices: of the points.
-        features: shape (points, features).
-        scores: shape (members, points), the surrogate's; higher is better.
-        values: shape (points,), the critic's; higher is better.
-    """
-
-    indices: tuple[Index, ...]
-    features: Features
-    scores: npt.NDArray[np.float64]
-    values: npt.NDArray[np.float64]
+    indices: tuple[Index, ...]  # of the points
+    features: Features  # shape (points, features)
+    scores: npt.NDArray[np.float64]  # shape (members, points), the surrogate's; higher is better
+    values: npt.NDArray[np.float64]  # shape (points,), the critic's; higher is better
 
     def __len__(self) -> int:
         return len(self.indices)

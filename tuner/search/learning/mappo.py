@@ -29,27 +29,16 @@ Values = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class MappoSettings:
-    """Hyper-parameters.
+    """Hyper-parameters."""
 
-    Attributes:
-        hidden: width of the two hidden layers of every network.
-        learning_rate: of Adam.
-        discount: gamma.
-        trace: lambda of generalised advantage estimation.
-        clip: how far a probability ratio counts from 1.
-        epochs: passes over a rollout.
-        entropy: weight of the entropy bonus.
-        gradient_norm: gradients are scaled down to this norm.
-    """
-
-    hidden: int = 32
-    learning_rate: float = 3e-3
-    discount: float = 0.9
-    trace: float = 0.95
-    clip: float = 0.2
-    epochs: int = 4
-    entropy: float = 0.3
-    gradient_norm: float = 10.0
+    hidden: int = 32  # width of the two hidden layers of every network
+    learning_rate: float = 3e-3  # of Adam
+    discount: float = 0.9  # gamma
+    trace: float = 0.95  # lambda of generalised advantage estimation
+    clip: float = 0.2  # how far a probability ratio counts from 1
+    epochs: int = 4  # passes over a rollout
+    entropy: float = 0.3  # weight of the entropy bonus
+    gradient_norm: float = 10.0  # gradients are scaled down to this norm
 
 
 class ValueNorm:

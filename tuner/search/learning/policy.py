@@ -37,17 +37,11 @@ FORBIDDEN: Final = -1e9
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """Who decides on which knobs.
+    """Who decides on which knobs."""
 
-    Attributes:
-        name: what the agent is called.
-        knobs: their numbers in the space.
-        columns: features of a point that it sees.
-    """
-
-    name: str
-    knobs: tuple[int, ...]
-    columns: tuple[int, ...]
+    name: str  # what the agent is called
+    knobs: tuple[int, ...]  # their numbers in the space
+    columns: tuple[int, ...]  # features of a point that it sees
 
 
 class View(StrEnum):

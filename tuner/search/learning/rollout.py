@@ -51,32 +51,20 @@ def unit_excess(index: Index) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """What was done: T steps of W walkers.
+    """What was done: T steps of W walkers."""
 
-    Attributes:
-        features: float32 of shape (T + 1, W, features), before each step and at the end.
-        moves: int64 of shape (T, W, knobs): the number of each knob's move.
-        masks: bool of shape (T, W, knobs, moves).
-        log_probabilities: float32 of shape (T, W, knobs), of the moves made.
-        rewards: float32 of shape (T, W).
-    """
-
-    features: Features
-    moves: npt.NDArray[np.int64]
-    masks: npt.NDArray[np.bool_]
-    log_probabilities: npt.NDArray[np.float32]
-    rewards: npt.NDArray[np.float32]
+    features: Features  # float32 of shape (T + 1, W, features), before each step and at the end
+    moves: npt.NDArray[np.int64]  # int64 of shape (T, W, knobs): the number of each knob's move
+    masks: npt.NDArray[np.bool_]  # bool of shape (T, W, knobs, moves)
+    log_probabilities: npt.NDArray[np.float32]  # float32 of shape (T, W, knobs), of the moves made
+    rewards: npt.NDArray[np.float32]  # float32 of shape (T, W)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout(Steps):
-    """What walkers did in a space.
+    """What walkers did in a space."""
 
-    Attributes:
-        visited: legal points in the order of their first visit, without repetition.
-    """
-
-    visited: tuple[Index, ...]
+    visited: tuple[Index, ...]  # legal points in the order of their first visit, without repetition
 
 
 class Walkers:
