@@ -26,6 +26,8 @@ DEFAULT_BUDGET: Final = 240
 """Measurements of a study by default: a few minutes for ResNet-18 on two cores."""
 DEFAULT_CONFIGS: Final = 4
 """Configurations that a study measures at most by default, the base included."""
+SEARCH_BUDGET: Final = 16
+"""Measurements on the twin for a layer of a compiled network whose schedule nothing knows."""
 
 _SEARCH: Final = "Search"
 _MEASUREMENT: Final = "Measurement"

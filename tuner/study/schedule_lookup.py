@@ -24,14 +24,12 @@ from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace, shape_of
 from tilewright.tuner.search import Result
+from tilewright.tuner.study.options import SEARCH_BUDGET
 from tilewright.tuner.study.settings import DEFAULT_TUNER
 from tilewright.tuner.study.tuner_factory import TunerFactory
 
 if TYPE_CHECKING:
     from tilewright.tuner.store.store import Store
-
-SEARCH_BUDGET: Final = 16
-"""Measurements of a workload that nothing is known of."""
 
 _BATCH: Final = 4
 _CYCLE_LIMIT: Final = 1_000_000_000

@@ -47,7 +47,7 @@ def main() -> None:
 
     code: str | int | None = 0
     try:
-        from tilewright.cli.application import end_by_sigterm
+        from tilewright.cli.ending import end_by_sigterm
 
         end_by_sigterm()
         from tilewright.cli.commands import app
@@ -56,7 +56,7 @@ def main() -> None:
     except SystemExit as ended:
         code = ended.code
     except KeyboardInterrupt:
-        from tilewright.cli.application import last_words
+        from tilewright.cli.ending import last_words
 
         text, number = last_words()
         os.write(2, f"{text}\n".encode())

@@ -68,19 +68,6 @@ StdOption = Annotated[
 ]
 
 
-def read_numbers(option: str, text: str) -> tuple[float, ...]:
-    """Comma-separated numbers."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise UsageError(
-            "must be numbers separated by commas",
-            field=option,
-            value=text,
-            remedy="write them as in 0.485,0.456,0.406",
-        ) from error
-
-
 def data_fields(source: str) -> dict[str, str]:
     """The fields of a `Calibration` to the options that state them."""
     return {"calibration.mean": "--mean", "calibration.std": "--std", "calibration": source}
@@ -191,16 +178,6 @@ RtlOption = Annotated[
         callback=_use_rtl,
         help="Build your RTL in place of ours: a text file that names the sources, one per line, "
         "relative to itself, in the order of rtl/tilewright.f.",
-    ),
-]
-
-
-TrustModelOption = Annotated[
-    bool,
-    typer.Option(
-        "--trust-model",
-        help="Read a .pt2 file of any layout with PyTorch's own reader. It may run code from the "
-        "file: only for files that you trust.",
     ),
 ]
 

@@ -18,7 +18,6 @@ from tilewright.cli.arguments import (
     StdOption,
     read_board,
     read_network,
-    read_numbers,
     refuse_given,
     replacing,
     require_places,
@@ -28,6 +27,7 @@ from tilewright.cli.json_output import JsonOption, json_path
 from tilewright.cli.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
+from tilewright.interface.options import read_numbers
 from tilewright.tuner.study.options import split_layers
 
 if TYPE_CHECKING:

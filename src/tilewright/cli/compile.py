@@ -6,27 +6,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tilewright.cli.application import NETWORKS, app, open_console
+from tilewright.cli.application import NETWORKS, Command, app, open_console
 from tilewright.cli.arguments import (
     FOR_FLOAT_MODELS,
-    MeanOption,
-    StdOption,
-    TrustModelOption,
     data_fields,
     read_board,
-    read_numbers,
     refuse_given,
     replacing,
     require_places,
     require_readable,
 )
 from tilewright.cli.json_output import JsonOption, json_path
+from tilewright.cli.options import from_fields
 from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.partition_tables import (
     latency_members,
@@ -42,6 +38,7 @@ from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
+from tilewright.interface.options import CompileOptions
 from tilewright.tuner.store.location import store_location
 
 if TYPE_CHECKING:
@@ -61,124 +58,17 @@ _OF_QUANTISATION: Final = (
 )  # fmt: skip
 
 
-class CalibrationMethod(StrEnum):
-    """How ranges of activations follow from calibration data (`QuantiseOptions.method`)."""
-
-    MSE = "mse"
-    MINMAX = "minmax"
-    PERCENTILE = "percentile"
-
-
-class Int4Weights(StrEnum):
-    """Layers whose weights have 4 bits (`QuantiseOptions.int4_weights`)."""
-
-    NONE = "none"
-    DENSE = "dense"
-    ALL = "all"
-
-
-@app.command("compile", rich_help_panel=NETWORKS)
+@app.command("compile", cls=Command, rich_help_panel=NETWORKS)
+@from_fields(CompileOptions)
 def compile_command(
     context: typer.Context,
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="ONNX file or .pt2 file of torch.export.save.")
-    ],
-    hw: Annotated[
-        str,
-        typer.Option(
-            metavar="HW",
-            help="Named configuration, YAML file, or SYSTEM:CORE for a core of a system.",
-        ),
-    ] = "pynq-16x16",
-    board: Annotated[
-        str, typer.Option(metavar="BOARD", help="Board or YAML file: clock, memory and CPU.")
-    ] = "pynq-z2",
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="File to write; default: MODEL.tw."),
-    ] = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="Inputs of a float model: folder of images, .npy, or .npz (one array per input).",
-        ),
-    ] = None,
+    settings: CompileOptions,
     random_calibration: Annotated[
         int,
         typer.Option(
             metavar="N", min=0, help="Calibrate with N random inputs (timing, not accuracy)."
         ),
     ] = 0,
-    mean: MeanOption = "0",
-    std: StdOption = "1",
-    asymmetric: Annotated[
-        bool, typer.Option("--asymmetric", help="Quantise activations to uint8 with a zero point.")
-    ] = False,
-    calibration_method: Annotated[
-        CalibrationMethod,
-        typer.Option(
-            help="Range of activations: least square error (mse), all values, or a percentile."
-        ),
-    ] = CalibrationMethod.MSE,
-    percentile: Annotated[
-        float,
-        typer.Option(
-            metavar="PERCENT",
-            help="Percent of the values in the range, for --calibration-method percentile.",
-        ),
-    ] = 99.99,
-    equalisation: Annotated[
-        bool, typer.Option(help="Scale the channels of activations to similar ranges.")
-    ] = True,
-    bias_correction: Annotated[
-        bool, typer.Option(help="Correct biases by the mean error of each layer.")
-    ] = True,
-    int4_weights: Annotated[
-        Int4Weights,
-        typer.Option(
-            help="Layers whose weights have 4 bits; needs a configuration with int4_weights 1 or 2."
-        ),
-    ] = Int4Weights.NONE,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SIZES",
-            help="Shape of an input that the model leaves open: NAME=1,3,224,224.",
-        ),
-    ] = None,
-    store: Annotated[
-        str,
-        typer.Option(metavar="PATH|URL", help="Store of 'tune' whose schedules are used."),
-    ] = "",
-    search: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Measurements on the twin per layer that the store does not know.",
-        ),
-    ] = 16,
-    keep_rounding: Annotated[
-        bool,
-        typer.Option(
-            "--keep-rounding",
-            help="Keep every quantisation of the model, also inside fused layers.",
-        ),
-    ] = False,
-    offload_all: Annotated[
-        bool,
-        typer.Option(
-            "--offload-all", help="Run on the accelerator whatever can run there, at any cost."
-        ),
-    ] = False,
-    int8_ends: Annotated[
-        bool,
-        typer.Option(
-            "--int8-ends",
-            help="Take and give int8 where one scale holds: the caller quantises and dequantises.",
-        ),
-    ] = False,
     explain: Annotated[
         list[str] | None,
         typer.Option(
@@ -200,34 +90,22 @@ def compile_command(
             help="Write the quantised model with where each operator runs, for Netron.",
         ),
     ] = None,
-    operator: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE:CLASS",
-            help="Operator of your own in the model; those of entry points need no option.",
-        ),
-    ] = None,
-    trust_model: TrustModelOption = False,
     json: JsonOption = None,
 ) -> None:
     """Compile a model into one file: programs for the accelerator, and what the CPU runs."""
     from tilewright.host.machine.system_config import load_core
 
-    _require_model(model, trust=trust_model)
+    model = Path(settings.model)
+    calibration = None if settings.calibration is None else Path(str(settings.calibration))
+    _require_model(model, trust=settings.trust_model)
     if calibration is not None:
         require_readable(calibration, "--calibration")
-    config, target = load_core(hw), read_board(board)
-    path = output or model.with_suffix(".tw")
+    config, target = load_core(str(settings.hw)), read_board(str(settings.board))
+    path = Path(settings.output or model.with_suffix(".tw"))
     require_places(
         {"MODEL": model, "--calibration": calibration},
-        {
-            "--output": path,
-            "--html": html,
-            "--annotated": annotated,
-            "--json": json_path(json),
-        },
+        {"--output": path, "--html": html, "--annotated": annotated, "--json": json_path(json)},
     )
-    shapes = read_shapes(shape or [])
 
     started = time.perf_counter()
     source = "--calibration" if calibration else "--random-calibration"
@@ -235,7 +113,6 @@ def compile_command(
         steps = stack.enter_context(progress(f"reading {model.name}", quiet=json is not None))
         from tilewright.host.compiler.quantise.hardware_options import for_hardware
         from tilewright.host.compiler.quantise.prepare_process import reading
-        from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
         from tilewright.host.compiler.read.requirements import require_usable
 
         stack.enter_context(
@@ -248,38 +125,22 @@ def compile_command(
                 }
             )
         )
-        data = _calibration(context, calibration, random_calibration, mean, std)
-        options = for_hardware(
-            ImportOptions(
-                quantise=QuantiseOptions(
-                    asymmetric=asymmetric,
-                    method=calibration_method.value,
-                    percentile=percentile,
-                    equalisation=equalisation,
-                    bias_correction=bias_correction,
-                    int8_ends=int8_ends,
-                    int4_weights=int4_weights.value,
-                ),
-                input_shapes=shapes,
-                trust_model=trust_model,
-                operators=tuple(operator or ()),
-            ),
-            config,
-        )
+        data = _calibration(context, calibration, random_calibration, settings)
+        options = for_hardware(settings.import_options(), config)
         require_usable(model, data)
         begun = stack.enter_context(reading(model, data, options))
         # What follows loads while another process reads the model.
         from tilewright.host.compiler.pipeline import compile_model
         from tilewright.sim.twin.network_timing import time_network
 
-        book = stack.enter_context(_schedules(config, target.memory, search, store))
+        book = stack.enter_context(_schedules(config, target.memory, settings))
         compilation = compile_model(
             begun,
             config,
             target,
             schedule_of=book,
-            keep_rounding=keep_rounding,
-            offload_all=offload_all,
+            keep_rounding=settings.keep_rounding,
+            offload_all=settings.offload_all,
             accept=_acceptance(context, explain or ()),
             progress=steps.say,
         )
@@ -351,7 +212,7 @@ def _acceptance(context: typer.Context, explain: Sequence[str]) -> Accept:
 
 
 def _calibration(
-    context: typer.Context, path: Path | None, random_samples: int, mean: str, std: str
+    context: typer.Context, path: Path | None, random_samples: int, settings: CompileOptions
 ) -> Calibration | None:
     """The calibration data that were asked for."""
     from tilewright.host.compiler.read.calibration import Calibration
@@ -371,8 +232,8 @@ def _calibration(
     data = Calibration(
         path=path,
         random_samples=random_samples or None,
-        mean=read_numbers("--mean", mean),
-        std=read_numbers("--std", std),
+        mean=tuple(settings.mean),
+        std=tuple(settings.std),
     )
     data.require_images()
     return data
@@ -410,19 +271,19 @@ def _tell_seconds(compilation: Compilation, told: float, finished: float) -> Non
 
 @contextmanager
 def _schedules(
-    hw: HwConfig, memory: MemoryModel, search: int, store: str
+    hw: HwConfig, memory: MemoryModel, settings: CompileOptions
 ) -> Iterator[ScheduleLookup]:
     """Schedules from a store, if one is named, and from a search."""
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
     with ExitStack() as stack:
         trials = None
-        if store:
+        if settings.store:
             from tilewright.tuner.store.store import Store
 
-            found = store_location(store, Path())
+            found = store_location(settings.store, Path())
             trials = stack.enter_context(Store(found, must_exist=True, read_only=True))
-        yield stack.enter_context(ScheduleLookup(hw, memory, budget=search, store=trials))
+        yield stack.enter_context(ScheduleLookup(hw, memory, budget=settings.search, store=trials))
 
 
 def _save(network: CompiledNetwork, path: Path) -> None:
@@ -453,23 +314,3 @@ def _save_views(
         with replacing(annotated):
             save_annotated(model, network, target, annotated)
         open_console().say(f"saved {annotated}")
-
-
-def read_shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
-    """Input sizes of the form NAME=1,3,224,224."""
-    shapes = {}
-    for text in texts:
-        name, sign, sizes = text.rpartition("=")
-        try:
-            shape = tuple(int(part) for part in sizes.split(","))
-        except ValueError:
-            shape = ()
-        if not (name and sign and shape and min(shape) > 0):
-            raise UsageError(
-                "must look like NAME=1,3,224,224",
-                field="--shape",
-                value=text,
-                remedy="give the name of an input and its sizes, all of them above 0",
-            )
-        shapes[name] = shape
-    return shapes

@@ -4,33 +4,31 @@
 from __future__ import annotations
 
 from contextlib import closing
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, app, open_console, say
+from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, Command, app, open_console, say
 from tilewright.cli.arguments import (
-    MeanOption,
-    MemoryOption,
-    StdOption,
     data_fields,
     read_board,
     read_memory,
-    read_numbers,
     refuse_given,
     replacing,
     require_places,
     require_readable,
 )
 from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.options import from_fields
 from tilewright.cli.parse_errors import UsageError
 from tilewright.cli.partition_tables import print_latency, print_timed_layers, table_conditions
 from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.interface.options import NetworkDevice, RunOptions
 
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork
@@ -40,35 +38,18 @@ if TYPE_CHECKING:
     from tilewright.host.runtime.device import Device
 
 
+_of_boards: Final = partial(typer.Option, rich_help_panel="On a board")
 _OF_BOARDS: Final = ("agent", "bitstream", "token_file", "plain", "wait", "ip")
 _OF_DATA: Final = (
-    "data", "random_input", "seed", "mean", "std", "check", "output", "trust_model",
+    "data", "random_input", "seed", "mean", "std", "check", "output", "trusted",
 )  # fmt: skip
 
 
-class NetworkDevice(StrEnum):
-    """What `run` runs on."""
-
-    RTL = Fidelity.RTL
-    DPI = Fidelity.DPI
-    REFERENCE = "reference"
-    TWIN = Fidelity.TWIN
-    BOARD = Fidelity.BOARD
-
-
-@app.command("run", rich_help_panel=NETWORKS)
+@app.command("run", cls=Command, rich_help_panel=NETWORKS)
+@from_fields(RunOptions)
 def run_command(
     context: typer.Context,
-    network: Annotated[
-        Path, typer.Argument(metavar="NETWORK", help="File of 'tilewright compile'.")
-    ],
-    device: Annotated[
-        NetworkDevice,
-        typer.Option(
-            help="rtl (the RTL in Verilator), dpi (its data in C++), reference (NumPy), "
-            "twin (cycle-exact), or a board."
-        ),
-    ] = NetworkDevice.RTL,
+    settings: RunOptions,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -79,20 +60,6 @@ def run_command(
         bool, typer.Option("--random", help="Run on seeded noise instead of an input.")
     ] = False,
     seed: Annotated[int, typer.Option(metavar="SEED", min=0, help="Seed of the noise.")] = 0,
-    mean: MeanOption = "0",
-    std: StdOption = "1",
-    board: Annotated[
-        str,
-        typer.Option(
-            metavar="BOARD",
-            help="Board or YAML file: clock and memory; default: the board that the network was "
-            "compiled for.",
-        ),
-    ] = "",
-    memory: MemoryOption = "board",
-    check: Annotated[
-        bool, typer.Option(help="Compare every output with the reference, bit by bit.")
-    ] = True,
     cycles_only: Annotated[
         bool, typer.Option("--cycles-only", help="Count cycles without data: --device twin.")
     ] = False,
@@ -102,45 +69,39 @@ def run_command(
     ] = None,
     agent: Annotated[
         str,
-        typer.Option(
+        _of_boards(
             metavar="HOST:PORT", help="Address of the 'tilewright agent' that serves the board."
         ),
     ] = "",
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File with the shared secret of the agent.")
+        Path | None,
+        _of_boards(metavar="FILE", help="File with the shared secret of the agent."),
     ] = None,
     plain: Annotated[
         bool,
-        typer.Option(
+        _of_boards(
             "--plain",
             help="Without TLS, for an agent on this machine that was started with --plain.",
         ),
     ] = False,
     wait: Annotated[
         float,
-        typer.Option(
+        _of_boards(
             metavar="SECONDS", min=0, help="Seconds to wait while another client has the board."
         ),
     ] = 0,
     bitstream: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Bitstream to load, when this command runs on the board."
-        ),
+        _of_boards(metavar="FILE", help="Bitstream to load, when this command runs on the board."),
     ] = None,
     ip: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of the accelerator in the bitstream.")
+        str,
+        _of_boards(metavar="NAME", help="Name of the accelerator in the bitstream."),
     ] = "",
-    trust_model: Annotated[
-        bool,
-        typer.Option(
-            "--trust-model",
-            help="Run the CPU's part in this process, without limits of memory and time.",
-        ),
-    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
+    network, device = Path(str(settings.network)), str(settings.device)
     require_readable(network, "NETWORK")
     if data is not None:
         require_readable(data, "--input")
@@ -152,12 +113,12 @@ def run_command(
     from tilewright.sim.devices import REFERENCE, open_simulated
 
     compiled = load(network)
-    target = _target(compiled, board, bitstream)
-    timing = read_memory(memory, target)
-    if device is NetworkDevice.TWIN and not cycles_only:
+    target = _target(compiled, settings.board, bitstream)
+    timing = read_memory(str(settings.memory), target)
+    if device == Fidelity.TWIN and not cycles_only:
         raise UsageError("the twin has no data", field="--device twin", remedy="add --cycles-only")
     if cycles_only:
-        if device is not NetworkDevice.TWIN:
+        if device != Fidelity.TWIN:
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
         refuse_given(context, (*_OF_DATA, *_OF_BOARDS), "is for a run with data, not --cycles-only")
         layers = print_timed_layers(compiled, timing, target)
@@ -165,18 +126,18 @@ def run_command(
             json.write(layers, table_conditions(compiled, timing, target))
         return
     _refuse_without_effect(context, device, agent=agent, bitstream=bitstream)
-    inputs = _inputs(compiled, data, random_input=random_input, seed=seed, mean=mean, std=std)
-    if device is NetworkDevice.BOARD:
+    inputs = _inputs(compiled, data, random_input=random_input, seed=seed, settings=settings)
+    if device == Fidelity.BOARD:
         opened = open_board_device(
             compiled.hw, target, agent, token_file, wait, bitstream, ip, plain=plain
         )
         where, verb = f"board {agent or 'of this machine'}", "ran"
     else:
         with progress(f"building {compiled.hw.name} in Verilator", quiet=json is not None):
-            opened = open_simulated(device.value, compiled.hw, timing)
-        where, verb = f"{device.value}, memory {timing.name}", "simulated"
+            opened = open_simulated(device, compiled.hw, timing)
+        where, verb = f"{device}, memory {timing.name}", "simulated"
     with closing(opened), progress(f"{compiled.name} on {where}", quiet=json is not None):
-        run = run_network(compiled, opened, inputs, trusted=trust_model)
+        run = run_network(compiled, opened, inputs, trusted=settings.trusted)
     title = f"{compiled.name} on {compiled.hw.name}, {where}"
     print_run(run, compiled, target, title=title, verb=verb)
     if output is not None:
@@ -184,17 +145,17 @@ def run_command(
             save_outputs(run.outputs, output)
         open_console().say(f"saved {output}")
     wrong: dict[str, int] | None = None
-    if check and device is not NetworkDevice.REFERENCE:
+    if settings.check and device != REFERENCE:
         with (
             closing(open_simulated(REFERENCE, compiled.hw, timing)) as reference,
             progress(f"{compiled.name} on the reference", quiet=json is not None),
         ):
-            expected = run_network(compiled, reference, inputs, trusted=trust_model)
+            expected = run_network(compiled, reference, inputs, trusted=settings.trusted)
         wrong = differing_elements(run, expected)
     if json is not None:
         conditions = {
             **table_conditions(compiled, timing, target),
-            "fidelity": device.value,
+            "fidelity": device,
             "input": "random" if random_input else str(data),
             "seed": seed,
         }
@@ -202,13 +163,13 @@ def run_command(
     _tell_check(wrong)
 
 
-def _target(compiled: CompiledNetwork, board: str, bitstream: Path | None) -> Board:
+def _target(compiled: CompiledNetwork, board: Any, bitstream: Path | None) -> Board:
     """The board to run on, at the clock of the bitstream that it loads."""
     from tilewright.host.compiler.pack.target import target_board
     from tilewright.host.machine.board import board_with_bitstream
 
     with fields_named({"board": "--board"}):
-        target = read_board(board) if board else target_board(compiled)
+        target = read_board(str(board)) if board else target_board(compiled)
     return board_with_bitstream(target, bitstream)
 
 
@@ -234,20 +195,20 @@ def _write(
 
 
 def _refuse_without_effect(
-    context: typer.Context, device: NetworkDevice, *, agent: str, bitstream: Path | None
+    context: typer.Context, device: str, *, agent: str, bitstream: Path | None
 ) -> None:
     """Refuse options that do nothing on a device."""
     if context.params["data"] is not None:
         refuse_given(context, ("seed",), "is of --random")
-    if device is not NetworkDevice.BOARD:
+    if device != Fidelity.BOARD:
         refuse_given(context, _OF_BOARDS, "needs a board", remedy="add --device board")
     elif agent and bitstream is None:
         refuse_given(context, ("ip",), "is of --bitstream; the agent has chosen the accelerator")
     elif bitstream is not None and not agent:
         refuse_given(context, ("token_file", "plain", "wait"), "is of --agent")
-    if device is NetworkDevice.BOARD:
+    if device == Fidelity.BOARD:
         refuse_given(context, ("memory",), "is for a simulation; a board has a memory of its own")
-    if device is NetworkDevice.REFERENCE:
+    if device == NetworkDevice.REFERENCE:
         refuse_given(context, ("memory",), "needs a device with time, not the reference")
         if context.params["check"]:
             refuse_given(context, ("check",), "compares with the reference, which this run is")
@@ -259,8 +220,7 @@ def _inputs(
     *,
     random_input: bool,
     seed: int,
-    mean: str,
-    std: str,
+    settings: RunOptions,
 ) -> dict[str, Any]:
     """One batch of what a network takes, from a file or of noise."""
     from tilewright.host.compiler.read.calibration import Calibration
@@ -276,8 +236,8 @@ def _inputs(
             path=data,
             random_samples=1 if random_input else None,
             seed=seed,
-            mean=read_numbers("--mean", mean),
-            std=read_numbers("--std", std),
+            mean=tuple(settings.mean),
+            std=tuple(settings.std),
         )
         source.require_images()
         batches = source.batches(compiled.inputs)

@@ -14,10 +14,14 @@ from typing import Any, Final, ParamSpec, TypeVar, Union, get_args, get_origin, 
 import numpy as np
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.compiler.pack.artefact import CompiledNetwork
+from tilewright.host.compiler.read.import_options import Array, Int4Layers, Method
+from tilewright.host.compiler.read.own_operator import Operator
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.workload import Workload
+from tilewright.host.runtime.device import Device
 from tilewright.tuner.search.tuner import Tuner
 
 A = ParamSpec("A")
@@ -32,10 +36,10 @@ _PLAIN: Final[Mapping[Any, tuple[type, ...]]] = {
 _NAMES: Final = {
     named.__name__: named
     for named in (
-        Any, Board, HwConfig, Iterable, Mapping, MemoryModel, NetworkTable, Path, Sequence, Tuner,
-        Workload,
+        Any, Board, CompiledNetwork, Device, HwConfig, Iterable, Mapping, MemoryModel, NetworkTable,
+        Operator, Path, Sequence, Tuner, Workload,
     )
-}  # fmt: skip
+} | {"Array": Array, "Int4Layers": Int4Layers, "Method": Method}  # fmt: skip
 """What annotations of settings name that their module imports for type checkers alone."""
 
 

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from tilewright.cli.application import Command
-from tilewright.cli.tune import from_fields
+from tilewright.cli.options import from_fields
 from tilewright.host.common.options import option, takes
 
 

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user says of a network that is compiled or run, in Python and on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, MISSING, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.options import option
+from tilewright.host.machine.fidelity import Fidelity
+from tilewright.tuner.study.options import SEARCH_BUDGET
+
+if TYPE_CHECKING:
+    from tilewright.host.compiler.pack.artefact import CompiledNetwork
+    from tilewright.host.compiler.read.import_options import (
+        Array,
+        ImportOptions,
+        Int4Layers,
+        Method,
+    )
+    from tilewright.host.compiler.read.own_operator import Operator
+    from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.runtime.device import Device
+
+_QUANTISATION: Final = "Quantisation"
+_DIVISION: Final = "Division and schedules"
+
+
+class CalibrationMethod(StrEnum):
+    """How ranges of activations follow from calibration data (`QuantiseOptions.method`)."""
+
+    MSE = "mse"
+    MINMAX = "minmax"
+    PERCENTILE = "percentile"
+
+
+class Int4Weights(StrEnum):
+    """Layers whose weights have 4 bits (`QuantiseOptions.int4_weights`)."""
+
+    NONE = "none"
+    DENSE = "dense"
+    ALL = "all"
+
+
+class NetworkDevice(StrEnum):
+    """What the command `run` runs on."""
+
+    RTL = Fidelity.RTL
+    DPI = Fidelity.DPI
+    REFERENCE = "reference"
+    TWIN = Fidelity.TWIN
+    BOARD = Fidelity.BOARD
+
+
+def read_numbers(name: str, text: str) -> tuple[float, ...]:
+    """Comma-separated numbers.
+
+    Raises:
+        WorkloadError: they are none.
+    """
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise WorkloadError(
+            "must be numbers separated by commas",
+            field=name,
+            value=text,
+            remedy="write them as in 0.485,0.456,0.406",
+        ) from error
+
+
+def read_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
+    """Input sizes of the form NAME=1,3,224,224.
+
+    Raises:
+        WorkloadError: a text has another form.
+    """
+    shapes = {}
+    for text in texts or ():
+        name, sign, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(part) for part in sizes.split(","))
+        except ValueError:
+            shape = ()
+        if not (name and sign and shape and min(shape) > 0):
+            raise WorkloadError(
+                "must look like NAME=1,3,224,224",
+                field="--shape",
+                value=text,
+                remedy="give the name of an input and its sizes, all of them above 0",
+            )
+        shapes[name] = shape
+    return shapes
+
+
+def _numbers(name: str, default: float, text: str, panel: str = "") -> Any:
+    return option(
+        (default,),
+        f"{text}, separated by commas; for images alone. Default: {default:g}.",
+        kind=str | None,
+        parse=lambda given: (default,) if given is None else read_numbers(name, given),
+        metavar=f"{name[2:].upper()},...",
+        panel=panel,
+    )
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What decides a compiled network."""
+
+    model: Any = option(
+        MISSING,
+        "ONNX file, or .pt2 file of torch.export.save, which is read as untrusted data. In Python "
+        "also an ONNX model, an nn.Module or an ExportedProgram.",
+        kind=Path,
+        argument=True,
+        metavar="MODEL",
+    )
+    _: KW_ONLY
+    hw: HwConfig | str | Path = option(
+        "pynq-16x16",
+        "Named configuration, YAML file, or SYSTEM:CORE for a core of a system.",
+        kind=str,
+        metavar="HW",
+    )
+    board: Board | str | Path = option(
+        "pynq-z2",
+        "Board or YAML file: clock, memory and CPU decide what is offloaded.",
+        kind=str,
+        metavar="BOARD",
+    )
+    output: str | Path | None = option(
+        None,
+        "File to write; the command's default is MODEL.tw.",
+        kind=Path | None,
+        flags=("--output", "-o"),
+        metavar="FILE",
+    )
+    calibration: str | Path | Array | Mapping[str, Array] | int | None = option(
+        None,
+        "Inputs of a float model: folder of images, .npy, or .npz (one array per input). In Python "
+        "also one array, arrays by input name (batches along the first axis), or a number of "
+        "batches of noise; an nn.Module needs arrays.",
+        kind=Path | None,
+        metavar="PATH",
+    )
+    mean: Sequence[float] = _numbers(
+        "--mean", 0, "Mean per image channel in 0..1", panel=_QUANTISATION
+    )
+    std: Sequence[float] = _numbers(
+        "--std", 1, "Standard deviation per image channel", panel=_QUANTISATION
+    )
+    asymmetric: bool = option(
+        False,
+        "Quantise activations to uint8 with a zero point.",
+        kind=bool,
+        panel=_QUANTISATION,
+    )
+    calibration_method: Method = option(
+        CalibrationMethod.MSE.value,
+        "Range of activations: least square error (mse), all values (minmax), or a percentile.",
+        kind=CalibrationMethod,
+        panel=_QUANTISATION,
+    )
+    percentile: float = option(
+        99.99,
+        "Percent of the values in the range, for that method alone.",
+        kind=float,
+        metavar="PERCENT",
+        panel=_QUANTISATION,
+    )
+    equalisation: bool = option(
+        True,
+        "Scale the channels of activations to similar ranges.",
+        kind=bool,
+        panel=_QUANTISATION,
+    )
+    bias_correction: bool = option(
+        True, "Correct biases by the mean error of each layer.", kind=bool, panel=_QUANTISATION
+    )
+    int4_weights: Int4Layers = option(
+        Int4Weights.NONE.value,
+        "Layers whose weights have 4 bits; needs a configuration with int4_weights 1, or 2, which "
+        "loses less.",
+        kind=Int4Weights,
+        panel=_QUANTISATION,
+    )
+    int8_ends: bool = option(
+        False,
+        "Take and give int8 where one scale holds: the caller quantises and dequantises.",
+        kind=bool,
+        panel=_QUANTISATION,
+    )
+    input_shapes: Mapping[str, tuple[int, ...]] | None = option(
+        None,
+        "Shapes of inputs that the model leaves open; on the command line NAME=1,3,224,224.",
+        kind=list[str] | None,
+        parse=read_shapes,
+        flags=("--shape",),
+        metavar="NAME=SIZES",
+    )
+    store: str | Path = option(
+        "", "Store of 'tune' whose schedules are used.", kind=str, metavar="PATH|URL",
+        panel=_DIVISION,
+    )  # fmt: skip
+    search: int = option(
+        SEARCH_BUDGET,
+        "Measurements on the twin per layer that the store does not know.",
+        kind=int,
+        low=0,
+        metavar="N",
+        panel=_DIVISION,
+    )
+    keep_rounding: bool = option(
+        False,
+        "Keep every quantisation of the model, also inside fused layers.",
+        kind=bool,
+        panel=_DIVISION,
+    )
+    offload_all: bool = option(
+        False,
+        "Run on the accelerator whatever can run there, at any cost.",
+        kind=bool,
+        panel=_DIVISION,
+    )
+    operators: Sequence[str | type[Operator]] = option(
+        (),
+        "Operator of your own in the model, MODULE:CLASS (in Python also a class); those of entry "
+        "points need no mention.",
+        kind=list[str] | None,
+        parse=lambda given: tuple(given or ()),
+        flags=("--operator",),
+        metavar="MODULE:CLASS",
+        panel=_DIVISION,
+    )
+    trust_model: bool = option(
+        False,
+        "Read a .pt2 file of any layout with PyTorch's own reader. It may run code from the file: "
+        "only for files that you trust.",
+        kind=bool,
+        panel=_DIVISION,
+    )
+    name: str = option("", "Name of the network; empty: the file's or class's.")
+
+    def import_options(self) -> ImportOptions:
+        """How the model is read and quantised."""
+        from tilewright.host.compiler.read.import_options import (  # noqa: PLC0415  (loads NumPy)
+            ImportOptions,
+            QuantiseOptions,
+        )
+        from tilewright.host.compiler.read.own_operators import operator_names  # noqa: PLC0415  (the same)
+
+        return ImportOptions(
+            quantise=QuantiseOptions(
+                asymmetric=self.asymmetric,
+                method=self.calibration_method,
+                percentile=self.percentile,
+                equalisation=self.equalisation,
+                bias_correction=self.bias_correction,
+                int8_ends=self.int8_ends,
+                int4_weights=self.int4_weights,
+            ),
+            input_shapes=dict(self.input_shapes or {}),
+            name=self.name,
+            trust_model=self.trust_model,
+            operators=operator_names(self.operators),
+        )
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What decides a run of a compiled network."""
+
+    network: CompiledNetwork | str | Path = option(
+        MISSING,
+        "File of 'tilewright compile'; in Python also what `compile` returned.",
+        kind=Path,
+        argument=True,
+        metavar="NETWORK",
+    )
+    inputs: str | Path | Array | Mapping[str, Array] | int = option(
+        1,
+        "An image, an .npy or .npz file, one array, or arrays by input name, in the model's "
+        "shapes; 1: seeded noise.",
+    )
+    _: KW_ONLY
+    device: str | Device = option(
+        Fidelity.RTL.value,
+        "rtl (the RTL in Verilator), dpi (its data in C++), reference (NumPy), twin (cycle-exact), "
+        "or a board. In Python rtl, dpi, reference, cxxrtl (a second simulator), or an open "
+        "device, such as the board of `connect_device`, which stays open.",
+        kind=NetworkDevice,
+    )
+    mean: Sequence[float] = _numbers("--mean", 0, "Mean per image channel in 0..1")
+    std: Sequence[float] = _numbers("--std", 1, "Standard deviation per image channel")
+    board: Board | str | Path | None = option(
+        None,
+        "Board or YAML file: clock and memory; default: the board that the network was compiled "
+        "for.",
+        kind=str | None,
+        metavar="BOARD",
+    )
+    memory: MemoryModel | Board | str | Path = option(
+        "board",
+        "Memory timing: 'board' (the board's), 'ideal', a board's name or a YAML file.",
+        kind=str,
+        metavar="MEMORY",
+    )
+    check: bool = option(True, "Compare every output with the reference, bit by bit.", kind=bool)
+    trusted: bool = option(
+        False,
+        "Run the CPU's part in this process, without limits of memory and time.",
+        kind=bool,
+        flags=("--trust-model",),
+    )
