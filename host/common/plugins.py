@@ -41,7 +41,7 @@ COMMAND_LINE: Final = "the command line"
 """Source of an entry that a user wrote as ``package.module:Class``."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Entry:
     """What is known of a part before it is imported.
 
@@ -55,7 +55,7 @@ class Entry:
     packages: tuple[str, ...] = ()  # importable packages that it needs beyond Tilewright's own
     extras: tuple[str, ...] = ("search",)  # of the distribution, which install them
     source: str = ""
-    takes: frozenset[str] | None = None  # what a study may hand to it; None: the class says it
+    takes: frozenset[str] | None = None  # what a study may hand to it; None: the class says
 
 
 class Registry(Mapping[str, Entry], Generic[T]):
@@ -87,7 +87,9 @@ class Registry(Mapping[str, Entry], Generic[T]):
         self._base: Final = base
         self._group: Final = group
         self._builtin: Final = {
-            name: replace(entry, module=f"{package}.{entry.module}")
+            name: replace(
+                entry, module=f"{package}.{entry.module}", takes=entry.takes or frozenset()
+            )
             for name, entry in builtin.items()
         }
         self._error: Final = error
@@ -195,7 +197,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
             dist = point.dist
             source = f"{dist.name} {dist.version}" if dist else "an unknown distribution"
             module, _, kind = point.value.partition(":")
-            entry = Entry(module=module.strip(), kind=kind.strip(), source=source)
+            entry = Entry(module.strip(), kind.strip(), source=source)
             found.setdefault(point.name, []).append(entry)
         return {name: sorted(found[name], key=lambda entry: entry.source) for name in sorted(found)}
 
@@ -203,7 +205,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
         match = _PATH.fullmatch(name)
         if match is None:
             raise self._error("must be a name or package.module:Class", field=self.noun, value=name)
-        return Entry(module=match[1], kind=match[2], source=COMMAND_LINE)
+        return Entry(match[1], match[2], source=COMMAND_LINE)
 
     def _load_foreign(self, name: str, entry: Entry) -> type[T]:
         """The class of a plug-in, once it is known to be one."""

@@ -17,57 +17,43 @@ from tilewright.tuner.allocate.slots import Pull
 from tilewright.tuner.search.tuner import TunerError
 
 _BUILTIN: Final = {
-    "sequential": Entry(
-        module="fixed", kind="Sequential", summary="one task after the other (AutoTVM's way)"
-    ),
-    "random": Entry(module="fixed", kind="Random", summary="any task, at random"),
-    "round-robin": Entry(module="fixed", kind="RoundRobin", summary="each task in turn"),
-    "linear": Entry(module="fixed", kind="Linear", summary="in proportion to the operations"),
-    "linear-latency": Entry(
-        module="fixed", kind="LinearLatency", summary="in proportion to the untuned latency"
-    ),
-    "dynamic-random": Entry(
-        module="fixed", kind="DynamicRandom", summary="any task that still improves, at random"
-    ),
+    "sequential": Entry("fixed", "Sequential", "one task after the other (AutoTVM's way)"),
+    "random": Entry("fixed", "Random", "any task, at random"),
+    "round-robin": Entry("fixed", "RoundRobin", "each task in turn"),
+    "linear": Entry("fixed", "Linear", "in proportion to the operations"),
+    "linear-latency": Entry("fixed", "LinearLatency", "in proportion to the untuned latency"),
+    "dynamic-random": Entry("fixed", "DynamicRandom", "any task that still improves, at random"),
     "dynamic-round-robin": Entry(
-        module="fixed", kind="DynamicRoundRobin", summary="each task that still improves in turn"
+        "fixed", "DynamicRoundRobin", "each task that still improves in turn"
     ),
     "gain-epsilon-greedy": Entry(
-        module="gain_bandits",
-        kind="GainEpsilonGreedy",
-        summary="the task that gained most recently, mostly",
+        "gain_bandits", "GainEpsilonGreedy", "the task that gained most recently, mostly"
     ),
-    "gain-softmax": Entry(
-        module="gain_bandits", kind="GainSoftmax", summary="drawn by what each task gained recently"
-    ),
-    "ansor": Entry(
-        module="ansor", kind="AnsorGradient", summary="steepest estimated gradient (Ansor)"
-    ),
-    "headroom": Entry(
-        module="fixed", kind="Headroom", summary="most cycles above the bound, discounted"
-    ),
+    "gain-softmax": Entry("gain_bandits", "GainSoftmax", "drawn by what each task gained recently"),
+    "ansor": Entry("ansor", "AnsorGradient", "steepest estimated gradient (Ansor)"),
+    "headroom": Entry("fixed", "Headroom", "most cycles above the bound, discounted"),
     "dynatune": Entry(
-        module="dynatune",
-        kind="DynaTune",
-        summary="UCB in milliseconds over the promise of a Bayesian belief (DynaTune)",
+        "dynatune",
+        "DynaTune",
+        "UCB in milliseconds over the promise of a Bayesian belief (DynaTune)",
         packages=("emcee",),
     ),
     "dynatune-share": Entry(
-        module="dynatune",
-        kind="DynaTuneShare",
-        summary="the same with promises as shares of the network's cost",
+        "dynatune",
+        "DynaTuneShare",
+        "the same with promises as shares of the network's cost",
         packages=("emcee",),
     ),
     "epsilon-greedy": Entry(
-        module="belief_bandits",
-        kind="EpsilonGreedy",
-        summary="the largest promise of DynaTune's belief, mostly",
+        "belief_bandits",
+        "EpsilonGreedy",
+        "the largest promise of DynaTune's belief, mostly",
         packages=("emcee",),
     ),
     "softmax": Entry(
-        module="belief_bandits",
-        kind="Softmax",
-        summary="drawn by the promises of DynaTune's belief",
+        "belief_bandits",
+        "Softmax",
+        "drawn by the promises of DynaTune's belief",
         packages=("emcee",),
     ),
 }

@@ -140,9 +140,7 @@ ENERGY_MODELS: Final[Registry[EnergyModel]] = Registry(
     group="tilewright.energy",
     package="tilewright.tuner.measure",
     builtin={
-        DEFAULT_ENERGY: Entry(
-            module="energy", kind="CounterEnergy", summary="picojoules per counted event, relative"
-        )
+        DEFAULT_ENERGY: Entry("energy", "CounterEnergy", "picojoules per counted event, relative")
     },
     error=EnergyError,
 )

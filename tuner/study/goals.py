@@ -93,9 +93,9 @@ OBJECTIVES: Final[Registry[Goal]] = Registry(
     group="tilewright.objectives",
     package="tilewright.tuner.study",
     builtin={
-        "latency": Entry(module="goals", kind="Latency", summary="cycles"),
-        "edp": Entry(module="goals", kind="EnergyDelay", summary="cycles times energy"),
-        "area": Entry(module="goals", kind="AreaDelay", summary="cycles times area"),
+        "latency": Entry("goals", "Latency", "cycles"),
+        "edp": Entry("goals", "EnergyDelay", "cycles times energy"),
+        "area": Entry("goals", "AreaDelay", "cycles times area"),
     },
     error=GoalError,
 )

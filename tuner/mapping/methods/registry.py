@@ -16,82 +16,68 @@ from tilewright.tuner.mapping.methods.tuner_mapper import TunerMapper
 from tilewright.tuner.search.registry import named_tuner
 
 _BUILTIN: Final = {
-    "random": Entry(
-        module="methods.random",
-        kind="RandomMapper",
-        summary="legal mappings, drawn at random",
-    ),
+    "random": Entry("methods.random", "RandomMapper", "legal mappings, drawn at random"),
     "pruned-random": Entry(
-        module="methods.pruned_random",
-        kind="PrunedRandomMapper",
-        summary="tiles that divide, equivalent orders passed by (Timeloop's random-pruned)",
+        "methods.pruned_random",
+        "PrunedRandomMapper",
+        "tiles that divide, equivalent orders passed by (Timeloop's random-pruned)",
     ),
     "coordinate": Entry(
-        module="methods.coordinate",
-        kind="CoordinateMapper",
-        summary="coordinate descent with random restarts",
+        "methods.coordinate", "CoordinateMapper", "coordinate descent with random restarts"
     ),
     "annealing": Entry(
-        module="methods.annealing",
-        kind="AnnealingMapper",
-        summary="simulated annealing of many chains",
+        "methods.annealing", "AnnealingMapper", "simulated annealing of many chains"
     ),
-    "genetic": Entry(
-        module="methods.genetic",
-        kind="GeneticMapper",
-        summary="genetic algorithm with knobs as genes",
-    ),
+    "genetic": Entry("methods.genetic", "GeneticMapper", "genetic algorithm with knobs as genes"),
     "gamma": Entry(
-        module="methods.gamma",
-        kind="GammaMapper",
-        summary="genetic algorithm with operators made for mappings (GAMMA)",
+        "methods.gamma", "GammaMapper", "genetic algorithm with operators made for mappings (GAMMA)"
     ),
     "cma-es": Entry(
-        module="methods.cma_es",
-        kind="CmaEsMapper",
-        summary="CMA-ES over a continuous coding, with restarts",
+        "methods.cma_es",
+        "CmaEsMapper",
+        "CMA-ES over a continuous coding, with restarts",
         packages=("cmaes",),
     ),
     "ppo": Entry(
-        module="methods.clustered",
-        kind="PpoMapper",
-        summary="proximal policy optimisation, one agent",
+        "methods.clustered",
+        "PpoMapper",
+        "proximal policy optimisation, one agent",
         packages=("torch",),
     ),
     "marl-decentralised": Entry(
-        module="methods.clustered",
-        kind="DecentralisedMapper",
-        summary="one learning agent per mapping parameter",
+        "methods.clustered",
+        "DecentralisedMapper",
+        "one learning agent per mapping parameter",
         packages=("torch",),
     ),
     "marl": Entry(
-        module="methods.clustered",
-        kind="ClusteredMapper",
-        summary="learning agents for clusters of mapping parameters",
+        "methods.clustered",
+        "ClusteredMapper",
+        "learning agents for clusters of mapping parameters",
         packages=("torch", "scipy"),
     ),
     "marl-central": Entry(
-        module="methods.clustered",
-        kind="CentralMapper",
-        summary="as marl, with one central critic (MAPPO)",
+        "methods.clustered",
+        "CentralMapper",
+        "as marl, with one central critic (MAPPO)",
         packages=("torch", "scipy"),
     ),
     "bayesian": Entry(
-        module="methods.bayesian",
-        kind="BayesianMapper",
-        summary="Gaussian process with log expected improvement, capped at 1000 samples (BoTorch)",
+        "methods.bayesian",
+        "BayesianMapper",
+        "Gaussian process with log expected improvement, capped at 1000 samples (BoTorch)",
         packages=("botorch",),
     ),
     "gradient": Entry(
-        module="methods.gradient",
-        kind="GradientMapper",
-        summary="gradient descent on a relaxed cost model (in the style of DOSA)",
+        "methods.gradient",
+        "GradientMapper",
+        "gradient descent on a relaxed cost model (in the style of DOSA)",
         packages=("torch",),
     ),
     "structured": Entry(
-        module="methods.structured",
-        kind="StructuredMapper",
-        summary="annealed chains over order classes and efficient tiles (ours)",
+        "methods.structured",
+        "StructuredMapper",
+        "annealed chains over order classes and efficient tiles (ours)",
     ),
 }
 

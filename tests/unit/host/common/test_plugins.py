@@ -60,7 +60,7 @@ def parts(tmp_path, monkeypatch):
         base=parts_base.Part,
         group=GROUP,
         package="collections",
-        builtin={"ours": Entry(module="abc", kind="Mapping", summary="built in")},
+        builtin={"ours": Entry("abc", "Mapping", "built in")},
         error=PartError,
     )
     yield registry, install
