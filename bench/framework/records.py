@@ -20,14 +20,7 @@ Cell = Mapping[str, Any]
 
 
 class JsonLines:
-    """Values in a file, one per line.
-
-    Args:
-        path: created when missing.
-
-    Raises:
-        StoreError: the file cannot be read or written.
-    """
+    """Values in a file, one per line."""
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
@@ -58,16 +51,7 @@ class JsonLines:
 
 
 class Records:
-    """The rows of a study by cell: what an earlier run left, and what is added.
-
-    Args:
-        conditions: that all rows hold under.
-        path: file of lines beside the document; None: rows are in memory alone.
-        known: document of an earlier run, which goes on.
-
-    Raises:
-        ConfigError: earlier rows were made under other conditions.
-    """
+    """The rows of a study by cell: what an earlier run left, and what is added."""
 
     def __init__(self, conditions: Row, path: Path | None = None, known: Row | None = None) -> None:
         self.rows: list[Row] = []

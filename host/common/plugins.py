@@ -59,17 +59,7 @@ class Entry:
 
 
 class Registry(Mapping[str, Entry], Generic[T]):
-    """Parts of one kind: built-in ones, then those of installed distributions.
-
-    Args:
-        noun: what the parts are; the field of an error.
-        base: class that each of them derives from.
-        group: of the entry points.
-        package: that the modules of the built-in entries are named in.
-        builtin: entries by name.
-        error: class of the errors.
-        others: names that stand for parts made in another way; suggested like the rest.
-    """
+    """Parts of one kind: built-in ones, then those of installed distributions."""
 
     def __init__(
         self,

@@ -62,9 +62,6 @@ class Emission:
         builder: of the program.
         clip: int8 bounds of the output.
         placement: where the operands lie.
-
-    Raises:
-        ProgramError: a table on a configuration that has none.
     """
 
     def __init__(

@@ -85,11 +85,7 @@ pack_store: Final = packer(Opcode.STORE)
 
 
 class ProgramBuilder:
-    """Collects instructions, tracks dependencies and inserts tokens (see the module).
-
-    Args:
-        hw: the configuration that the program is for.
-    """
+    """Collects instructions, tracks dependencies and inserts tokens (see the module)."""
 
     def __init__(self, hw: HwConfig) -> None:
         self.hw = hw

@@ -20,9 +20,6 @@ class NetworkTable:
         workloads: distinct operators in order of first use; `Workload.count` says how often
             each occurs. No two of them share a `Workload.key`.
         cpu_operators: one line of text for each kind of operator that is not offloaded.
-
-    Raises:
-        WorkloadError: no workload at all, or two workloads with one key or one name.
     """
 
     name: str  # label

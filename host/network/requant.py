@@ -40,9 +40,6 @@ class RequantParams:
         clip_min, clip_max: int8 bounds of the output, the same for every channel.
         table: int8 outputs, shape (256,), in the order of the results -128 to 127 that the other
             parameters give; None: those are the output.
-
-    Raises:
-        WorkloadError: arrays of different length, or a value outside its range.
     """
 
     bias: npt.NDArray[np.int32]  # int32, added to the accumulator

@@ -27,9 +27,6 @@ class Arm:
 
     Attributes:
         start: cost of the untuned schedule (cycles); None when it was not measured.
-
-    Raises:
-        TunerError: a number that is not positive and finite.
     """
 
     name: str  # of the task
@@ -55,10 +52,6 @@ class Slot:
 
     Attributes:
         values: cost of each trial (cycles); None when there is no valid measurement.
-
-    Raises:
-        TunerError: lengths that differ, a price or value that is not positive and finite, or an
-            empty slot of a search that is not exhausted.
     """
 
     prices: tuple[float, ...]  # of each trial, in the unit of the slot length

@@ -22,18 +22,7 @@ from tilewright.tuner.search import TunerError
 
 
 class AnsorGradient(Allocator):
-    """Steepest estimated gradient, each task once first, and any task now and then.
-
-    Args:
-        alpha: trust in the gain seen recently.
-        beta: trust in similar tasks; a large value trusts them less.
-        window: slots over which the recent gain is taken.
-        epsilon: share of slots drawn at random.
-        options: of `Allocator`.
-
-    Raises:
-        TunerError: an argument out of its range.
-    """
+    """Steepest estimated gradient, each task once first, and any task now and then."""
 
     def __init__(
         self,

@@ -18,15 +18,7 @@ from tilewright.tuner.search import TunerError
 
 
 class EpsilonGreedy(Expectation):
-    """The arm of the largest promise; with probability epsilon any arm.
-
-    Args:
-        epsilon: share of slots drawn at random.
-        options: of `Expectation`.
-
-    Raises:
-        TunerError: ``epsilon`` lies outside 0 to 1.
-    """
+    """The arm of the largest promise; with probability epsilon any arm."""
 
     def __init__(self, arms: Sequence[Arm], *, epsilon: float = 0.05, **options: Any) -> None:
         super().__init__(arms, **options)
@@ -41,15 +33,7 @@ class EpsilonGreedy(Expectation):
 
 
 class Softmax(Expectation):
-    """Arms drawn with probability exp(promise / (temperature x largest promise)).
-
-    Args:
-        temperature: relative to the largest promise, so that it has no unit.
-        options: of `Expectation`.
-
-    Raises:
-        TunerError: ``temperature`` is not positive.
-    """
+    """Arms drawn with probability exp(promise / (temperature x largest promise))."""
 
     def __init__(self, arms: Sequence[Arm], *, temperature: float = 0.25, **options: Any) -> None:
         super().__init__(arms, **options)

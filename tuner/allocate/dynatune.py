@@ -31,17 +31,7 @@ REWARDS: Final = ("ms", "share")
 
 
 class DynaTune(Expectation):
-    """Upper confidence bound on promised rewards, as published.
-
-    Args:
-        exploration: C; by default `EXPLORATION` for shares; for milliseconds 2, or 0.2 below 1 ms.
-        reward: ``ms``, or ``share`` of the network's latency.
-        ms_per_cost: milliseconds of one unit of cost, for ``ms`` (a cycle at 100 MHz).
-        options: of `Expectation`.
-
-    Raises:
-        TunerError: an argument out of its range.
-    """
+    """Upper confidence bound on promised rewards, as published."""
 
     def __init__(
         self,

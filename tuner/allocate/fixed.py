@@ -15,15 +15,7 @@ PATIENCE = 48
 
 
 class _Dynamic(Allocator):
-    """Keeps the tasks that still improve.
-
-    Args:
-        patience: trials without an improvement after which a task stops.
-        options: of `Allocator`.
-
-    Raises:
-        TunerError: ``patience`` is below 1.
-    """
+    """Keeps the tasks that still improve."""
 
     def __init__(self, arms: Sequence[Arm], *, patience: int = PATIENCE, **options: Any) -> None:
         super().__init__(arms, **options)
@@ -70,14 +62,6 @@ class Sequential(Allocator):
 
     This is how AutoTVM tunes a network (Chen et al., NeurIPS 2018): a loop over its tasks. Time
     that is left after the last task goes round in turn.
-
-    Args:
-        trials: of each task.
-        patience: trials without an improvement after which a task is left early; None: never.
-        options: of `Allocator`.
-
-    Raises:
-        TunerError: ``trials`` or ``patience`` is below 1.
     """
 
     def __init__(

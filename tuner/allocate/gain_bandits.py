@@ -20,15 +20,7 @@ WINDOW: Final = 3
 
 
 class GainEpsilonGreedy(Allocator):
-    """The arm of the largest value; with probability epsilon any arm.
-
-    Args:
-        epsilon: share of slots drawn at random.
-        options: of `Allocator`.
-
-    Raises:
-        TunerError: ``epsilon`` lies outside 0 to 1.
-    """
+    """The arm of the largest value; with probability epsilon any arm."""
 
     def __init__(self, arms: Sequence[Arm], *, epsilon: float = 0.1, **options: Any) -> None:
         super().__init__(arms, **options)
@@ -47,15 +39,7 @@ class GainEpsilonGreedy(Allocator):
 
 
 class GainSoftmax(Allocator):
-    """Arms drawn with probability exp(value / (temperature x largest value)).
-
-    Args:
-        temperature: relative to the largest value, so that it has no unit.
-        options: of `Allocator`.
-
-    Raises:
-        TunerError: ``temperature`` is not positive.
-    """
+    """Arms drawn with probability exp(value / (temperature x largest value))."""
 
     def __init__(self, arms: Sequence[Arm], *, temperature: float = 0.25, **options: Any) -> None:
         super().__init__(arms, **options)

@@ -53,9 +53,6 @@ class Oracle:
         starts: cost of each arm before its first trial, count included, shape (arms,).
         curves: one an arm: price spent on it, ascending, and its best cost, count included, after
             each trial: two arrays of shape (trials,).
-
-    Raises:
-        TunerError: not one start an arm, or a curve whose two arrays differ in shape.
     """
 
     def __init__(self, starts: Sequence[float], curves: Sequence[tuple[Floats, Floats]]) -> None:

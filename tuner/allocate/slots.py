@@ -33,14 +33,6 @@ class SearchPull:
 
     A trial that begins inside the slot is finished: a slot costs at least its length, and at
     least one trial.
-
-    Args:
-        tuners: one an arm.
-        measure: measures points of an arm; answers in their order.
-        batch: points asked for at once (as many as can be measured side by side).
-
-    Raises:
-        TunerError: ``batch`` is below 1.
     """
 
     def __init__(

@@ -42,21 +42,12 @@ Bools = npt.NDArray[np.bool_]
 class BoundedLandscape:
     """A landscape that is measured as far as somebody needs it.
 
-    Args:
-        space: schedules of one workload on one configuration.
-        memory: DRAM timing.
-        folder: where the landscape is kept.
-        identity: of the twin and the RTL that it stands for.
-
     Attributes:
         legal: bool of shape (points,), in index order.
         cycles: int64 of shape (points,): `NOT_YET` where only a floor is known, `ILLEGAL` where
             the schedule is not; a view of the file.
         floors: int64 of shape (points,): a legal schedule takes more cycles than that, as far as
             is known.
-
-    Raises:
-        StoreError: the folder cannot be written or holds a damaged landscape.
     """
 
     def __init__(

@@ -110,20 +110,7 @@ class _Best:
 
 
 class Certifier:
-    """Certifies the optimum of one network on one board.
-
-    Args:
-        tasks: the network.
-        board: budget and port.
-        memory: DRAM timing.
-        base: the hardware space is the one around it (`shortlist.class_starts`).
-        rules: of the host.
-        kind: of the schedule spaces; ``vta`` can be enumerated in minutes.
-        limit: cycles of a network that is known (from a study): only better ones are looked for.
-        seconds: wall-clock limit.
-        threads: None: one per core.
-        note: told what is being done.
-    """
+    """Certifies the optimum of one network on one board."""
 
     def __init__(
         self,

@@ -55,9 +55,6 @@ class Architecture:
             byte read or written, or delivered to a PE.
         pe_area, l1_area, l2_area, noc_area: of a PE; of a byte; of a byte per cycle.
         sources: where figures come from.
-
-    Raises:
-        ConfigError: a value that no accelerator can have.
     """
 
     name: str  # label, in one line

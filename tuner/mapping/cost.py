@@ -211,10 +211,6 @@ def mapping_library() -> ctypes.CDLL:
 class CostModel:
     """Costs of mappings of one nest on one architecture.
 
-    Args:
-        nest: the problem.
-        arch: the hardware.
-
     Example:
         >>> from tilewright.tuner.mapping.architecture import load_architecture
         >>> from tilewright.tuner.mapping.mapping import Level, Mapping

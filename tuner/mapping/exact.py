@@ -104,13 +104,6 @@ class _CProgress(ctypes.Structure):
 class ExactSearch:
     """A search that is run step by step; it depends on its arguments alone.
 
-    Args:
-        nest: the problem.
-        arch: the hardware.
-        objective: what is minimised.
-        area_limit: mappings of a larger area do not count.
-        listed: see `LISTED`.
-
     Attributes:
         done: the best mapping is proven, or it is proven that there is none.
     """

@@ -74,11 +74,7 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Mapping:
-    """A point of the mapping space.
-
-    Raises:
-        ConfigError: a PE tile larger than its cluster tile, or a number that is not positive.
-    """
+    """A point of the mapping space."""
 
     outer: Level  # cluster tiles, their order, and the loop that is spread over clusters
     inner: Level  # PE tiles, their order, and the loop that is spread over the PEs of a cluster

@@ -57,9 +57,6 @@ class LoopNest:
     Attributes:
         stride_y, stride_x: input rows and columns between outputs.
 
-    Raises:
-        WorkloadError: a size, stride or count that is no positive integer, or too large.
-
     Example:
         >>> nest = LoopNest(name="stem", sizes=(64, 3, 112, 112, 7, 7), stride_y=2, stride_x=2)
         >>> nest.macs, nest.elements(Tensor.INPUTS)

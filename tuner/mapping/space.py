@@ -55,15 +55,8 @@ class MappingSpace(Space[Mapping]):
     loop's size), outer and inner order (positions of `ORDERS`), outer and inner parallel loop,
     clusters, cluster size.
 
-    Args:
-        nest: the problem.
-        arch: the hardware.
-
     Attributes:
         model: the cost model of the two.
-
-    Raises:
-        SpaceError: the buffers hold not even one multiply-accumulate's operands.
 
     Example:
         >>> import numpy as np

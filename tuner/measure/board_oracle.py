@@ -92,20 +92,7 @@ class _Board:
 
 
 class BoardOracle:
-    """An `Oracle` at fidelity ``board``.
-
-    Args:
-        pool: the boards.
-        board: name of the kind of board that every one of them must be.
-        configs: configurations that will be asked for.
-        digests: configuration hashes to the SHA-256 that their bitstreams must have; those that
-            are missing may have any, the same on all boards.
-        tell: told in a line what becomes of a board.
-
-    Raises:
-        ConfigError: a board is of another kind, or does not hold what the others hold.
-        DeviceError: no board answers.
-    """
+    """An `Oracle` at fidelity ``board``."""
 
     def __init__(
         self,

@@ -64,16 +64,7 @@ def rtl_identity() -> str:
 
 
 class DeviceOracle:
-    """Measures in the workers of an executor; a crash or a hang costs one trial.
-
-    Args:
-        fidelity: one of `BACKENDS`.
-        executor: where the workers are; closed with the oracle.
-        tell: told in a sentence what keeps somebody waiting.
-
-    Raises:
-        ConfigError: no such fidelity.
-    """
+    """Measures in the workers of an executor; a crash or a hang costs one trial."""
 
     def __init__(
         self, fidelity: str, executor: Executor, tell: Callable[[str], object] = lambda _: None

@@ -40,14 +40,7 @@ KEPT: Final = 32
 
 
 class TwinOracle:
-    """An `Oracle` at fidelity ``twin``.
-
-    Args:
-        threads: at a time; None: one per core. Answers do not depend on it.
-
-    Raises:
-        BuildError, ToolError: the twin cannot be built.
-    """
+    """An `Oracle` at fidelity ``twin``."""
 
     def __init__(self, threads: int | None = None) -> None:
         build_twin()

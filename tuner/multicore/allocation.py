@@ -61,9 +61,6 @@ class Regulation:
 
     Attributes:
         budgets: bytes of a window, per core; reads and writes together. Infinite: no limit.
-
-    Raises:
-        ConfigError: a value that cannot be computed with, or another number of weights.
     """
 
     window: float  # cycles after which every bucket is full again
@@ -156,14 +153,7 @@ def multicore_library() -> ctypes.CDLL:
 
 
 class NativeProblem:
-    """A table with its bandwidth, policy and ports, as the native allocator takes it.
-
-    Args:
-        table, bandwidth, policy, regulation, ports: as of `makespans`.
-
-    Raises:
-        ConfigError: as `makespans`.
-    """
+    """A table with its bandwidth, policy and ports, as the native allocator takes it."""
 
     def __init__(
         self,

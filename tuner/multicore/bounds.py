@@ -149,10 +149,6 @@ class _Program:
 
     Where there are several ports, the time of a job counts without the excess of others: on which
     port it is, is not known.
-
-    Args:
-        loads: of the instance.
-        allowed: pairs of a job and a core, ``[jobs, cores]``; each job has one.
     """
 
     def __init__(self, loads: Loads, allowed: npt.NDArray[np.bool_]) -> None:

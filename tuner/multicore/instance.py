@@ -18,12 +18,7 @@ from tilewright.tuner.multicore.job_table import JobTable, Numbers, require_numb
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Instance:
-    """What is solved: a mapping of least makespan.
-
-    Raises:
-        ConfigError: a bandwidth that no allocator computes with (`require_number`), or ports that
-            are not those of the cores.
-    """
+    """What is solved: a mapping of least makespan."""
 
     table: JobTable  # what each job takes on each core
     bandwidth: float  # bytes per cycle that all cores of a memory port have together

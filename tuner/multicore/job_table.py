@@ -36,10 +36,6 @@ class JobTable:
         bandwidth: bytes per cycle that keep the job from stalling, float64 ``[jobs, cores]``. Where
             the latency is infinite it means nothing, but is a positive number all the same.
 
-    Raises:
-        WorkloadError: another shape, a value that is not from `LEAST` to `MOST`, a job that no core
-            can run, another number of names, or two equal ones.
-
     Example:
         >>> table = JobTable([[10, 20], [30, float("inf")]], [[2, 1], [4, 1]], names=("a", "b"))
         >>> table.jobs, table.cores, table.bytes.tolist()

@@ -79,11 +79,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Jobs without dependencies.
-
-    Raises:
-        WorkloadError: no job, or two of one name.
-    """
+    """Jobs without dependencies."""
 
     name: str  # label
     jobs: tuple[Job, ...]  # in the order of the rows of a job table

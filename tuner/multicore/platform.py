@@ -62,9 +62,6 @@ class Platform:
     Attributes:
         bandwidths: of the memory, in GB/s (10^9 bytes per second), ascending; a study sweeps them.
         sources: where figures come from.
-
-    Raises:
-        ConfigError: no core or too many, or a clock or bandwidth that cannot be.
     """
 
     name: str  # label

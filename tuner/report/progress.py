@@ -27,12 +27,7 @@ PLAIN_EVERY: Final = 10
 
 
 class ProgressDisplay:
-    """A `tuner.study.session.Listener` that shows what a study does.
-
-    Args:
-        settings: of the study.
-        console: where to print; the live bar needs a terminal.
-    """
+    """A `tuner.study.session.Listener` that shows what a study does."""
 
     def __init__(self, settings: StudySettings, console: Console) -> None:
         self._settings: Final = settings

@@ -40,10 +40,6 @@ class Axis:
 class BusTimes:
     """How long rows of tiles take on one bus and memory.
 
-    Args:
-        hw: configuration.
-        memory: DRAM timing.
-
     Attributes:
         read_beat, write_beat: cycles of a beat in each direction.
     """

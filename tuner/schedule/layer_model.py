@@ -178,13 +178,7 @@ def _output_parts(shape: Geometry, bus: BusTimes, tile_bytes: int) -> _OutputPar
 
 
 class LayerModel:
-    """Predicts schedules of one workload on one configuration and memory.
-
-    Args:
-        hw: configuration.
-        workload: layer.
-        memory: DRAM timing.
-    """
+    """Predicts schedules of one workload on one configuration and memory."""
 
     def __init__(self, hw: HwConfig, workload: Workload, memory: MemoryModel) -> None:
         self.hw: Final = hw

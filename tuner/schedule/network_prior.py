@@ -34,14 +34,7 @@ FIRST_LOOK: Final = 128
 
 
 class NetworkPrior:
-    """Predicts a network on configurations, remembering what it predicted.
-
-    Args:
-        tasks: the network.
-        memory: DRAM timing.
-        rules: that rank configurations.
-        kind: of the schedule spaces.
-    """
+    """Predicts a network on configurations, remembering what it predicted."""
 
     def __init__(
         self, tasks: Sequence[Workload], memory: MemoryModel, rules: Rules, kind: str

@@ -50,11 +50,7 @@ def schedule_points(knobs: Sequence[Knob], positions: Positions) -> Points:
 
 
 class SchedulePrior:
-    """The prior of a `ScheduleSpace`.
-
-    Args:
-        hw, workload, memory: what is measured.
-    """
+    """The prior of a `ScheduleSpace`."""
 
     def __init__(self, hw: HwConfig, workload: Workload, memory: MemoryModel) -> None:
         self._model: Final = LayerModel(hw, workload, memory)
@@ -72,12 +68,7 @@ class SchedulePrior:
 
 
 class JointPrior:
-    """The prior of a `JointSpace` over a `HardwareChoice`.
-
-    Args:
-        configs: the configurations on offer.
-        workload, memory: what is measured.
-    """
+    """The prior of a `JointSpace` over a `HardwareChoice`."""
 
     def __init__(
         self, configs: Sequence[HwConfig], workload: Workload, memory: MemoryModel

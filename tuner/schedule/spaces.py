@@ -137,14 +137,7 @@ class ScheduleSpace(Space[Schedule]):
 
 
 class HardwareSpace(Space[HwConfig]):
-    """Configurations that the rules of `HwConfig` and the resources of a board allow.
-
-    Args:
-        board: budget and AXI port.
-        base: supplies every parameter without a knob; its own values are always offered.
-        rules: area rules.
-        choices: parameter names to the values to offer; `default_choices` when absent.
-    """
+    """Configurations that the rules of `HwConfig` and the resources of a board allow."""
 
     def __init__(
         self,

@@ -14,9 +14,6 @@ Values = npt.NDArray[np.float64]
 class BestSoFar:
     """Counts samples and keeps the lowest cost.
 
-    Args:
-        budget: samples.
-
     Attributes:
         left: samples that remain.
         lowest: the lowest cost; infinite before the first.

@@ -23,9 +23,6 @@ Features = npt.NDArray[np.float32]
 class FeatureEncoder:
     """Encodes the indices of one space.
 
-    Args:
-        space: any space; values of ordered knobs must be numbers to have a logarithm.
-
     Attributes:
         names: of the features, in order.
         columns: of each knob, its places among the features.

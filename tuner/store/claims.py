@@ -33,12 +33,7 @@ _NUMBERS: Final = itertools.count()
 
 
 class Claims:
-    """The part of one session in what is measured over a store.
-
-    Args:
-        store: shared with other processes.
-        oracle: who measures what nobody has measured yet.
-    """
+    """The part of one session in what is measured over a store."""
 
     def __init__(self, store: Store, oracle: Oracle) -> None:
         self.owner: Final = f"{_machine()}:{_process()}:{next(_NUMBERS)}"

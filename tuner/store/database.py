@@ -70,17 +70,6 @@ class Database:
 
     A database that is locked, restarts or drops a connection is tried again with growing pauses.
     What is tried again must therefore do no harm when its first attempt was committed after all.
-
-    Args:
-        location: path of a SQLite file, or a URL (``sqlite:///...``, ``postgresql://...``).
-        must_exist: refuse a store that is not there instead of creating it.
-        read_only: write nothing, not even beside a SQLite file: it may lie on a read-only medium.
-        waiting: told in a sentence when the database makes its user wait.
-        patience_s: how long it may, and a server that is opened `OPENING_SECONDS` at most.
-
-    Raises:
-        StoreError: it cannot be reached, is none of ours, damaged, or of another version; in
-            every case it is left as it was.
     """
 
     def __init__(

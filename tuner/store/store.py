@@ -95,15 +95,7 @@ def values_from(place: str) -> Iterator[None]:
 
 
 class Store:
-    """Trials of studies in one database, which several processes may write at once.
-
-    Args:
-        location: a SQLite file, created with its folder when absent, or a database URL.
-        options: of `Database`.
-
-    Raises:
-        StoreError: the store is missing, foreign, damaged, of another version or out of reach.
-    """
+    """Trials of studies in one database, which several processes may write at once."""
 
     def __init__(self, location: Path | str, **options: Any) -> None:
         self._database: Final = Database(location, **options)

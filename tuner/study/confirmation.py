@@ -136,12 +136,7 @@ def first_difference_of(proposal: Proposal, settings: StudySettings) -> str:
 
 
 class ScreeningListener:
-    """Says now and then how a screening goes, instead of trial by trial.
-
-    Args:
-        listener: who is told.
-        settings: of the study.
-    """
+    """Says now and then how a screening goes, instead of trial by trial."""
 
     def __init__(self, listener: Listener, settings: StudySettings) -> None:
         self._listener: Final = listener

@@ -62,18 +62,7 @@ def area_share(area: Area, board: Board) -> float:
 
 
 class Objective:
-    """Values of trials and networks under one objective.
-
-    Args:
-        name: in `OBJECTIVES`, or ``package.module:Class``.
-        board: whose resources count.
-        base: the configuration of area 1.
-        rules: area rules.
-        energy: its model; None: the default.
-
-    Raises:
-        GoalError: there is no such objective, or it cannot be used.
-    """
+    """Values of trials and networks under one objective."""
 
     def __init__(
         self,

@@ -57,14 +57,7 @@ class Entry:
 
 
 class ScheduleLookup:
-    """Schedules of workloads on one configuration and memory.
-
-    Args:
-        hw: the configuration.
-        memory: DRAM timing.
-        budget: measurements of a workload that the store does not know; 0: the untuned default.
-        store: trials of earlier studies.
-    """
+    """Schedules of workloads on one configuration and memory."""
 
     def __init__(
         self,

@@ -107,17 +107,7 @@ class Silent:
 
 
 class Session:
-    """Measures the proposals of one study.
-
-    Args:
-        settings: of the study.
-        store: where trials go.
-        study: the study's row.
-        oracle: who measures.
-        rules: the host's judgements.
-        listener: who is told.
-        deadline: value of `time.monotonic` after which no new trial is started; None: none.
-    """
+    """Measures the proposals of one study."""
 
     def __init__(
         self,

@@ -64,10 +64,6 @@ class StudySettings:
         built: configurations that there are bitstreams of, ``base`` among them, which the study
             chooses from; empty: it chooses from all that fit the board.
         bitstreams: SHA-256 of each of them, by configuration hash.
-
-    Raises:
-        SettingsError: naming the setting that cannot work.
-        TunerError: there is no such tuner or allocator, or a plug-in is broken.
     """
 
     model: str  # built-in network name or the model file's name

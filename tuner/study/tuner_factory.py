@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 
 
 class TunerFactory:
-    """Makes tuners that search together.
-
-    Args:
-        name: of the tuner.
-        seed: of all of them; each adds its own.
-        without: parts that are switched off.
-        experience: gives the trials of earlier studies, if the tuner takes them.
-    """
+    """Makes tuners that search together."""
 
     def __init__(
         self,

@@ -34,13 +34,7 @@ from tilewright.host.network.workload import Workload
 
 
 class CostModel:
-    """Costs of a network's operators on a board.
-
-    Args:
-        hw: the accelerator's configuration.
-        board: clock, memory timing and CPU.
-        offload_all: whatever the accelerator can compute costs nothing there.
-    """
+    """Costs of a network's operators on a board."""
 
     def __init__(self, hw: HwConfig, board: Board, *, offload_all: bool = False) -> None:
         self._hw: Final = hw

@@ -164,12 +164,7 @@ def product_layers(
 
 
 class WeightFactor:
-    """A tensor that is loaded as weights, and the layers that bring it there.
-
-    Args:
-        hw: in whose blocks it must lie.
-        operator: what the layers belong to.
-    """
+    """A tensor that is loaded as weights, and the layers that bring it there."""
 
     def __init__(self, hw: HwConfig, operator: QOperator) -> None:
         self.found = ProductLayers()

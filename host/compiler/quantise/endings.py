@@ -22,12 +22,7 @@ _MOVES: Final = ("Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose"
 
 
 class Ending:
-    """The operators of a graph behind which there is no layer.
-
-    Args:
-        graph: sorted.
-        is_layer: whether an operator is one.
-    """
+    """The operators of a graph behind which there is no layer."""
 
     def __init__(self, graph: ir.Graph, is_layer: Callable[[ir.Node], bool]) -> None:
         self._graph = graph

@@ -28,11 +28,7 @@ _KINDS: Final = (
 
 
 class PointwiseResults:
-    """Follows a graph in order; values that come from one rounded value by numbers alone.
-
-    Args:
-        own: operators of the graph besides those of ONNX.
-    """
+    """Follows a graph in order; values that come from one rounded value by numbers alone."""
 
     def __init__(self, own: OwnOperators) -> None:
         self._sources: dict[ir.Value, ir.Value] = {}

@@ -108,14 +108,7 @@ class OwnOperator:
 
 
 class OwnOperators:
-    """The operators that a model may have besides those of ONNX.
-
-    Args:
-        named: ``package.module:Class`` of operators beside those of the entry points.
-
-    Raises:
-        WorkloadError: one of them is not there, or lacks a part; or two are of one kind.
-    """
+    """The operators that a model may have besides those of ONNX."""
 
     def __init__(self, named: Iterable[str] = ()) -> None:
         self._known: dict[Key, OwnOperator | None] = {}

@@ -36,15 +36,7 @@ class HostLimits:
 
 
 class HostProcess:
-    """A CPU part, compiled and ready in a child; runs like `HostProgram`.
-
-    Args:
-        module: JSON of `HostModule.to_json`.
-        limits: of the child.
-
-    Raises:
-        WorkloadError: it is no CPU part, TVM cannot compile it, or reading it crashed.
-    """
+    """A CPU part, compiled and ready in a child; runs like `HostProgram`."""
 
     def __init__(self, module: str, limits: HostLimits | None = None) -> None:
         limits = limits or HostLimits()

@@ -55,17 +55,7 @@ class CpuPart(Protocol):
 
 
 class NetworkRunner:
-    """A compiled network on a device; close it, or use it as a context, to end its CPU part.
-
-    Args:
-        network: compiled for the device's configuration.
-        device: runs the regions; it stays the caller's to close.
-        open_cpu_part: makes the CPU part of `CompiledNetwork.host`.
-
-    Raises:
-        ProgramError: the device has another configuration, or the network's parts do not fit.
-        TilewrightError: what ``open_cpu_part`` raises.
-    """
+    """A compiled network on a device; close it, or use it as a context, to end its CPU part."""
 
     def __init__(
         self, network: CompiledNetwork, device: Device, open_cpu_part: Callable[[str], CpuPart]

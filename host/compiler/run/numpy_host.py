@@ -124,15 +124,7 @@ OPERATORS: Final = frozenset({*_PLAIN, *_WITH_ATTRIBUTES})
 
 
 class NumpyHost:
-    """A CPU part that NumPy runs; runs like `HostProgram`.
-
-    Args:
-        text: JSON of `HostModule.to_json`. It may come from anybody.
-
-    Raises:
-        WorkloadError: it is no CPU part, or has operators that are not in `OPERATORS`: the text
-            names each with the value that it computes.
-    """
+    """A CPU part that NumPy runs; runs like `HostProgram`."""
 
     def __init__(self, text: str) -> None:
         self.times = HostTimes()

@@ -101,19 +101,8 @@ class Outcome:
 class MappingGame:
     """Proposals and rewards of one nest on one architecture.
 
-    Args:
-        space: what may be proposed.
-        objective: what is to become small.
-        reward: how a cost pays.
-        lanes: games side by side.
-        optimum: the least cost there is; `Reward.REGRET` needs it.
-        evaluate: costs of legal mappings; left out: those of the space's own model.
-
     Attributes:
         best: shape ``[lanes]``, the least cost of each lane since its reset; infinite before.
-
-    Raises:
-        ConfigError: no lane, or a regret without a positive optimum.
     """
 
     def __init__(

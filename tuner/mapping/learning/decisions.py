@@ -63,9 +63,6 @@ class _Order:
 class Decisions:
     """The decisions of one space.
 
-    Args:
-        space: whose mappings are decided on.
-
     Attributes:
         knobs: the knob of each decision, shape ``[decisions]``.
         width: choices of the decision with the most; masks cut off what others do not have.

@@ -52,16 +52,7 @@ _SCALE: Final = 8.0
 class TeamMapper(Mapper):
     """Agents that share the reward of the mapping that they propose together.
 
-    Args:
-        reward: how a cost pays.
-        settings: of the learner.
-        lanes: proposals side by side.
-        steps: proposals of a lane between updates.
-
     A subclass says who decides on what.
-
-    Raises:
-        ConfigError: an argument that cannot be.
 
     Attributes:
         central: one critic for the team, which sees the last proposal as well, instead of one
@@ -180,15 +171,6 @@ class ClusteredMapper(TeamMapper):
 
     The data set is sampled before the run, outside of its budget, as in the paper;
     `Trace.setup_samples` tells its size.
-
-    Args:
-        agents: at most so many.
-        policy: the mapper that samples the data set.
-        setup_samples: of the data set.
-        options: of `TeamMapper`.
-
-    Raises:
-        ConfigError: no agent, or too few samples to correlate.
     """
 
     def __init__(

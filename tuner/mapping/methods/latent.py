@@ -37,9 +37,6 @@ _D: Final = len(DIMENSIONS)
 class Latent:
     """The cube of one space.
 
-    Args:
-        space: the mappings.
-
     Attributes:
         width: coordinates.
     """

@@ -82,18 +82,9 @@ class Trace:
 class Probe:
     """All that a mapper sees of the cost model: it charges samples and keeps the best.
 
-    Args:
-        model: the nest on its architecture.
-        objective: what is minimised.
-        budget: samples.
-
     Attributes:
         space: the mappings.
         setup_samples, notes: see `Trace`; a mapper may set them.
-
-    Raises:
-        ConfigError: the objective has no price.
-        SpaceError: the buffers hold nothing.
     """
 
     def __init__(self, model: CostModel, objective: Objective, budget: int) -> None:

@@ -91,12 +91,7 @@ class StructuredMapper(Mapper):
 
 
 class Moves:
-    """Random mappings of one space in plain form, and random changes of them.
-
-    Args:
-        space: the mappings.
-        rng: of all choices.
-    """
+    """Random mappings of one space in plain form, and random changes of them."""
 
     def __init__(self, space: MappingSpace, rng: np.random.Generator) -> None:
         nest, arch = space.model.nest, space.model.arch

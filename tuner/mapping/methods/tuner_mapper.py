@@ -16,12 +16,7 @@ BATCH: Final = 16
 
 
 class TunerMapper(Mapper):
-    """Asks a tuner for points and tells it their cost.
-
-    Args:
-        tuner: a key of `TUNERS`.
-        batch: points per ask.
-    """
+    """Asks a tuner for points and tells it their cost."""
 
     def __init__(self, tuner: str, *, batch: int = BATCH) -> None:
         self._tuner: Final = tuner

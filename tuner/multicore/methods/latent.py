@@ -22,9 +22,6 @@ Vectors = npt.NDArray[np.float64]
 class Latent:
     """The cube of one table.
 
-    Args:
-        table: the jobs.
-
     Attributes:
         width: coordinates.
     """

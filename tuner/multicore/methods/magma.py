@@ -74,11 +74,7 @@ CROSSOVERS: Final = ("crossover_gen", "crossover_rg", "crossover_accel")
 
 
 class MagmaMapper(GroupMapper):
-    """Generations of mappings.
-
-    Args:
-        settings: as `MagmaSettings` has them.
-    """
+    """Generations of mappings."""
 
     def __init__(self, **settings: float) -> None:
         self._settings: Final = MagmaSettings(**settings)  # type: ignore[arg-type]  # it validates

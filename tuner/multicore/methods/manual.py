@@ -44,12 +44,7 @@ class Placement(StrEnum):
 
 
 class ManualMapper(GroupMapper):
-    """One order, one placement.
-
-    Args:
-        order: of the jobs.
-        placement: of each.
-    """
+    """One order, one placement."""
 
     def __init__(self, order: Order, placement: Placement) -> None:
         self._order: Final = order

@@ -72,11 +72,6 @@ class Trace:
 class Probe:
     """All that a mapper sees of the allocator: it charges samples and keeps the best.
 
-    Args:
-        instance: what is solved.
-        budget: samples.
-        listener: is told of progress.
-
     Attributes:
         notes: see `Trace`; a mapper may set them.
     """

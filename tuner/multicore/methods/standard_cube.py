@@ -17,9 +17,6 @@ SPREADS: Final = 6.0
 class StandardCube:
     """Judges points by the logarithm of their makespans.
 
-    Args:
-        probe: takes the samples.
-
     Attributes:
         width: coordinates.
     """

@@ -38,11 +38,7 @@ UNBALANCE: Final = 1.25
 
 
 class HeraldMapper(GroupMapper):
-    """One sample.
-
-    Args:
-        unbalance: see `UNBALANCE`.
-    """
+    """One sample."""
 
     def __init__(self, *, unbalance: float = UNBALANCE) -> None:
         self._unbalance: Final = unbalance

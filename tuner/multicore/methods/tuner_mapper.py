@@ -22,11 +22,7 @@ LEVELS: Final = 16
 
 
 class GroupSpace(Space[Population]):
-    """The mappings of a table, one knob for the core of each job and one for its priority.
-
-    Args:
-        table: the jobs.
-    """
+    """The mappings of a table, one knob for the core of each job and one for its priority."""
 
     def __init__(self, table: JobTable) -> None:
         able = np.isfinite(table.latency)
@@ -59,12 +55,7 @@ class GroupSpace(Space[Population]):
 
 
 class TunerMapper(GroupMapper):
-    """Asks a tuner for points and tells it their makespans.
-
-    Args:
-        tuner: a key of `TUNERS`.
-        batch: points per ask.
-    """
+    """Asks a tuner for points and tells it their makespans."""
 
     def __init__(self, tuner: str, *, batch: int = BATCH) -> None:
         self._tuner: Final = tuner

@@ -214,18 +214,7 @@ class _Round:
 
 
 class TilewrightTuner(Tuner[P]):
-    """Searches by a prior that it calibrates while it measures.
-
-    Args:
-        space: where to search.
-        seed: entropy of the generator.
-        initial: points to propose first.
-        prior: a `SpacePrior`, a predicted cost of one point, or None.
-        pool: what tuners of other tasks learn and have learnt; None: this task alone.
-        calibrate: learn the residual; off: candidates in the order of the prior.
-        descend: neighbours of the best point join the candidates.
-        feasibility: learn from failed measurements which points will fail; off: no lesson.
-    """
+    """Searches by a prior that it calibrates while it measures."""
 
     takes: ClassVar = frozenset({Offer.PRIOR, Offer.POOL})
     positive: ClassVar = True

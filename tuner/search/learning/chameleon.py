@@ -71,13 +71,7 @@ class Walks:
 
 
 class AdaptiveExploration:
-    """Walkers that share one policy.
-
-    Args:
-        space: where they walk.
-        rng: the tuner's generator.
-        settling: a walk ends where the public code ends it.
-    """
+    """Walkers that share one policy."""
 
     def __init__(
         self, space: Space[Any], rng: np.random.Generator, *, settling: bool = False
@@ -306,11 +300,7 @@ class ChameleonCodeTuner(ModelBasedTuner[P]):
 
 
 class ChameleonTuner(ChameleonCodeTuner[P]):
-    """Adaptive exploration and adaptive sampling: fewer measurements between two fits.
-
-    Args:
-        knee: of the clustering's loss, see `adaptive_sampling`; the others as `ModelBasedTuner`.
-    """
+    """Adaptive exploration and adaptive sampling: fewer measurements between two fits."""
 
     SETTLING: ClassVar[bool] = False
 

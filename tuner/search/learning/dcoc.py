@@ -41,22 +41,7 @@ ROUNDS: Final = 2
 
 
 class DcocTuner(PlannedTuner[P]):
-    """Multi-agent co-design.
-
-    Args:
-        space: where to search.
-        legality: what agents learn of illegal points from: ``mask``, ``penalty`` or ``both``.
-        view: whether agents see the whole ``point`` or only their ``own`` knobs.
-        excess: of an illegal point's resources; 1 for each when left out.
-        settings: of MAPPO.
-        walkers: points that move in parallel.
-        steps: of a rollout.
-        rounds: rollouts of a plan.
-        options: of `PlannedTuner`.
-
-    Raises:
-        TunerError: no such legality or view.
-    """
+    """Multi-agent co-design."""
 
     independent = False
     """Whether every agent has a critic of its own."""

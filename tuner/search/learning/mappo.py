@@ -76,16 +76,7 @@ class ValueNorm:
 
 
 class Mappo:
-    """A team and its critics, trained on rollouts.
-
-    Args:
-        agents: together they own every knob once.
-        features: of a point.
-        choices: logits of a knob.
-        settings: hyper-parameters.
-        seed: of the weights.
-        independent: one critic an agent (IPPO) instead of one for the team.
-    """
+    """A team and its critics, trained on rollouts."""
 
     def __init__(
         self,

@@ -33,15 +33,7 @@ ROUNDS: Final = 10
 
 
 class OneStepTuner(PlannedTuner[P]):
-    """Critic-free policy gradient.
-
-    Args:
-        space: where to search.
-        walkers: episodes in parallel.
-        rounds: gradient steps of a plan.
-        options: of `PlannedTuner`; the selection ``confidence`` takes the surrogate's score for
-            the confidence, for there is no critic.
-    """
+    """Critic-free policy gradient."""
 
     def __init__(
         self,

@@ -76,11 +76,6 @@ def divide_knobs(
 class Moves:
     """The moves of each knob of a space, as a table of targets.
 
-    Args:
-        knobs: of the space.
-        jump: an ordered knob may take any of its values (one of more than `JUMP_LIMIT` values
-            goes any power of two up or down) instead of taking one of its `strides`.
-
     Attributes:
         count: moves of the knob with the most; rows of knobs with fewer end in `NO_MOVE`.
     """
@@ -147,12 +142,6 @@ def _blank_layer(inputs: int, outputs: int) -> nn.Linear:
 
 class Team(nn.Module):
     """The actors of all agents.
-
-    Args:
-        agents: together they own every knob once.
-        choices: logits of a knob, as many as the knob with the most moves has.
-        hidden: width of the hidden layers.
-        generator: draws the weights.
 
     Attributes:
         turn: knobs in the order in which a step moves them: agent by agent.

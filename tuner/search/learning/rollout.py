@@ -68,15 +68,7 @@ class Rollout(Steps):
 
 
 class Walkers:
-    """Lets a team walk through a space.
-
-    Args:
-        space: where; its verdicts are remembered, so a point is judged once.
-        encoder: of the same space.
-        moves: of the same space.
-        legality: what becomes of illegal points.
-        excess: of illegal points.
-    """
+    """Lets a team walk through a space."""
 
     def __init__(
         self,

@@ -42,13 +42,7 @@ PARAMETERS: Final = {
 
 
 class Surrogate:
-    """Scores of points, learned from measurements.
-
-    Args:
-        encoder: makes features of indices.
-        members: ensemble size. One sees everything; several see a random 70 % in each tree, so
-            that their disagreement tells what is not known (`member_scores`).
-    """
+    """Scores of points, learned from measurements."""
 
     def __init__(self, encoder: FeatureEncoder, *, members: int = 1) -> None:
         self._encoder: Final = encoder

@@ -81,13 +81,7 @@ class Belief:
 
 
 class BotorchTuner(Tuner[P]):
-    """A Gaussian process over the features of the points.
-
-    Args:
-        space: where to search.
-        seed: entropy of the generator.
-        initial: points to propose first.
-    """
+    """A Gaussian process over the features of the points."""
 
     positive: ClassVar = True
 

@@ -29,12 +29,7 @@ COLD: Final = 0.0
 
 
 class SimulatedAnnealing:
-    """Chains that climb a score and are allowed to step down while they are hot.
-
-    Args:
-        space: where they walk.
-        rng: the tuner's generator.
-    """
+    """Chains that climb a score and are allowed to step down while they are hot."""
 
     def __init__(self, space: Space[Any], rng: np.random.Generator) -> None:
         self._space: Final = space

@@ -57,15 +57,7 @@ _TREES: Final = {
 
 
 class CostModel:
-    """Learns to order the points of one space.
-
-    Args:
-        names: of the features of its points.
-        objective: ``rank`` learns pairs (AutoTVM), ``regression`` the relative speed itself.
-        recall_at: how many of the best points the stopping rule looks at.
-        seed: of the pairs that are drawn.
-        experience: measured points of other tasks.
-    """
+    """Learns to order the points of one space."""
 
     def __init__(
         self,

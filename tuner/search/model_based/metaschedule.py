@@ -66,10 +66,6 @@ def weights(knob: Knob) -> list[float]:
 class Points:
     """Traces of a module as points of a space, and back.
 
-    Args:
-        space: where points lie.
-        module: of the task.
-
     Attributes:
         labels: annotations of the block, one a knob.
     """
@@ -119,11 +115,7 @@ def _is_draw(instruction: Any) -> bool:
 
 @derived_object
 class Mask(PyPostproc):  # type: ignore[misc]  # untyped
-    """Moves a drawn point into the mask; refuses it where that cannot be done.
-
-    Args:
-        points: reads and remembers them.
-    """
+    """Moves a drawn point into the mask; refuses it where that cannot be done."""
 
     def __init__(self, points: Points) -> None:
         super().__init__()
@@ -151,12 +143,7 @@ class Mask(PyPostproc):  # type: ignore[misc]  # untyped
 
 @derived_object
 class StepOneKnob(PyMutator):  # type: ignore[misc]  # untyped
-    """Moves one knob of the point that a trace stands for to another position.
-
-    Args:
-        points: reads and writes them.
-        rng: the tuner's generator.
-    """
+    """Moves one knob of the point that a trace stands for to another position."""
 
     def __init__(self, points: Points, rng: np.random.Generator) -> None:
         super().__init__()
@@ -184,12 +171,7 @@ class StepOneKnob(PyMutator):  # type: ignore[misc]  # untyped
 
 @derived_object
 class KnobFeatures(PyFeatureExtractor):  # type: ignore[misc]  # untyped
-    """What TVM's cost model sees of a candidate: `FeatureEncoder`, shape (1, features).
-
-    Args:
-        points: reads them.
-        encoder: of their space.
-    """
+    """What TVM's cost model sees of a candidate: `FeatureEncoder`, shape (1, features)."""
 
     def __init__(self, points: Points, encoder: FeatureEncoder) -> None:
         super().__init__()
@@ -227,19 +209,7 @@ FAILED: Final = 1e10
 
 
 class MetaScheduleTuner(Tuner[P]):
-    """TVM's evolutionary search with its boosted trees.
-
-    Args:
-        space: where to search.
-        seed: entropy of the generator; TVM's seeds are drawn from it.
-        initial: points to propose first; TVM is told their costs.
-        plan: candidates of a round, measured before TVM learns and searches again.
-        population: traces of a generation.
-        warm_up: measurements before the cost model's scores are trusted.
-
-    Raises:
-        TunerError: ``plan``, ``population`` or ``warm_up`` is below 1.
-    """
+    """TVM's evolutionary search with its boosted trees."""
 
     positive: ClassVar = True
 

@@ -36,12 +36,7 @@ Score = Callable[[Sequence[Index]], Scores]
 
 
 class Leaders:
-    """The highest-scored new points met so far.
-
-    Args:
-        size: how many are kept.
-        wanted: whether a point may be one (it is new).
-    """
+    """The highest-scored new points met so far."""
 
     def __init__(self, size: int, wanted: Callable[[Index], bool]) -> None:
         self._size: Final = size

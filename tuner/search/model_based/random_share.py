@@ -13,9 +13,6 @@ class RandomShare:
     """Whole points of each plan, what is left of a point being carried to the next plan.
 
     5 % of a plan of 16 is 0.8: cut off, such plans would never hold a random point.
-
-    Args:
-        share: of every plan, 0 to 1.
     """
 
     def __init__(self, share: float) -> None:

@@ -20,13 +20,7 @@ P = TypeVar("P")
 
 
 class CoordinateTuner(Tuner[P]):
-    """Greedy descent along knobs with restarts from random points.
-
-    Args:
-        space: where to search.
-        seed: entropy of the generator.
-        initial: starting points, tried in order; the best becomes the first centre.
-    """
+    """Greedy descent along knobs with restarts from random points."""
 
     def __init__(
         self, space: Space[P], *, seed: int | tuple[int, ...], initial: Sequence[Index] = ()

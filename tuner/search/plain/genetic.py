@@ -22,13 +22,7 @@ BREEDING_ATTEMPTS: Final = 64
 
 
 class GeneticTuner(Tuner[P]):
-    """Breeds new points from the best `POPULATION` measured ones.
-
-    Args:
-        space: where to search.
-        seed: entropy of the generator.
-        initial: first members of the population; the rest is sampled.
-    """
+    """Breeds new points from the best `POPULATION` measured ones."""
 
     def __init__(
         self, space: Space[P], *, seed: int | tuple[int, ...], initial: Sequence[Index] = ()

@@ -39,14 +39,7 @@ EXPLORE_WITHIN: Final = 2.0
 
 
 class GuidedTuner(Tuner[P]):
-    """Best-first search by a prior with local refinement.
-
-    Args:
-        space: where to search.
-        seed: entropy of the generator.
-        initial: points to propose first.
-        prior: predicted cost of a point, lower is better; None: no knowledge.
-    """
+    """Best-first search by a prior with local refinement."""
 
     takes: ClassVar = frozenset({Offer.PRIOR})
 
