@@ -5,6 +5,12 @@ Text: words of a photographed page of print (scikit-image's ``page``), located a
 faces: scikit-image's ``lfw_subset``; what is no face: the rest of that set and parts of photographs
 without people; digits: scikit-learn's.
 Calibration images are never test images.
+
+Files of known kinds for the classifier of files of `bench.accuracy`.
+
+They are those of this interpreter's library and of the packages beside `tilewright`: what their
+names end with tells their kind. Which files that are depends on the environment, so the figures
+are of one environment.
 """
 
 from __future__ import annotations

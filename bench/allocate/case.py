@@ -1,25 +1,208 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One network, seed and price of `bench.allocate`: what every allocator is run on."""
+"""One network, seed and price of `bench.allocate`: what every allocator is run on.
+
+The exact optimum in hindsight: what the best division of time among recorded searches gives.
+
+With rested arms a network's cost is a sum of curves, one per arm, each of its own time only. So the
+best that any allocator can have at a moment chooses one length of each search: a knapsack of
+multiple choice. Only the trials at which a curve falls are choices, and of the partial sums over
+the first arms only those count that no other beats in both time and cost (dynamic programming by
+lists of undominated states; Kellerer, Pferschy and Pisinger, "Knapsack Problems", 2004, section
+11.5). States whose relaxation cannot reach the goal, or is no better than a known solution, are
+dropped: the relaxation takes parts of steps on the lower convex hulls of the arms still to come.
+What is left is exact; nothing is rounded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.bench.allocate.trials import Price, Search, replay, tasks_of
-from tilewright.tuner.allocate import (
-    Allocator,
-    Arm,
-    Course,
-    make_allocator,
-    run_slots,
-)
+from tilewright.tuner.allocate import Allocator, Arm, Course, make_allocator, run_slots
 from tilewright.tuner.allocate.belief import Belief, fit_belief
-from tilewright.tuner.allocate.oracle import Oracle
+from tilewright.tuner.search import TunerError
 from tilewright.tuner.study.task_search import task_arm
+
+Floats = npt.NDArray[np.float64]
+
+SLACK: Final = 1e-9
+"""Relative width kept around bounds, so that rounding of sums drops no optimum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimum:
+    """A best division of time."""
+
+    price: float  # paid over all arms
+    cost: float  # of the network then, counts included
+    trials: tuple[int, ...]  # of each arm's search, shape (arms,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Choices:
+    """The undominated lengths of one search, ascending in price, the empty one first."""
+
+    prices: Floats
+    costs: Floats
+    trials: npt.NDArray[np.int64]
+
+
+class Oracle:
+    """Exact optima over recorded searches.
+
+    Args:
+        starts: cost of each arm before its first trial, count included, shape (arms,).
+        curves: one an arm: price spent on it, ascending, and its best cost, count included, after
+            each trial: two arrays of shape (trials,).
+    """
+
+    def __init__(self, starts: Sequence[float], curves: Sequence[tuple[Floats, Floats]]) -> None:
+        if not curves or len(starts) != len(curves):
+            raise TunerError("needs one start a curve", field="starts", value=len(starts))
+        for number, (prices, costs) in enumerate(curves):
+            if prices.shape != costs.shape:
+                raise TunerError("needs one price a cost", field="curves", value=number)
+        # Arms of many choices last: lists of states stay short for longer.
+        choices = [_choices(s, p, c) for s, (p, c) in zip(starts, curves, strict=True)]
+        self._order: Final = sorted(range(len(choices)), key=lambda k: len(choices[k].prices))
+        self._choices: Final = [choices[k] for k in self._order]
+        self._tails: Final = [_Relaxation(self._choices[k:]) for k in range(len(choices) + 1)]
+
+    @property
+    def least(self) -> float:
+        """Cost of the network when every search is run to its end."""
+        return float(sum(c.costs[-1] for c in self._choices))
+
+    def cheapest(self, goal: float) -> Optimum | None:
+        """The least price at which the network costs at most ``goal``; None when it never does."""
+        if goal < self.least * (1 - SLACK):
+            return None
+        return self._solve(goal=goal * (1 + SLACK), budget=np.inf)
+
+    def best(self, budget: float) -> Optimum:
+        """The least cost of the network for at most ``budget``."""
+        if budget < 0:
+            raise TunerError("must not be negative", field="budget", value=budget)
+        found = self._solve(goal=np.inf, budget=budget * (1 + SLACK))
+        assert found is not None  # the empty choice costs nothing
+        return found
+
+    def _solve(self, *, goal: float, budget: float) -> Optimum | None:
+        """The least price under a goal, or, without a goal, the least cost under a budget."""
+        by_price = np.isfinite(goal)
+        prices, costs = np.zeros(1), np.zeros(1)
+        parents: list[npt.NDArray[np.int64]] = []
+        chosen: list[npt.NDArray[np.int64]] = []
+        known = self._tails[0].rounded(0.0, 0.0, goal=goal, budget=budget)
+        for level, choices in enumerate(self._choices):
+            tail = self._tails[level + 1]
+            all_prices = (prices[:, None] + choices.prices).ravel()
+            all_costs = (costs[:, None] + choices.costs).ravel()
+            kept = _undominated(all_prices, all_costs)
+            prices, costs = all_prices[kept], all_costs[kept]
+            if by_price:
+                floor = prices + tail.price_for(goal - costs)
+                alive = floor <= known * (1 + SLACK)
+            else:
+                floor = costs + tail.cost_for(budget - prices)
+                alive = (prices <= budget) & (floor <= known * (1 + SLACK))
+            prices, costs, kept, floor = prices[alive], costs[alive], kept[alive], floor[alive]
+            if not len(prices):
+                return None
+            promising = int(np.argmin(floor))
+            known = min(
+                known,
+                tail.rounded(prices[promising], costs[promising], goal=goal, budget=budget),
+            )
+            parents.append(kept // len(choices.prices))
+            chosen.append(kept % len(choices.prices))
+        last = int(np.argmin(prices if by_price else costs))
+        price, cost = float(prices[last]), float(costs[last])
+        trials = [0] * len(self._choices)
+        state = last
+        for level in reversed(range(len(self._choices))):
+            pick = int(chosen[level][state])
+            trials[self._order[level]] = int(self._choices[level].trials[pick])
+            state = int(parents[level][state])
+        return Optimum(price=price, cost=cost, trials=tuple(trials))
+
+
+class _Relaxation:
+    """The lower convex hull of the sum of several arms: what parts of steps could give.
+
+    Steps of all hulls in order of their slopes; the empty choices are where it begins.
+    """
+
+    def __init__(self, arms: Sequence[_Choices]) -> None:
+        steps = sorted(
+            (
+                (hull.costs[i + 1] - hull.costs[i]) / (hull.prices[i + 1] - hull.prices[i]),
+                hull.prices[i + 1] - hull.prices[i],
+                hull.costs[i + 1] - hull.costs[i],
+            )
+            for hull in map(_hull, arms)
+            for i in range(len(hull.prices) - 1)
+        )
+        self._prices = np.cumsum([0.0, *(price for _, price, _ in steps)])
+        first = float(sum(arm.costs[0] for arm in arms))
+        self._costs = first + np.cumsum([0.0, *(cost for _, _, cost in steps)])
+
+    def cost_for(self, budgets: Floats) -> Floats:
+        """A lower bound of the arms' cost for each budget."""
+        costs: Floats = np.interp(budgets, self._prices, self._costs)
+        return costs
+
+    def price_for(self, goals: Floats) -> Floats:
+        """A lower bound of the price at which the arms' cost is each goal; infinite: never."""
+        found: Floats = np.interp(-goals, -self._costs, self._prices)
+        found[goals < self._costs[-1] - SLACK * abs(self._costs[-1])] = np.inf
+        return found
+
+    def rounded(self, price: float, cost: float, *, goal: float, budget: float) -> float:
+        """What is reached from a state by whole steps alone: an upper bound of the optimum."""
+        if np.isfinite(goal):
+            step = int(np.searchsorted(-self._costs, -(goal - cost)))
+            return price + float(self._prices[step]) if step < len(self._prices) else np.inf
+        step = int(np.searchsorted(self._prices, budget - price, side="right")) - 1
+        return cost + float(self._costs[step]) if step >= 0 else np.inf
+
+
+def _choices(start: float, prices: Floats, costs: Floats) -> _Choices:
+    falls = np.flatnonzero(np.diff(np.append(start, np.minimum.accumulate(costs))) < 0)
+    return _Choices(
+        prices=np.append(0.0, prices[falls]).astype(np.float64),
+        costs=np.append(start, costs[falls]).astype(np.float64),
+        trials=np.append(0, falls + 1),
+    )
+
+
+def _hull(arm: _Choices) -> _Choices:
+    """The corners of the lower convex hull of an arm's choices."""
+    kept: list[int] = []
+    for i in range(len(arm.prices)):
+        while len(kept) >= 2:
+            a, b = kept[-2], kept[-1]
+            before = (arm.costs[b] - arm.costs[a]) * (arm.prices[i] - arm.prices[b])
+            after = (arm.costs[i] - arm.costs[b]) * (arm.prices[b] - arm.prices[a])
+            if before < after:
+                break
+            kept.pop()
+        kept.append(i)
+    return _Choices(prices=arm.prices[kept], costs=arm.costs[kept], trials=arm.trials[kept])
+
+
+def _undominated(prices: Floats, costs: Floats) -> npt.NDArray[np.int64]:
+    """Positions that no other beats in both, ascending in price."""
+    order = np.lexsort((costs, prices))
+    sorted_costs = costs[order]
+    before = np.minimum.accumulate(np.append(np.inf, sorted_costs[:-1]))
+    return order[sorted_costs < before].astype(np.int64)
+
 
 FRACTIONS = np.linspace(0, 1, 41)
 """Moments of the budget at which the courses are kept, for curves."""

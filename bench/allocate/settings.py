@@ -17,10 +17,10 @@ from tilewright.bench.framework.settings import (
     option,
     quick_option,
 )
-from tilewright.cli.application import say
-from tilewright.cli.arguments import require_readable
-from tilewright.cli.json_output import read_document
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.application import say
+from tilewright.cli.common.arguments import require_readable
+from tilewright.cli.common.json_output import read_document
+from tilewright.cli.common.parse_errors import UsageError
 from tilewright.tuner.study.options import SpaceName
 
 

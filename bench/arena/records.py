@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One flat record a run: what it reached after how many measurements, against the true optimum."""
+"""One flat record a run: what it reached after how many measurements, against the true optimum.
+
+What a search costs: core-seconds of the tuner plus what its measurements cost.
+
+A price is linear: so many seconds per trial, and so many per measured cycle. Prices of simulators
+are recorded measurements of this repository. That of a board is an assumption and says so, so every
+comparison also states its break-even price, which holds whatever a trial costs.
+"""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from tilewright.bench.framework.settings import (
     quick_option,
     workers_option,
 )
-from tilewright.cli.arguments import replacing, require_places, require_readable
-from tilewright.cli.json_output import read_document
+from tilewright.cli.common.arguments import replacing, require_places, require_readable
+from tilewright.cli.common.json_output import read_document
 from tilewright.tuner.study.options import SpaceName
 
 

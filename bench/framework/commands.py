@@ -22,9 +22,9 @@ from tilewright.bench.framework.settings import (
     options_of,
     settings_of,
 )
-from tilewright.cli.application import EXIT_CHECK_FAILED, Group, open_console, say
-from tilewright.cli.arguments import claim, replacing
-from tilewright.cli.json_output import JsonOption, JsonTarget
+from tilewright.cli.common.application import EXIT_CHECK_FAILED, Group, open_console, say
+from tilewright.cli.common.arguments import claim, replacing
+from tilewright.cli.common.json_output import JsonOption, JsonTarget
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and figures of a study of mappers: Markdown for the docs, one HTML file for a browser."""
+"""Tables and figures of a study of mappers: Markdown for the docs, one HTML file for a browser.
+
+What the rows of a study of mappers say: ratios, regret, and samples to reach a quality.
+
+Ratios are geometric means over layers; the runs of a layer are one cluster of the bootstrap.
+"""
 
 from __future__ import annotations
 

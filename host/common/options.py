@@ -2,7 +2,7 @@
 """Settings stated once: a frozen dataclass per action, whose fields are made by `option`.
 
 They are the arguments of the Python call (`takes`) and the options of the command
-(`tilewright.cli.options.from_fields`): one default, one text, one rule.
+(`tilewright.cli.common.options.from_fields`): one default, one text, one rule.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import ProgramError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import ProgramError, reason_of
 from tilewright.host.common.plain_values import (
     Rule,
     each,

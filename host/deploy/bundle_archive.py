@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.host.common.errors import ProgramError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import ProgramError, reason_of
 from tilewright.host.common.whole_file import MARK as WRITTEN
 from tilewright.host.common.zip_archives import add_member, check_sizes, read_member
 from tilewright.host.deploy.bundle import (

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a bundle: network, labels, the runner's modules, its service and its notebook."""
+"""The files of a bundle: network, labels, the runner's modules, its service and its notebook.
+
+The modules of this package that a bundle carries: what `board_run` imports, and no more.
+
+A test runs a bundle and compares what was imported with this list.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,7 @@ MODULES: Final = (
     "tilewright.host.common",
     "tilewright.host.common.errors",
     "tilewright.host.common.extras",
-    "tilewright.host.common.foreign_errors",
+    "tilewright.host.common.errors",
     "tilewright.host.common.names",
     "tilewright.host.common.places",
     "tilewright.host.common.plain_values",

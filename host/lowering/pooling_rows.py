@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which input rows a pool's tile loads at a time, and which output rows they go into."""
+"""Which input rows a pool's tile loads at a time, and which output rows they go into.
+
+The vector instructions that gather maxima or sums from loaded rows.
+
+Scratchpad layouts, with B interleaved blocks of a stored block: RES [batches][stored blocks]
+[loaded rows][loaded columns][B], ACC [blocks][batches][rows][columns].
+"""
 
 from __future__ import annotations
 

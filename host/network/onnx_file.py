@@ -15,8 +15,7 @@ from typing import Any, Final
 import onnx
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # ships no types
 
-from tilewright.host.common.errors import WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import WorkloadError, reason_of
 
 DEFAULT_DOMAINS: Final = ("", "ai.onnx")
 """Of the operators of standard ONNX."""

@@ -3,6 +3,13 @@
 
 Each function is a sequence of operations that VECTOR has (`host.machine.isa`), in their order, on
 whole arrays. `host.lowering.row_layers` emits the same sequence as programs.
+
+A constant that softmax adds to its rows: masks and biases of attention.
+
+Softmax does not change when a number is added to a whole row. So the greatest addend of each row
+counts as 0, and what is so far below it that its probability is 0 in any case counts as just that.
+The rest is two int8 planes, in steps of the row's scale: ``coarse * coarse_steps + fine / ratio``.
+A mask needs the coarse one alone, a small bias the fine one alone.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from tilewright.host.common.errors import (
     EnvironmentFaultError,
     TilewrightError,
     ToolError,
+    reason_of,
 )
 from tilewright.host.common.extras import install_line
-from tilewright.host.common.foreign_errors import reason_of
 from tilewright.sim.executor.job import Job, Outcome, run_payload
 from tilewright.sim.executor.protocol import (
     KILL_PAUSE_S,

@@ -143,7 +143,7 @@ def test_a_signal_keeps_the_best_of_the_layer_at_work(
 def test_an_error_keeps_what_is_done(tmp_path: Path) -> None:
     lines = [
         "from tilewright.tuner.mapping.methods.mapper import MapperError",
-        "from tilewright.tuner.mapping.methods.random import RandomMapper",
+        "from tilewright.tuner.mapping.methods.baselines import RandomMapper",
         "",
         "class Failing(RandomMapper):",
         "    layers = 0",

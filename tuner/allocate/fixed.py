@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocators that look at no result: the static baselines of DynaTune's comparison."""
+"""Allocators that look at no result: the static baselines of DynaTune's comparison.
+
+Static allocation with early stopping: only tasks that still improve take part.
+
+DynaTune's comparison calls them dynamic allocation with random and with round-robin selection.
+What its text leaves open is chosen here: a task stops after ``patience`` trials without an
+improvement, and all take part again when every one has stopped.
+"""
 
 from __future__ import annotations
 

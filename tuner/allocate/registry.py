@@ -3,6 +3,13 @@
 
 A new allocator is an `Allocator` subclass and one line here. One of a user's own is named by an
 entry point of the group ``tilewright.allocators``, or as ``package.module:Class``.
+
+Allocators inside a study: the tasks of one configuration share a number of measurements.
+
+In per-layer mode and on fixed hardware a task's search is one arm for the whole study. In shared
+mode an arm is a pair (configuration, task): each configuration of the race has its own allocator,
+`spend` gives its tasks the measurements of a rung, and `can_win` says whether its bounds still
+allow it to beat the incumbent network. Slots are counted in trials there, at a price of 1.
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 """Calibrate a board: measure layers on its boards, fit its memory model, judge it on other layers.
 
 Every other layer is held out of the fit. What a calibration claims is the error there.
+
+The memory timing under which the twin counts what boards counted: nonlinear least squares.
+
+A residual is (twin - board) of one counter of one run, over the board's cycles of that run.
+Levenberg's and Marquardt's method (Marquardt, 1963) with derivatives by differences finds the
+neighbourhood; single steps of each parameter then settle the integers. Bandwidths are fitted as
+cycles that a beat takes: counters are nearly linear in them.
 """
 
 from __future__ import annotations

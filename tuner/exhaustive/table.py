@@ -30,8 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright import __version__
-from tilewright.host.common.errors import StoreError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import StoreError, reason_of
 from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.common.zip_archives import MAX_RATIO, RATIO_FREE_BYTES
 from tilewright.tuner.exhaustive.exhaust import Landscape

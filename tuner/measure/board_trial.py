@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trial on one board: run until the median of its cycles is known well enough."""
+"""One trial on one board: run until the median of its cycles is known well enough.
+
+Repeated runs of one program on a noisy device: a median, what is no outlier, and a spread.
+
+A run is an outlier when it lies more than `OUTLIER` robust standard deviations from the median
+(1.4826 x the median absolute deviation: Iglewicz and Hoaglin, 1993). The interval is that of the
+median of normally distributed runs: its standard error is sqrt(pi / 2) of the mean's.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 """From a group and a platform to a job table: what each job takes on each core, and why.
 
 Each distinct layer is costed once on each distinct core, and the build cache keeps the result.
+
+The cost of a layer on a core that is a configuration of ours: counted by the twin, no model.
+
+The schedules of VTA's space, in every loop order, are ranked by the closed form of `LayerModel`.
+The best few, and the default, run on the twin behind a memory that never waits.
 """
 
 from __future__ import annotations

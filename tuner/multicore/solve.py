@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One way to solve an instance, whatever the method: proven, or by a mapper within a budget."""
+"""One way to solve an instance, whatever the method: proven, or by a mapper within a budget.
+
+The best mapping of a small group, proven: every placement by its bound, then every order.
+
+Placements are taken in the order of a closed form that no order goes below. As long as it is below
+the best makespan known, every order of its queues is tried; then no better mapping is left. It is
+exact for the model itself, under any policy. A solver of integer programs would need time cut
+into steps, or the bandwidth left out: the model's clock depends on what runs together.
+"""
 
 from __future__ import annotations
 

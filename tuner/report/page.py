@@ -52,17 +52,19 @@ from tilewright.tuner.report.summary import (
     number,
     outcome_line,
     percent,
+    share_lines,
 )
 from tilewright.tuner.report.tables import (
+    WORDS,
     config_table,
     failure_table,
+    layer_words,
     pareto_table,
+    schedule_words,
     stall_table,
     task_table,
     utilisation_table,
 )
-from tilewright.tuner.report.tuned_share import share_lines
-from tilewright.tuner.report.words import WORDS, layer_words, schedule_words
 from tilewright.tuner.study.results import StudyResult, ratio, schedule_text, screening_name
 from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_TUNER
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from rich import box
 from rich.console import Console
@@ -14,10 +14,30 @@ from rich.text import Text
 from tilewright.host.common.names import counted
 from tilewright.host.common.print_table import print_table
 from tilewright.host.common.printable import printable
+from tilewright.host.network.workload import Workload
 from tilewright.tuner.measure.measurement import Status
 from tilewright.tuner.report.boards import board_lines, comparison_lines
-from tilewright.tuner.report.tuned_share import share_lines
 from tilewright.tuner.study.results import StudyResult, ratio, schedule_text
+
+FULL_SHARE: Final = 0.9
+"""Of a network's multiply-accumulates; a study that tunes fewer says so plainly."""
+
+
+def share_lines(settings: Mapping[str, Any]) -> tuple[str, str]:
+    """What is tuned and what is left out; and a warning if that is much, otherwise empty."""
+    tasks = [Workload.from_mapping(task) for task in settings["tasks"]]
+    layers, macs = sum(t.count for t in tasks), sum(t.macs * t.count for t in tasks)
+    left = settings["cpu_operators"]
+    share = macs / (macs + settings.get("cpu_macs", 0))
+    text = f"tuned: {counted(layers, 'layer')} of {counted(len(tasks), 'shape')}, {macs:,} MACs"
+    if left:
+        text += f"; not tuned and not counted: {', '.join(left)}"
+    if share >= FULL_SHARE:
+        return text, ""
+    return text, (
+        f"WARNING: only {100 * share:.1f} % of the network's MACs are tuned, "
+        f"{100 * (1 - share):.1f} % are left out: the cycles are not those of the network"
+    )
 
 
 def number(value: int | None) -> str:

@@ -92,10 +92,10 @@ _BUILTIN: Final = {
         packages=("torch", "xgboost"),
     ),
     "ppo": Entry(
-        "learning.ppo", "PpoTuner", "DCOC with a single agent", packages=("torch", "xgboost")
+        "learning.dcoc", "PpoTuner", "DCOC with a single agent", packages=("torch", "xgboost")
     ),
     "ippo": Entry(
-        "learning.ippo",
+        "learning.dcoc",
         "IppoTuner",
         "DCOC with a critic for each agent instead of a central one",
         packages=("torch", "xgboost"),

@@ -17,8 +17,7 @@ from typing import Any, Final, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from tilewright.host.common.errors import StoreError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import StoreError, reason_of
 from tilewright.host.common.names import choices
 from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import BoardRuns, Measurement, Request, Status

@@ -4,6 +4,11 @@
 To resume, the same search runs again from its first proposal, and `Session` answers from the store
 what an earlier run measured. A search depends only on its settings and on these answers. It
 therefore takes the same course, repeats no measurement and goes on where the earlier run ended.
+
+Mode *per-layer*: each task searches configuration and schedule together, on its own.
+
+Papers report this mode. One bitstream cannot serve the sum over tasks, and the report says so. All
+joint spaces share one short list of configurations, because each of them costs a build.
 """
 
 from __future__ import annotations

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a unit's tensors lie in a region: what it needs of its inputs, and how its result lies."""
+"""Where a unit's tensors lie in a region: what it needs of its inputs, and how its result lies.
+
+Units whose data lie with pixels in another order: windows, rolls, batches among the pixels.
+
+Where the order of pixels is all that is wrong, the region moves them (`qgraph.QGather`). Where
+channels lie as pixels and pixels as channels, it exchanges them (`qgraph.QTurn`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ from math import gcd
 import numpy as np
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
-from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
+from tilewright.host.compiler.divide.relax_calls import MAX_RANK, Refusal
 from tilewright.host.compiler.divide.relax_units import OffloadUnit
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT

@@ -11,9 +11,13 @@ from tvm import relax
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.model_edges import CONVERSIONS
-from tilewright.host.compiler.divide.relax_calls import is_constant, operator_name, variables_of
+from tilewright.host.compiler.divide.relax_calls import (
+    Refusal,
+    is_constant,
+    operator_name,
+    variables_of,
+)
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
-from tilewright.host.compiler.divide.relax_match import Refusal
 from tilewright.host.compiler.divide.relax_own import OwnNode, match_own
 from tilewright.host.compiler.divide.relax_patterns import match_table, match_unit
 from tilewright.host.compiler.divide.relax_units import OffloadUnit, read_unit

@@ -20,8 +20,7 @@ from onnx import helper, numpy_helper
 from onnx.shape_inference import infer_shapes
 from tvm import relax
 
-from tilewright.host.common.errors import WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import WorkloadError, reason_of
 from tilewright.host.compiler.divide.relax_calls import constant, dtype_of, is_constant, shape_of
 from tilewright.host.compiler.read.whole_operators import PARTS_DOMAIN, stated_results
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS

@@ -3,6 +3,13 @@
 
 Each pattern is one unit, ``quantize(activation(operator(dequantize(...), ...)))``. What the numbers
 of a match mean, and whether they fit, is the business of `relax_units`.
+
+Pointwise functions of one int8 tensor: whatever operators write them, they are 256 entries.
+
+``quantize(f(dequantize(x), dequantize(x), ...))`` with scalars and operators that work element by
+element is a table. An entry is what `f` is in float64 of the real value of a step of ``x``, divided
+by the output's scale, rounded once, half to even, plus the zero point, saturated to int8. Where the
+model rounds in between (``x * dequantize(quantize(sigmoid(x)))``), the entry does too.
 """
 
 from __future__ import annotations

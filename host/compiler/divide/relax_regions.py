@@ -13,17 +13,18 @@ import numpy.typing as npt
 from tvm import relax
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
-from tilewright.host.compiler.divide.convex import convex_groups
+from tilewright.host.compiler.divide.offload import convex_groups
 from tilewright.host.compiler.divide.placed_units import placed
 from tilewright.host.compiler.divide.placement import WhyNot
 from tilewright.host.compiler.divide.relax_calls import (
+    MAX_RANK,
+    Refusal,
     constant,
     is_constant,
     operator_name,
     variables_of,
 )
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
-from tilewright.host.compiler.divide.relax_match import MAX_RANK, Refusal
 from tilewright.host.compiler.divide.relax_units import OffloadUnit
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.fuse import is_dense, with_image_as_kernel

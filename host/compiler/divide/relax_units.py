@@ -10,14 +10,17 @@ from typing import Any, Final
 import numpy as np
 
 from tilewright.host.compiler.divide.relax_calls import (
+    MAX_RANK,
     Array,
+    Match,
+    Parts,
+    Refusal,
     constant,
     dtype_of,
     operator_name,
     shape_of,
 )
 from tilewright.host.compiler.divide.relax_import import UNLIMITED
-from tilewright.host.compiler.divide.relax_match import MAX_RANK, Match, Parts, Refusal
 from tilewright.host.compiler.divide.relax_own import OWN
 from tilewright.host.compiler.divide.tensor_layouts import natural
 from tilewright.host.compiler.lower.own_call import QuantisedTensor, placeholders

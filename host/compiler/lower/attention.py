@@ -12,6 +12,30 @@ block_in is not the smaller one. Any other is copied first, once:
 - where block_out is R times block_in, R tokens become a pixel (`TokenPacking`).
 
 Scores times values sum over tokens. So values are turned first: identity times values as weights.
+
+Attention head by head: products and softmax of several heads as one operator for each head.
+
+The channels of a head are selected, and the results joined. So heads begin at blocks of channels in
+memory, wherever they do in the model, and nothing is copied where both agree (`channels`). A mask
+serves all heads.
+
+The layers of a product inside windows: attention that sees the tokens of its window alone.
+
+Tokens of windows follow each other as the pixels of one tensor. Each window is a product of its
+own, on its pixels. As in `attention`, one factor is loaded as weights, whose tokens are output
+channels, in whole tiles. Where windows have another number of tokens, the last tile has tokens of
+the next window, which are output channels without multipliers. So the tensor has room for a whole
+tile behind its last window; that is a copy, which `room` spares where it can. Where a window does
+not begin at a beat of the bus, all windows are moved apart instead, to where tiles begin.
+
+Values are turned window by window: identity times a window's values as weights. The tokens of a
+window are then channels that begin at a block.
+
+The layers that exchange channels and pixels: identity times the tensor as weights.
+
+GEMM sums over the channels of its weights, and the pixels of a tensor that is loaded as weights are
+output channels. An identity of all channels would be zeros mostly. So some blocks of channels at a
+time are multiplied by an identity of their own, and fill the pixels of the result that they are.
 """
 
 from __future__ import annotations

@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transposed convolutions as plain ones: one for each phase of the strides."""
+"""Transposed convolutions as plain ones: one for each phase of the strides.
+
+Bilinear enlargement by whole factors as depthwise convolutions, each on some output pixels.
+
+Along one axis of n pixels, with factor k, output o is ``((2k - f) * x[i] + f * x[i + 1]) / 2k``,
+where ``i = floor((2o + 1 - k) / 2k)`` and ``f = (2o + 1 - k) mod 2k``. Outside of the axis lies the
+pixel at its border. So outputs of one residue modulo k are a convolution with the taps
+``(2k - f, f)``, and those at the borders are copies of the first and the last pixel.
+
+Weights are products of taps, which are whole numbers. The accumulator is exact, and the epilogue
+rounds once: ``acc * scale / (2k)^2`` in steps of the output.
+"""
 
 from __future__ import annotations
 

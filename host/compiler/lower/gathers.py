@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of pixels: their layer, and several that follow each other as one."""
+"""Moves of pixels: their layer, and several that follow each other as one.
+
+In which order of pixels each tensor is computed, so that few are moved.
+
+Dense layers, additions, normalisation and tables take pixels in any order. So a move of all pixels
+need not happen where the model has it: here it goes down through such operators until another kind
+of operator reads the tensor, or a move that undoes it. A block of Swin is computed in the order of
+its windows from its first normalisation to its last addition. What is moved is its input, once for
+the normalisation and the residual.
+
+The bits do not change.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,12 @@ With data x and factor y, scales sx and sy, zero points zx and zy, the real prod
 
 m1 has 15 bits, so the roundings of m2 and of the bias shift a result by less than 2.5 steps of the
 accumulator, which are ``sx * sy``. With zx = 0 both are exact.
+
+PReLU, whose slope is one number per channel, as operators that there are already.
+
+``PReLU(x) = x + (slope - 1) * min(x, 0)``. The minimum is a clip at the scale of ``x``, which is
+exact. The rest is a depthwise 1x1 convolution of it with ``x`` as residual: one rounding, and any
+slope.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import ProgramError, TilewrightError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import ProgramError, TilewrightError, reason_of
 from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.common.zip_archives import (
     MAX_MEMBER_BYTES,

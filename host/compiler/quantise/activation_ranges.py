@@ -3,6 +3,11 @@
 
 A range is (lowest, highest); int8 divides it into equal steps, and what lies outside is clipped. A
 narrow range has fine steps and clips more.
+
+Which activations multiply each other: their zero point must be 0, also among asymmetric ones.
+
+A zero point of a factor would add sums over its rows and columns to each element of a product. GEMM
+has no place for sums that data decide.
 """
 
 from __future__ import annotations

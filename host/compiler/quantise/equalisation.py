@@ -8,6 +8,12 @@ Weight Equalization and Bias Correction, 2019, section 4.1) with ranges of activ
 calibration data, as in SmoothQuant (Xiao et al., 2023, equation 4, migration strength 1/2): half of
 the differences, on a logarithmic scale. More would leave small channels no room for values that
 calibration has not seen.
+
+Which channels of a float model may be scaled without changing its results.
+
+A factor on a channel is put in by the weights or constants in front, travels through homogeneous
+operators (ReLU, pooling, ...), and is taken out by the weights or constants behind. Channels that
+must share a factor are a *class*; class 0 holds those that cannot be scaled.
 """
 
 from __future__ import annotations

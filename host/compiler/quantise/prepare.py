@@ -13,8 +13,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tilewright.host.common.errors import TilewrightError, WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import TilewrightError, WorkloadError, reason_of
 from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.compiler.quantise.masks import mask_inputs
 from tilewright.host.compiler.quantise.prepared import Prepared

@@ -3,6 +3,10 @@
 
 Every number of 4 bits is one of 8, and shifts and permutations of constants do not depend on the
 width. Only what is made with 4 bits when the model runs would differ, and is refused.
+
+Models in half precision as models in single precision, inputs and outputs too.
+
+Every number of float16 and bfloat16 is one of float32. int8 does not depend on what it is made of.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ import onnx
 from onnx import numpy_helper, version_converter
 from onnx.shape_inference import infer_shapes
 
-from tilewright.host.common.errors import WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import WorkloadError, reason_of
 from tilewright.host.network.onnx_file import short
 
 Array = npt.NDArray[Any]

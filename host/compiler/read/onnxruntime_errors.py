@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tilewright.host.common.errors import WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import WorkloadError, reason_of
 
 
 @contextlib.contextmanager

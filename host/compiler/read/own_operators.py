@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tilewright.host.common.errors import TilewrightError, WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import TilewrightError, WorkloadError, reason_of
 from tilewright.host.common.plugins import COMMAND_LINE, Registry
 from tilewright.host.compiler.read.own_operator import Float64, Operator
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS

@@ -21,8 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import WorkloadError, reason_of
 from tilewright.host.common.plain_values import (
     PlainValueError,
     Rule,

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from tilewright.host.common.errors import ToolError, WorkloadError
+from tilewright.host.common.errors import ToolError, WorkloadError, reason_of
 from tilewright.host.common.extras import install_line
-from tilewright.host.common.foreign_errors import reason_of
 from tilewright.host.compiler.read.torch_archive import plain_archive
 
 Array = npt.NDArray[Any]

@@ -3,6 +3,11 @@
 
 Models of quantisation-aware training hold float weights and quantise them in every inference, with
 scales that they may compute, too. A layer wants the integers.
+
+Dequantised constants, and tables of which some elements are read, as floats.
+
+A model whose weights alone are quantised is a float model: its weights are rounded anew, with its
+activations. Scales of blocks along a reduction have no place in a layer's requantisation.
 """
 
 from __future__ import annotations

@@ -3,6 +3,13 @@
 
 Convolutions, pools and batch normalisation of tensors with three axes are rewritten, and what works
 element by element between them, so that a chain of them has one change of shape at either end.
+
+Volumes as the images that they are made of: (N, C, D, H, W) as D times (N, C, H, W).
+
+A convolution over three axes is one convolution of images for each depth of its result: the images
+that it reads are joined along their channels, and its weights likewise. What works element by
+element works on each image. Pooling over the depth takes the images as rows of one. A network
+whose volumes all are rewritten has changes of shape at its ends alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Gemm as the product with a matrix and one number for each channel, which is a dense layer.
+"""What stands around a linear layer as part of it: factors, biases, normalisation.
+
+A Gemm as the product with a matrix and one number for each channel, which is a dense layer.
 
 ONNX's Gemm is ``alpha * A' * B' + beta * C``. The factors become part of constant weights and
 biases, an A that is to be transposed is so before, and a C that is no bias, as it differs from row
 to row or is no constant, is added behind.
+
+Biases that are added behind a convolution, and changes of shape, as part of the convolution.
+
+ONNX Runtime folds those that are added to the result itself. A bias of a Gemm may be stated in many
+shapes.
+
+Factors of the channels behind a dense layer as part of its weights: layer scale.
+
+They also move over a permutation of axes that lies between. A factor of batch normalisation behind
+a convolution is folded by ONNX Runtime.
+
+A factor and an offset for each channel of an image as a depthwise 1x1 convolution.
+
+Batch normalisation stands alone where it follows a concatenation or a pool: behind a convolution it
+is folded into that. Multiplication by one number per channel, and addition behind it, is the same
+operation.
+
+What follows a transposed convolution channel by channel, as its own weights and bias.
+
+ONNX Runtime does this behind plain convolutions. Here: additions of, and multiplications by, one
+constant per channel, and batch normalisation.
 """
 
 from __future__ import annotations

@@ -7,6 +7,11 @@
   which is done here, once.
 
 No rewrite changes a result.
+
+Look-ups of rows that are rounded behind them, in rows that are rounded already.
+
+Rounding works element by element, so it may as well be done to the constant rows, once. Changes of
+shape and order behind the look-up then move int8, too. No rewrite changes a result.
 """
 
 from __future__ import annotations

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that TVM takes for others, or not at all, as plain ones that it computes rightly."""
+"""Operators that TVM takes for others, or not at all, as plain ones that it computes rightly.
+
+Normalisation of groups of channels as that of instances, whose channels are the groups.
+
+ONNX Runtime would write it out with shapes that it computes at run time.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,13 @@ JAX, TensorFlow and PyTorch before ONNX's opset 17 write them out: sums and mean
 roots and quotients, in many orders. No rewrite changes a result beyond rounding. A form of which
 something else reads a part stays. A normalisation over the positions of a sequence is one over the
 features of its transpose.
+
+Softmax in the form that a row unit takes: over the last axis.
+
+Permutations of axes around it say where the axis lies, which costs nothing on the accelerator. A
+box that detectors predict as distributions is the *expectation* of each: a softmax over groups of
+channels and a 1x1 convolution, written so that groups stay channels of one image. No rewrite
+changes a result.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import ProgramError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import ProgramError, reason_of
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_arguments import HostTimes, RegionRunner

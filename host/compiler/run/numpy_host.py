@@ -19,8 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import TilewrightError, WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import TilewrightError, WorkloadError, reason_of
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_arguments import (
     HostTimes,

@@ -17,8 +17,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from tilewright.host.common.errors import DeviceError, WorkloadError
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import DeviceError, WorkloadError, reason_of
 from tilewright.host.compiler.divide.relax_calls import BUILDING
 from tilewright.host.compiler.divide.relax_onnx import (
     ONNX_FUNCTION,

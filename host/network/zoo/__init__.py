@@ -14,36 +14,27 @@ from typing import Final
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.names import choices
 from tilewright.host.network.network_table import NetworkTable, collect
-from tilewright.host.network.zoo import (
-    alexnet,
-    mobilenet,
-    recommendation,
-    resnet,
-    squeezenet,
-    transformer,
-    vgg,
-    vta,
-)
+from tilewright.host.network.zoo import convolutional, recommendation, transformer, vta
 
 __all__ = ["NetworkTable", "collect", "load_network", "network_names"]
 
 _BUILDERS: Final[Mapping[str, Callable[[], NetworkTable]]] = {
-    "alexnet": alexnet.alexnet,
+    "alexnet": convolutional.alexnet,
     "bert_base": transformer.bert_base,
     "bert_tiny": transformer.bert_tiny,
     "dlrm": recommendation.dlrm,
     "gpt2": transformer.gpt2,
-    "mobilenet_v2": mobilenet.mobilenet_v2,
+    "mobilenet_v2": convolutional.mobilenet_v2,
     "ncf": recommendation.ncf,
-    "resnet18": resnet.resnet18,
-    "resnet34": resnet.resnet34,
-    "squeezenet1_0": squeezenet.squeezenet1_0,
-    "squeezenet1_1": squeezenet.squeezenet1_1,
+    "resnet18": convolutional.resnet18,
+    "resnet34": convolutional.resnet34,
+    "squeezenet1_0": convolutional.squeezenet1_0,
+    "squeezenet1_1": convolutional.squeezenet1_1,
     "transformer_encoder": transformer.transformer_encoder,
-    "vgg11": vgg.vgg11,
-    "vgg13": vgg.vgg13,
-    "vgg16": vgg.vgg16,
-    "vgg19": vgg.vgg19,
+    "vgg11": convolutional.vgg11,
+    "vgg13": convolutional.vgg13,
+    "vgg16": convolutional.vgg16,
+    "vgg19": convolutional.vgg19,
     "vta-resnet18": vta.vta_resnet18,
     "wide_and_deep": recommendation.wide_and_deep,
 }

@@ -11,9 +11,9 @@ The tree, panel by panel of the help::
     Maintain   doctor  synth-record record | fit | heldout | write
 
 An option has one name everywhere: ``--hw``, ``--board``, ``--memory``, ``--network``, ``--seed``,
-``--quick``, ``--json`` (`cli.arguments`, `cli.json_output`). Several names in one option are
-separated by commas. A name that does not exist is answered with the nearest. ``--json -`` leaves
-standard output to the document alone.
+``--quick``, ``--json`` (`cli.common.arguments`, `cli.common.json_output`). Several names in one
+option are separated by commas. A name that does not exist is answered with the nearest.
+``--json -`` leaves standard output to the document alone.
 
 This file imports nothing heavy, so that Ctrl-C is answered from the first moment.
 """
@@ -47,7 +47,7 @@ def main() -> None:
 
     code: str | int | None = 0
     try:
-        from tilewright.cli.ending import end_by_sigterm
+        from tilewright.cli.common.ending import end_by_sigterm
 
         end_by_sigterm()
         from tilewright.cli.commands import app
@@ -56,17 +56,17 @@ def main() -> None:
     except SystemExit as ended:
         code = ended.code
     except KeyboardInterrupt:
-        from tilewright.cli.ending import last_words
+        from tilewright.cli.common.ending import last_words
 
         text, number = last_words()
         os.write(2, f"{text}\n".encode())
         os._exit(number)
     except OSError as error:  # output of what stands before the commands
-        from tilewright.cli.application import print_system_error
+        from tilewright.cli.common.application import print_system_error
 
         print_system_error(error)
         code = 2
-    from tilewright.cli.application import flush_output
+    from tilewright.cli.common.application import flush_output
 
     code = flush_output(code)
     for number in (signal.SIGINT, signal.SIGTERM):  # all is done: the interpreter only cleans up

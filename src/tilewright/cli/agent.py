@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import BOARDS, EXIT_CHECK_FAILED, Group, app, open_console
-from tilewright.cli.arguments import HwOption, read_board, read_memory
-from tilewright.cli.json_output import JsonOption
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.application import BOARDS, EXIT_CHECK_FAILED, Group, app, open_console
+from tilewright.cli.common.arguments import HwOption, read_board, read_memory
+from tilewright.cli.common.json_output import JsonOption
+from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import typer
 
-from tilewright.cli.application import MEASURE, Group, app
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.application import MEASURE, Group, app
+from tilewright.cli.common.parse_errors import UsageError
 
 _STUDIES: Final = "tilewright.bench"
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli.application import BOARDS, app, say
-from tilewright.cli.arguments import BoardOption, HwArgument, read_board
-from tilewright.cli.json_output import JsonOption, JsonTarget
-from tilewright.cli.parse_errors import UsageError
-from tilewright.cli.progress import progress
+from tilewright.cli.common.application import BOARDS, app, say
+from tilewright.cli.common.arguments import BoardOption, HwArgument, read_board
+from tilewright.cli.common.json_output import JsonOption, JsonTarget
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import progress
 
 
 @app.command(rich_help_panel=BOARDS)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.application import BOARDS, WORDS, Group, app, open_console, say
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import BOARDS, WORDS, Group, app, open_console, say
+from tilewright.cli.common.arguments import (
     BoardOption,
     MeanOption,
     SeedOption,
@@ -23,8 +23,8 @@ from tilewright.cli.arguments import (
     require_places,
     require_readable,
 )
-from tilewright.cli.json_output import JsonOption, json_path
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.json_output import JsonOption, json_path
+from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 from tilewright.interface.options import read_numbers

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import MEASURE, app, open_console, say
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import MEASURE, app, open_console, say
+from tilewright.cli.common.arguments import (
     DEFAULT_LANDSCAPES,
     MODEL_FIELDS,
     BoardOption,
@@ -25,8 +25,8 @@ from tilewright.cli.arguments import (
     read_network,
     simulated_memory,
 )
-from tilewright.cli.json_output import JsonOption
-from tilewright.cli.progress import progress
+from tilewright.cli.common.json_output import JsonOption
+from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
 from tilewright.tuner.study.options import SpaceName, split_layers

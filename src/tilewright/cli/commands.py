@@ -22,6 +22,6 @@ from tilewright.cli import (
     tune,
     verify,
 )
-from tilewright.cli.application import app
+from tilewright.cli.common.application import app
 
 __all__ = ["app"]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tilewright.cli.application import NETWORKS, Command, app, open_console
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import NETWORKS, Command, app, open_console
+from tilewright.cli.common.arguments import (
     FOR_FLOAT_MODELS,
     data_fields,
     read_board,
@@ -21,9 +21,10 @@ from tilewright.cli.arguments import (
     require_places,
     require_readable,
 )
-from tilewright.cli.json_output import JsonOption, json_path
-from tilewright.cli.options import from_fields
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.json_output import JsonOption, json_path
+from tilewright.cli.common.options import from_fields
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import progress
 from tilewright.cli.partition_tables import (
     latency_members,
     operator_rows,
@@ -34,7 +35,6 @@ from tilewright.cli.partition_tables import (
     table_conditions,
     warn_of_layers,
 )
-from tilewright.cli.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable

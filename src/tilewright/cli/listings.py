@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tilewright.cli.application import (
+from tilewright.cli.common.application import (
     BOARDS,
     EXIT_CHECK_FAILED,
     MAINTAIN,
@@ -17,7 +17,7 @@ from tilewright.cli.application import (
     app,
     open_console,
 )
-from tilewright.cli.json_output import JsonOption, JsonTarget
+from tilewright.cli.common.json_output import JsonOption, JsonTarget
 
 if TYPE_CHECKING:
     from tilewright.host.common.plugins import Registry

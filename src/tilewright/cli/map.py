@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from tilewright.cli.application import TUNE, app, open_console
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import TUNE, app, open_console
+from tilewright.cli.common.arguments import (
     MODEL_FIELDS,
     LayersOption,
     SeedOption,
@@ -18,9 +18,9 @@ from tilewright.cli.arguments import (
     require_distinct,
     require_writable,
 )
-from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
-from tilewright.cli.parse_errors import UsageError
-from tilewright.cli.progress import Steps, progress
+from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import file_stems
 from tilewright.host.common.printable import printable

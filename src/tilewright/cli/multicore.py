@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, TUNE, app, open_console, say
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import EXIT_CHECK_FAILED, TUNE, app, open_console, say
+from tilewright.cli.common.arguments import (
     FOR_FLOAT_MODELS,
     MemoryOption,
     SeedOption,
@@ -20,7 +20,9 @@ from tilewright.cli.arguments import (
     refuse_given,
     require_readable,
 )
-from tilewright.cli.json_output import JsonOption, JsonTarget
+from tilewright.cli.common.json_output import JsonOption, JsonTarget
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import progress
 from tilewright.cli.multicore_group import ModelName, PolicyName, map_group
 from tilewright.cli.multicore_networks import (
     SUFFIX,
@@ -29,8 +31,6 @@ from tilewright.cli.multicore_networks import (
     shared,
     whole_numbers,
 )
-from tilewright.cli.parse_errors import UsageError
-from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 

@@ -7,11 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tilewright.cli.application import open_console
-from tilewright.cli.arguments import replacing, require_places
-from tilewright.cli.json_output import JsonTarget, json_path
-from tilewright.cli.parse_errors import UsageError
-from tilewright.cli.progress import progress
+from tilewright.cli.common.application import open_console
+from tilewright.cli.common.arguments import replacing, require_places
+from tilewright.cli.common.json_output import JsonTarget, json_path
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, open_console, say
-from tilewright.cli.arguments import read_board, read_memory, replacing, require_readable
-from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.common.application import EXIT_CHECK_FAILED, open_console, say
+from tilewright.cli.common.arguments import read_board, read_memory, replacing, require_readable
+from tilewright.cli.common.json_output import JsonTarget
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import Steps, progress
 from tilewright.cli.multicore_group import check_places
-from tilewright.cli.parse_errors import UsageError
-from tilewright.cli.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices, counted
 from tilewright.host.common.printable import printable

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from tilewright.cli.application import open_console, say
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.application import open_console, say
+from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.names import choices, counted, nearest
 from tilewright.host.common.printable import printable
 

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, TUNE, app, open_console, say
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import (
+    EXIT_CHECK_FAILED,
+    MEASURE,
+    TUNE,
+    app,
+    open_console,
+    say,
+)
+from tilewright.cli.common.arguments import (
     DEFAULT_LANDSCAPES,
     DEFAULT_RUNS,
     HwOption,
@@ -28,9 +35,9 @@ from tilewright.cli.arguments import (
     require_places,
     simulated_memory,
 )
-from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
-from tilewright.cli.parse_errors import UsageError
-from tilewright.cli.progress import progress
+from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import progress
 from tilewright.host.common.names import counted
 from tilewright.tuner.store.location import store_location
 from tilewright.tuner.study.options import SpaceName

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, NETWORKS, Command, app, open_console, say
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import (
+    EXIT_CHECK_FAILED,
+    NETWORKS,
+    Command,
+    app,
+    open_console,
+    say,
+)
+from tilewright.cli.common.arguments import (
     data_fields,
     read_board,
     read_memory,
@@ -20,11 +27,11 @@ from tilewright.cli.arguments import (
     require_places,
     require_readable,
 )
-from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
-from tilewright.cli.options import from_fields
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.common.options import from_fields
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import progress
 from tilewright.cli.partition_tables import print_latency, print_timed_layers, table_conditions
-from tilewright.cli.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.machine.fidelity import Fidelity

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, MEASURE, app, open_console, say
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import EXIT_CHECK_FAILED, MEASURE, app, open_console, say
+from tilewright.cli.common.arguments import (
     HwOption,
     MemoryBoardOption,
     MemoryOption,
@@ -23,9 +23,9 @@ from tilewright.cli.arguments import (
     require_places,
     simulated_memory,
 )
-from tilewright.cli.json_output import JsonOption, json_path
-from tilewright.cli.parse_errors import UsageError
-from tilewright.cli.progress import progress
+from tilewright.cli.common.json_output import JsonOption, json_path
+from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import errors_in, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable

@@ -8,16 +8,16 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import BOARDS, EXIT_CHECK_FAILED, MAINTAIN, Group, app, say
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import BOARDS, EXIT_CHECK_FAILED, MAINTAIN, Group, app, say
+from tilewright.cli.common.arguments import (
     BoardOption,
     HwArgument,
     one_of,
     read_board,
     require_readable,
 )
-from tilewright.cli.json_output import JsonOption
-from tilewright.cli.progress import progress
+from tilewright.cli.common.json_output import JsonOption
+from tilewright.cli.common.progress import progress
 
 DeviceOption = Annotated[
     str, typer.Option("--device", metavar="25k|45k|85k", help="Size of the ECP5.")

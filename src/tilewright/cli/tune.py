@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.cli.application import TUNE, Command, app, open_console
-from tilewright.cli.arguments import MODEL_FIELDS, require_distinct, require_places
-from tilewright.cli.json_output import JsonOption, JsonTarget, json_path
-from tilewright.cli.options import from_fields
+from tilewright.cli.common.application import TUNE, Command, app, open_console
+from tilewright.cli.common.arguments import MODEL_FIELDS, require_distinct, require_places
+from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.common.options import from_fields
 from tilewright.cli.report import open_to_read, report_places, show_report, store_places
 from tilewright.host.common.errors import fields_named
 from tilewright.tuner.store.location import store_location
@@ -53,7 +53,7 @@ def tune(settings: TuneOptions, json: JsonOption = None) -> None:
 def run_tune(settings: StudySettings, options: TuneOptions, json: JsonTarget | None) -> None:
     """Conduct a study with a progress display, and report it."""
     from tilewright.tuner.report.progress import ProgressDisplay
-    from tilewright.tuner.report.tuned_share import share_lines
+    from tilewright.tuner.report.summary import share_lines
     from tilewright.tuner.study.conduct import conduct, incomplete, study_name
 
     console = open_console()

@@ -9,16 +9,23 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.application import EXIT_CHECK_FAILED, VERIFY, Group, app, print_error, say
-from tilewright.cli.arguments import (
+from tilewright.cli.common.application import (
+    EXIT_CHECK_FAILED,
+    VERIFY,
+    Group,
+    app,
+    print_error,
+    say,
+)
+from tilewright.cli.common.arguments import (
     FreshSeedOption,
     HwArgument,
     QuickOption,
     fresh_seed,
     one_of,
 )
-from tilewright.cli.json_output import JsonOption
-from tilewright.cli.progress import progress
+from tilewright.cli.common.json_output import JsonOption
+from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import counted
 

@@ -6,7 +6,7 @@ import json
 import pytest
 from support.json_members import wrong_in
 
-from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.common.json_output import JsonTarget
 from tilewright.host.common.result_document import result_document, to_json
 
 

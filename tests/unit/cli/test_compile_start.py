@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli import compile as command
-from tilewright.cli import progress as shown
 from tilewright.cli.commands import app
+from tilewright.cli.common import progress as shown
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.pack import artefact
 from tilewright.host.compiler.quantise import prepare_process

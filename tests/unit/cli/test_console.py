@@ -9,7 +9,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.cli.console import PrintableConsole
+from tilewright.cli.common.console import PrintableConsole
 
 NASTY = "a\x1b[2J\x9b31m\u202eb"
 SHOWN = r"a\x1b[2J\x9b31m\u202eb"

@@ -9,10 +9,10 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from tilewright.cli.application import ORDER
 from tilewright.cli.certify import certify, exhaust
 from tilewright.cli.commands import app
-from tilewright.cli.json_output import JsonTarget
+from tilewright.cli.common.application import ORDER
+from tilewright.cli.common.json_output import JsonTarget
 from tilewright.cli.report import export_table
 from tilewright.cli.run import run_command
 from tilewright.cli.sim import sim

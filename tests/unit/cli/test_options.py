@@ -10,8 +10,8 @@ from enum import StrEnum
 import typer
 from typer.testing import CliRunner
 
-from tilewright.cli.application import Command
-from tilewright.cli.options import from_fields
+from tilewright.cli.common.application import Command
+from tilewright.cli.common.options import from_fields
 from tilewright.host.common.options import option, takes
 
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tilewright.cli import progress as module
-from tilewright.cli.progress import progress
+from tilewright.cli.common import progress as module
+from tilewright.cli.common.progress import progress
 
 
 class Screen(io.StringIO):

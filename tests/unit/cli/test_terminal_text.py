@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright import bench, cli
-from tilewright.cli.application import say
 from tilewright.cli.commands import app
+from tilewright.cli.common.application import say
 
 EVIL = "evil\x1b]0;owned\x07\x1b[2J\r\u202e"
 

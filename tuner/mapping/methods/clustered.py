@@ -2,6 +2,16 @@
 """The clustered multi-agent mapper: roles come from what good samples have in common.
 
 Source: Krishnan et al., arXiv 2507.16249, algorithm 1 and section IV.
+
+Mappers that learn by proximal policy optimisation: one agent, or a team of independent ones.
+
+Every sample is a step of `MappingGame`: the agents see what their last proposal cost and choose
+each decision of the next one from a categorical distribution of its own. The learner is that of
+`tuner.search.learning.mappo`: a team of one is PPO, with one probability ratio for all decisions;
+agents with a critic each are IPPO, the paper's decentralised learners.
+
+Source: Krishnan et al., arXiv 2507.16249; Schulman et al., "Proximal Policy Optimization
+Algorithms", 2017.
 """
 
 from __future__ import annotations

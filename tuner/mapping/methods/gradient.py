@@ -6,6 +6,12 @@ One-Loop Search for DNN Accelerators", MICRO 2023. Tiles descend in logarithms; 
 loops and PEs are drawn per start and stay, as a gradient does not reach them. A start is rounded
 every `ROUND` steps. A step of a start on the relaxed model counts as a sample, as it does there,
 and so does a rounded mapping.
+
+The cost model with tiles that are no integers, so that it has a gradient.
+
+Formulas are those of native/cost.h without ceilings: an edge tile counts with its share, a halo
+with its mean, and a loop is refetched in full or not at all as the order class says. It is a guide
+for a search, not a bound, and never judges a mapping.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch
+from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.nest import DIMENSIONS
 from tilewright.tuner.mapping.space import (
     CLUSTER_SIZE,
@@ -27,6 +28,7 @@ from tilewright.tuner.mapping.space import (
     OUTER_TILE,
     MappingSpace,
 )
+from tilewright.tuner.search.libraries.cma_restarts import minimise
 
 Vectors = npt.NDArray[np.float64]
 """Shape ``[n, latent.width]``, from 0 to 1."""
@@ -71,3 +73,11 @@ class Latent:
         left = np.minimum(len(self._space.knobs[-2]), arch.pes // batch[:, CLUSTER_SIZE])
         batch[:, CLUSTERS] = np.rint(left ** clusters[:, 0])
         return self._space.repair(batch)
+
+
+class CmaEsMapper(Mapper):
+    """Minimises the logarithm of the cost."""
+
+    def _search(self, probe: Probe, rng: np.random.Generator) -> None:
+        latent = Latent(probe.space)
+        minimise(lambda at: np.log(probe.values(latent.decode(at))), latent.width, rng)

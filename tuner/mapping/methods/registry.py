@@ -16,24 +16,24 @@ from tilewright.tuner.mapping.methods.tuner_mapper import TunerMapper
 from tilewright.tuner.search.registry import named_tuner
 
 _BUILTIN: Final = {
-    "random": Entry("methods.random", "RandomMapper", "legal mappings, drawn at random"),
+    "random": Entry("methods.baselines", "RandomMapper", "legal mappings, drawn at random"),
     "pruned-random": Entry(
-        "methods.pruned_random",
+        "methods.baselines",
         "PrunedRandomMapper",
         "tiles that divide, equivalent orders passed by (Timeloop's random-pruned)",
     ),
     "coordinate": Entry(
-        "methods.coordinate", "CoordinateMapper", "coordinate descent with random restarts"
+        "methods.baselines", "CoordinateMapper", "coordinate descent with random restarts"
     ),
     "annealing": Entry(
-        "methods.annealing", "AnnealingMapper", "simulated annealing of many chains"
+        "methods.baselines", "AnnealingMapper", "simulated annealing of many chains"
     ),
-    "genetic": Entry("methods.genetic", "GeneticMapper", "genetic algorithm with knobs as genes"),
+    "genetic": Entry("methods.baselines", "GeneticMapper", "genetic algorithm with knobs as genes"),
     "gamma": Entry(
         "methods.gamma", "GammaMapper", "genetic algorithm with operators made for mappings (GAMMA)"
     ),
     "cma-es": Entry(
-        "methods.cma_es",
+        "methods.latent",
         "CmaEsMapper",
         "CMA-ES over a continuous coding, with restarts",
         packages=("cmaes",),

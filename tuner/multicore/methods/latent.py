@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from tilewright.tuner.multicore.encoding import Population, random_cores
 from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.methods.mapper import GroupMapper, Probe
+from tilewright.tuner.search.libraries.cma_restarts import minimise
 
 Vectors = npt.NDArray[np.float64]
 """Shape ``[n, latent.width]``, from 0 to 1."""
@@ -34,3 +36,11 @@ class Latent:
         """Mappings of vectors; what is outside of the cube is cut."""
         shares, priority = np.split(np.clip(vectors, 0, 1), 2, axis=1)
         return Population(core=random_cores(self._table, shares), priority=priority.copy())
+
+
+class CmaEsMapper(GroupMapper):
+    """Minimises the logarithm of the makespan."""
+
+    def _search(self, probe: Probe, rng: np.random.Generator) -> None:
+        latent = Latent(probe.instance.table)
+        minimise(lambda at: np.log(probe.makespans(latent.decode(at))), latent.width, rng)

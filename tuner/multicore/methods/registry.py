@@ -44,17 +44,15 @@ _BUILTIN: Final = {
         "AiMtMapper",
         "manual: memory-intensive beside compute-intensive jobs (as AI-MT)",
     ),
-    "random": Entry("methods.random", "RandomMapper", "cores and priorities, drawn at random"),
+    "random": Entry("methods.baselines", "RandomMapper", "cores and priorities, drawn at random"),
     "genetic": Entry(
-        "methods.genetic", "GeneticMapper", "genetic algorithm whose genes are all alike"
+        "methods.baselines", "GeneticMapper", "genetic algorithm whose genes are all alike"
     ),
-    "de": Entry(
-        "methods.differential_evolution", "DifferentialEvolutionMapper", "differential evolution"
-    ),
-    "pso": Entry("methods.particle_swarm", "ParticleSwarmMapper", "particle swarm optimisation"),
-    "tbpsa": Entry("methods.tbpsa", "TbpsaMapper", "test-based population-size adaptation"),
+    "de": Entry("methods.baselines", "DifferentialEvolutionMapper", "differential evolution"),
+    "pso": Entry("methods.baselines", "ParticleSwarmMapper", "particle swarm optimisation"),
+    "tbpsa": Entry("methods.baselines", "TbpsaMapper", "test-based population-size adaptation"),
     "cma-es": Entry(
-        "methods.cma_es",
+        "methods.latent",
         "CmaEsMapper",
         "CMA-ES over a continuous coding, with restarts",
         packages=("cmaes",),

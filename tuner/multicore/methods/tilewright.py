@@ -13,6 +13,29 @@
 6. The best mapping of all chains is annealed on, from a lower temperature.
 
 It ends before its budget where a makespan reaches the bound: nothing is better.
+
+A mapper in the manner of Herald: each job to the core that suits it, while loads stay balanced.
+
+Source: Kwon et al., "Heterogeneous Dataflow Accelerators for Multi-DNN Workloads", HPCA 2021,
+section on scheduling: a layer prefers the sub-accelerator whose data flow runs it best; where that
+unbalances the loads by more than a factor, the next one of its preference is taken. Built from that
+description; dependencies, which a group does not have, are left out, and so is the pass that moves
+layers into idle time, which a core with a queue does not have either.
+
+A mapper in the manner of AI-MT: memory-intensive jobs run beside compute-intensive ones.
+
+Source: Baek, Kwon and Kim, "A Multi-Neural Network Acceleration Architecture", ISCA 2020: blocks of
+different networks are paired so that the fetches of one hide behind the arithmetic of another, on
+cores that are all alike. Built from that description: the core that is free first takes, of the
+jobs that wait, the one that needs the most bandwidth of what the running ones leave, or the least
+demanding one where none fits. That cores differ is nothing it looks at.
+
+Orders for a placement that pair memory-hungry jobs of one core with frugal ones of the others.
+
+Jobs are put into their queues in the order of time. The core that is free first takes one of its
+jobs so that what all cores need together stays at a level: below the bandwidth where the jobs allow
+it, and near their mean where they do not. Two rules choose: the hungriest job that still fits
+below the level, or the one that comes closest to it.
 """
 
 from __future__ import annotations

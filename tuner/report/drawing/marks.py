@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SVG elements as text: what charts are made of."""
+"""SVG elements as text: what charts are made of.
+
+Colours of every report, for light and dark pages.
+
+The series colours were placed by a search in CIE Lab, starting at Okabe and Ito's palette ("Color
+Universal Design", 2008), so that every two of them stay apart as a deuteranope, a protanope or a
+tritanope sees them. `tests/unit/tuner/report/drawing/test_palette.py` holds the distance, and the
+contrast with the page.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,11 @@ which do (`feasibility`); the expected improvement is multiplied by the probabil
 Without a prior the same search runs on the points' own features and a flat prior, and on random
 candidates that are drawn anew for every batch (`candidates`); every value of an unordered knob,
 such as the configuration, is tried first.
+
+Candidates of a tuner that judges many points before it measures one, and random ones of them.
+
+A surrogate can only choose among the points it is shown. Shown one random set for good, it ends
+at the best of that set and its neighbourhood; drawn anew for every batch, none is out of reach.
 """
 
 from __future__ import annotations

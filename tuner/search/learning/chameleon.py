@@ -7,6 +7,37 @@ the public code runs: its tuner builds the sampler but never hands it to the loo
 points with the highest scores are measured without clustering, and its walks end where most knobs
 settle. Both fit the relative speed itself (regression) and keep the best 64 points of a search, as
 that code does.
+
+CHAMELEON's adaptive exploration: an agent that learns to walk uphill on the cost model.
+
+Source: Ahn et al., ICLR 2020, section 4.1, with the settings of its public code: proximal policy
+optimisation (Schulman et al., 2017; clip 0.2, 3 epochs, Adam 1e-3, discount 0.9, GAE 0.99, entropy
+0.3), two networks with layers of 20 units, 128 walks of at most 500 steps. The agent observes
+each knob's position over its size and lowers, keeps or raises every knob at once; the reward
+is the score of the point that it reaches. The agent remembers what it learnt from one search to
+the next.
+
+In the public code a walk ends when three quarters of the knobs were kept or stand at an end,
+which in spaces of small knobs is after a few steps (``settling``). Without it all walks take their
+500 steps, in stretches of 50 after which the agent learns, and the search ends early when
+a stretch brought no new leader (AutoTVM's rule).
+
+Differences from the public code: walks run side by side, and the agent learns from all their
+steps instead of 32 of each walk; the ratio of PPO is that of the whole move; rewards are
+standardised; an unordered knob wraps around; a move to a point that the mask refuses leaves the
+walker where it is.
+
+Adaptive sampling: which few of many promising points are worth a measurement.
+
+Source: Ahn et al., "CHAMELEON: Adaptive Code Optimization for Expedited Deep Neural Network
+Compilation", ICLR 2020, section 4.2 and algorithm 1; the step and the threshold of the knee are
+those of its public code. The points are clustered with k = 8, 16, ... until one more step of k no
+longer lowers the loss much, and the centroids stand for them. A centroid that cannot be measured
+is replaced by a synthesised point: in each knob the most frequent value (mode).
+
+Two choices are ours. Clusters are formed over all knobs, each scaled to [0, 1] (the public code
+takes the raw positions of the two largest knobs); and a replacement is the mode of the cluster
+first, then of all points, then the cluster's first point, since the mask refuses some modes.
 """
 
 from __future__ import annotations
@@ -20,7 +51,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from tilewright.tuner.search.learning.advantages import Reals, generalised_advantages
+from tilewright.tuner.search.learning.mappo import Reals, generalised_advantages
 from tilewright.tuner.search.model_based.cost_model import Objective
 from tilewright.tuner.search.model_based.planned_search import (
     Explorer,

@@ -11,6 +11,18 @@ names every choice that had to be made.
   the score that a surrogate gives to where their joint step leads.
 - The surrogate is refitted to all measurements before the agents walk on it.
 - What the walkers visited and nobody measured goes through confidence sampling.
+
+IPPO: DCOC's three agents, each with a critic of its own, none of them sees the others' knobs.
+
+Source: de Witt et al., "Is Independent Learning All You Need in the StarCraft Multi-Agent
+Challenge?", 2020. What it lacks against DCOC is the central critic alone: agents, moves, masks,
+reward, surrogate and sampling are the same.
+
+PPO: one agent that moves every knob, with the heads, masks, reward and sampling of DCOC.
+
+Source: Schulman et al., "Proximal Policy Optimization Algorithms", 2017; as a tuner's explorer:
+CHAMELEON (Ahn et al., ICLR 2020). The one difference to DCOC is that a single network, with one
+probability ratio, decides on all knobs.
 """
 
 from __future__ import annotations
@@ -20,7 +32,7 @@ from typing import Any, Final, TypeVar
 from tilewright.tuner.search.features import Features
 from tilewright.tuner.search.learning.mappo import Mappo, MappoSettings
 from tilewright.tuner.search.learning.planned import PlannedTuner, one_of
-from tilewright.tuner.search.learning.policy import Agent, Moves, View, divide_knobs
+from tilewright.tuner.search.learning.policy import Agent, Moves, View, divide_knobs, single_agent
 from tilewright.tuner.search.learning.rollout import Excess, Legality, Walkers, unit_excess
 from tilewright.tuner.search.learning.surrogate import Scores
 from tilewright.tuner.search.space import Index, Space
@@ -101,3 +113,19 @@ class DcocTuner(PlannedTuner[P]):
     def _confidence(self, features: Features, scores: Scores) -> Scores:
         """The return of arriving at a candidate: its score and what the critic expects after it."""
         return scores + self._learner.settings.discount * self._learner.values(features)
+
+
+class IppoTuner(DcocTuner[P]):
+    """Three agents that learn independently; arguments as `DcocTuner`."""
+
+    independent = True
+
+
+class PpoTuner(DcocTuner[P]):
+    """A single agent; arguments as `DcocTuner` (``view`` has no effect)."""
+
+    @classmethod
+    def agents(cls, space: Space[Any], view: View) -> tuple[Agent, ...]:
+        """One agent that owns and sees every knob."""
+        del view
+        return single_agent(space)

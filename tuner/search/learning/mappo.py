@@ -5,6 +5,11 @@ Source: Yu et al., "The Surprising Effectiveness of PPO in Cooperative Multi-Age
 2022 (value normalisation, few epochs, no mini-batches, masks); Schulman et al., PPO, 2017 (clipped
 objective). One agent with one critic makes it PPO; a critic for each agent, that sees what its
 actor sees and learns alone, makes it IPPO (de Witt et al., 2020).
+
+Generalised advantage estimation: how much better a step was than the critic expected.
+
+Source: Schulman et al., "High-Dimensional Continuous Control Using Generalized Advantage
+Estimation", ICLR 2016, equation 16.
 """
 
 from __future__ import annotations
@@ -19,9 +24,39 @@ import torch
 from torch import Tensor, nn
 
 from tilewright.tuner.search.features import Features
-from tilewright.tuner.search.learning.advantages import generalised_advantages
 from tilewright.tuner.search.learning.policy import Agent, Team, network
 from tilewright.tuner.search.learning.rollout import Steps
+
+Reals = npt.NDArray[np.float32]
+
+
+def generalised_advantages(
+    rewards: Reals,
+    values: Reals,
+    *,
+    discount: float,
+    trace: float,
+    walking: npt.NDArray[np.bool_] | None = None,
+) -> Reals:
+    """Advantages of the steps of walks side by side.
+
+    Args:
+        rewards: shape (T, W).
+        values: shape (T + 1, W), of the points before each step and of the last one; 0 where
+            a walk has ended, because nothing follows.
+        discount: gamma.
+        trace: lambda.
+        walking: shape (T, W), whether a walk made this step; all did when left out.
+    """
+    made = np.ones(rewards.shape, dtype=np.bool_) if walking is None else walking
+    surprises = rewards + discount * values[1:] - values[:-1]
+    advantages = np.zeros_like(rewards)
+    later = np.zeros_like(rewards[0])
+    for step in reversed(range(len(rewards))):
+        later = np.where(made[step], surprises[step] + discount * trace * later, 0.0)
+        advantages[step] = later
+    return advantages
+
 
 Values = npt.NDArray[np.float32]
 """Shape (points,) or (steps, walkers): in units of return."""

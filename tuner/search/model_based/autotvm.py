@@ -4,6 +4,14 @@
 Source: Chen et al., "Learning to Optimize Tensor Programs", NeurIPS 2018, with the settings of
 TVM 0.8's `XGBTuner`: rank objective, plan of 64, 128 chains of 500 steps, 5 % random. Instead of
 the features of a loop nest the model sees the knobs (TVM's feature type ``knob``).
+
+Parallel simulated annealing over a cost model.
+
+Source: Chen et al., NeurIPS 2018, section 4, with the settings of TVM's `sa_model_optimizer.py`:
+128 chains of at most 500 steps, temperature falling linearly from 1 to 0, end when 50 steps
+brought no new leader; the chains go on next time from where they stood. A step changes one
+random knob to another value. TVM walks through points that cannot be built; here a chain refuses
+them, since every tuner has the same mask.
 """
 
 from __future__ import annotations

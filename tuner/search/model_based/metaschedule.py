@@ -9,6 +9,17 @@ population of 512 (a fifth of it the best measured), 4 generations, mutation wit
 What its task scheduler does between two rounds is done here, because a study decides what is
 measured: results go to the strategy, the database and the cost model, as its default callbacks send
 them. How a space becomes a task of TVM is in `metaschedule_task`.
+
+A search space as TVM's MetaSchedule sees it.
+
+MetaSchedule searches traces of a schedule of a PrimFunc. Ours copies one number, because
+`host.lowering` does the scheduling; its trace draws one category a knob (``SampleCategorical``,
+weighted as `Knob.draw` draws) and notes the drawn position on the block. So a trace is a point,
+modules are equal exactly when their points are, and TVM's sampling, evolution and database serve.
+
+What TVM leaves to a task is defined here in Python: a postprocessor that moves a drawn point into
+the mask, a mutator that moves one knob, and features for its cost model. They read the point from
+the trace's decisions (`Points`). Schedules, traces and candidates are `Any`: TVM has no types.
 """
 
 from __future__ import annotations
@@ -40,7 +51,7 @@ from tvm.s_tir.meta_schedule.space_generator import ScheduleFn
 
 from tilewright.tuner.search.black_box import repair
 from tilewright.tuner.search.features import FeatureEncoder
-from tilewright.tuner.search.model_based.random_share import RandomShare
+from tilewright.tuner.search.model_based.planned_search import RandomShare
 from tilewright.tuner.search.space import Index, Knob, Space
 from tilewright.tuner.search.tuner import Candidate, Result, Tuner, TunerError
 

@@ -22,9 +22,30 @@ import numpy as np
 from tilewright.tuner.search.experience import Experience, costs_of
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.model_based.cost_model import CostModel, Objective, Scores
-from tilewright.tuner.search.model_based.random_share import RandomShare
 from tilewright.tuner.search.space import Index, Space
 from tilewright.tuner.search.tuner import Result, Tuner, TunerError
+
+ROUNDING: Final = 1e-9
+"""Twenty times 0.05 is a point, whatever the sum of floats says."""
+
+
+class RandomShare:
+    """Whole points of each plan, what is left of a point being carried to the next plan.
+
+    5 % of a plan of 16 is 0.8: cut off, such plans would never hold a random point.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share: Final = share
+        self._due = 0.0
+
+    def of(self, plan: int) -> int:
+        """Random points of the next plan of so many points."""
+        self._due += self._share * plan
+        points = int(self._due + ROUNDING)
+        self._due -= points
+        return points
+
 
 P = TypeVar("P")
 

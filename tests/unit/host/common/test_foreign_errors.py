@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.host.common.foreign_errors import reason_of
+from tilewright.host.common.errors import reason_of
 
 MODEL = "onnxruntime::Model::Model(onnx::ModelProto&&, const IOnnxRuntimeOpSchemaRegistryList*)"
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from support.randomness import fresh_rng
 
+from tilewright.bench.allocate.case import Oracle
 from tilewright.testing.allocator_contract import arms_of, curves, make, read
 from tilewright.tuner.allocate import ALLOCATORS, run_slots
-from tilewright.tuner.allocate.oracle import Oracle
 from tilewright.tuner.search import TunerError
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewright.bench.arena import tables as module
+from tilewright.bench.arena.tables import BoundedLandscape
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
-from tilewright.tuner.exhaustive import bounded_landscape as module
-from tilewright.tuner.exhaustive.bounded_landscape import BoundedLandscape
 from tilewright.tuner.exhaustive.exhaust import ILLEGAL, NOT_YET, exhaust
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace

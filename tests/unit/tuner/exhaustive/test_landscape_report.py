@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli import app
-from tilewright.cli.console import PrintableConsole
+from tilewright.cli.common.console import PrintableConsole
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d

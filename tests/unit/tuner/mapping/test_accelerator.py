@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from tilewright.bench.mapping.rtl import mapping_of_schedule
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import LoopOrder, Schedule
 from tilewright.host.network.workload import conv2d
-from tilewright.tuner.mapping.accelerator import mapping_of_schedule
 from tilewright.tuner.mapping.architecture import accelerator_architecture, load_architecture
 from tilewright.tuner.mapping.cost import CostModel
 from tilewright.tuner.mapping.nest import Tensor, nest_of

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tilewright.host.network.workload import dense
-from tilewright.tuner.report.tuned_share import share_lines
+from tilewright.tuner.report.summary import share_lines
 
 FC = dense("fc", 1, 30, 5)
 CONV3D = "1 x Conv: its operand has 5 axes; 3 or 4 are offloaded (576 MACs)"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tilewright.tuner.report.tuned_share import share_lines
+from tilewright.tuner.report.summary import share_lines
 from tilewright.tuner.study.options import TuneOptions
 from tilewright.tuner.study.prepare import prepare_settings
 

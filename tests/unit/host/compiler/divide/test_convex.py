@@ -8,7 +8,7 @@ import time
 import numpy as np
 from support.randomness import fresh_rng
 
-from tilewright.host.compiler.divide.convex import convex_groups
+from tilewright.host.compiler.divide.offload import convex_groups
 
 
 def random_graph(rng: np.random.Generator) -> tuple[list[list[int]], set[int]]:

@@ -5,7 +5,7 @@ from tests.support.randomness import fresh_rng
 
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective
-from tilewright.tuner.mapping.methods.pruned_random import plain_orders
+from tilewright.tuner.mapping.methods.baselines import plain_orders
 from tilewright.tuner.mapping.methods.registry import make_mapper
 from tilewright.tuner.mapping.nest import LoopNest
 from tilewright.tuner.mapping.space import INNER_TILE, OUTER_TILE, MappingSpace

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from tilewright.tuner.search.learning.advantages import generalised_advantages
+from tilewright.tuner.search.learning.mappo import generalised_advantages
 
 
 def test_advantages_are_the_weighted_sum_of_all_later_surprises() -> None:

@@ -6,11 +6,10 @@ import pytest
 
 from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.search.features import FeatureEncoder
-from tilewright.tuner.search.learning.ippo import IppoTuner
+from tilewright.tuner.search.learning.dcoc import IppoTuner, PpoTuner
 from tilewright.tuner.search.learning.mappo import Mappo, MappoSettings, ValueNorm
 from tilewright.tuner.search.learning.onestep import OneStepTuner
 from tilewright.tuner.search.learning.policy import Moves, View, divide_knobs
-from tilewright.tuner.search.learning.ppo import PpoTuner
 from tilewright.tuner.search.learning.rollout import Walkers
 from tilewright.tuner.search.torch_threads import one_thread
 

@@ -15,8 +15,7 @@ from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import Result, TunerError, make_tuner
 from tilewright.tuner.search.experience import Experience
 from tilewright.tuner.search.model_based.autotvm import SimulatedAnnealing
-from tilewright.tuner.search.model_based.planned_search import RANDOM_SHARE, Leaders
-from tilewright.tuner.search.model_based.random_share import RandomShare
+from tilewright.tuner.search.model_based.planned_search import RANDOM_SHARE, Leaders, RandomShare
 
 pytest.importorskip("xgboost")
 

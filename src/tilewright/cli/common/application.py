@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tilewright.cli.ending import interrupted, last_words
-from tilewright.cli.parse_errors import UsageError, explained
+from tilewright.cli.common.ending import interrupted, last_words
+from tilewright.cli.common.parse_errors import UsageError, explained
 from tilewright.host.common import extras
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable, printable_lines
 
 if TYPE_CHECKING:
-    from tilewright.cli.console import PrintableConsole
+    from tilewright.cli.common.console import PrintableConsole
 
 
 def in_options(error: TilewrightError) -> TilewrightError:
@@ -317,7 +317,7 @@ def root(
 
 def open_console() -> PrintableConsole:
     """Standard output: as wide as the terminal, or `LOG_WIDTH` columns into a file."""
-    from tilewright.cli.console import PrintableConsole
+    from tilewright.cli.common.console import PrintableConsole
 
     console = PrintableConsole()
     return console if console.is_terminal else PrintableConsole(width=LOG_WIDTH)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.application import say
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.application import say
+from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable

@@ -14,6 +14,7 @@ from tilewright.host.common.printable import printable
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+
 PATIENCE_SECONDS: Final = 0.3
 """Of a user in front of an empty terminal, who sees progress within the first second."""
 

@@ -18,9 +18,9 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
-from tilewright.cli.application import WORDS
-from tilewright.cli.arguments import claim, tell_replaced
-from tilewright.cli.parse_errors import UsageError
+from tilewright.cli.common.application import WORDS
+from tilewright.cli.common.arguments import claim, tell_replaced
+from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.result_document import Row, result_document, rows_of, to_json
 
 STDOUT: Final = "-"
