@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`PynqDevice` on simulated boards: the contract of a device, caches, memory and bitstreams."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`RemoteDevice` over an agent fulfils the contract of a device."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

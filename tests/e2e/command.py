@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `tilewright` command as a process of its own, which begins warm (`support.warm_python`)."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compiled network on an agent's simulated board, as processes that a user starts and kills."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users get wrong gives one line on standard error and exit code 2, in the real process."""
 
-from __future__ import annotations
-
 import io
 import stat
 import subprocess

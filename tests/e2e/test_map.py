@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright map` as a user runs it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright compile` and `run` as a user types them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

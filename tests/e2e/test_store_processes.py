@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that share a store lose no acknowledged trial and measure nothing twice."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -7,8 +7,6 @@ environment says `WARM`: they are processes as any other, with environment, fold
 and end of their own. All others start as ever, and so do theirs.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json

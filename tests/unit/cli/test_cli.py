@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command tells users what they can act on, in one line, with the right exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

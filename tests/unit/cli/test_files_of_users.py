@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What commands do with a user's files and memories unless they are told otherwise."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

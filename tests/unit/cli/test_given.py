@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that would do nothing beside the others are refused, and nothing is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers where block_in and block_out differ: interleaved activations, and layers that chain."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

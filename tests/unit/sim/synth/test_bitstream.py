@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripts for Vivado, run in a Tcl interpreter against a model of Vivado (support/vivado)."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import string

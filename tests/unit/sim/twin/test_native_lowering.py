@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Native lowering gives the bytes, the layout, the work and the verdict of `host.lowering`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An exported landscape holds every point, says under which conditions, and serves Optuna."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import itertools

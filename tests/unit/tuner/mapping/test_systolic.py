@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Systolic arrays as architectures, against SCALE-Sim's closed form and its recorded runs."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from math import ceil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The closed-form prior: the same legality as the lowering, and the order of the twin's cycles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

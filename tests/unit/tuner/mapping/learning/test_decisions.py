@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions: what is offered, that it makes up mappings, and that draws have their chances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default tuner follows its prior, corrects it, descends, and learns what is feasible."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 
