@@ -109,6 +109,7 @@ class Unmasked(ScheduleSpace):
         return ""
 
 
+@pytest.mark.slow
 def test_learns_what_is_feasible_where_nobody_masks_it() -> None:
     failures = {}
     cost = twin_cost()
