@@ -11,7 +11,8 @@ BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
 TW := $(BIN)/tilewright
-PYTEST := $(BIN)/python -m pytest
+# To compile the tests anew takes as long as to import them.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 
 MODEL ?= resnet18
 BOARD ?= pynq-z2

@@ -3,6 +3,7 @@
 
 import functools
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from support import warm_python
 from support.randomness import SEED, VARIABLE
 
 # A shell ignores SIGINT in what it starts in the background, and that is inherited.
@@ -34,6 +36,8 @@ settings.load_profile("untimed")
 
 # Typer builds all commands anew for each call of one: a tenth of a second, some thousand times.
 typer.testing._get_command = functools.cache(typer.main.get_command)
+
+subprocess.Popen = warm_python.Popen  # half of what children take is to import
 
 
 @pytest.hookimpl(tryfirst=True)

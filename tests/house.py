@@ -5,8 +5,6 @@ Budgets and the largest folder stand in ``pyproject.toml`` (``tool.tilewright.ho
 shrinks gets a smaller budget in the same commit; one that must grow says why in its commit.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

@@ -8,8 +8,8 @@ finds each such call in the syntax trees of the package, so that no message can 
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,11 +52,16 @@ class Kind:
     place: str
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    """The sources, by their place in the repository."""
-    for folder in FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def nodes() -> tuple[tuple[str, ast.ClassDef | ast.Call], ...]:
+    """Classes and calls of the sources, with their place in the repository."""
+    return tuple(
+        (path.relative_to(ROOT).as_posix(), node)
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef | ast.Call)
+    )
 
 
 def error_kinds() -> dict[str, Kind]:
@@ -67,8 +72,7 @@ def error_kinds() -> dict[str, Kind]:
             (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " "),
             place,
         )
-        for place, tree in trees()
-        for node in ast.walk(tree)
+        for place, node in nodes()
         if isinstance(node, ast.ClassDef)
     }
 
@@ -82,16 +86,15 @@ def messages() -> list[Message]:
     """Every call that makes an error with a message of its own."""
     kinds = error_kinds()
     found = set()
-    for place, tree in trees():
-        for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
-                continue
-            kind, first, default = _RAISERS.get(node.func.id, (node.func.id, 0, ""))
-            if kind not in kinds or len(node.args) <= first:
-                continue
-            if re.search(r"\w{4}", rule := _words(node.args[first])):
-                remedies = (_words(k.value) for k in node.keywords if k.arg == "remedy")
-                found.add(Message(kind, rule, next(remedies, default), place))
+    for place, node in nodes():
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
+            continue
+        kind, first, default = _RAISERS.get(node.func.id, (node.func.id, 0, ""))
+        if kind not in kinds or len(node.args) <= first:
+            continue
+        if re.search(r"\w{4}", rule := _words(node.args[first])):
+            remedies = (_words(k.value) for k in node.keywords if k.arg == "remedy")
+            found.add(Message(kind, rule, next(remedies, default), place))
     return sorted(found)
 
 

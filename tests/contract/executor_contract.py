@@ -4,8 +4,6 @@
 Jobs run in other processes; standard functions travel by their own names.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

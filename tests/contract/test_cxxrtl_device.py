@@ -5,8 +5,6 @@ A model takes about 40 s of compiler time, so that all of it is slow. The contra
 are the small one only: the compiler needs many minutes for the large arrays.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.drawing import any_layer

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ERROR_INSN names the instruction that failed, whatever else is under way at that moment."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

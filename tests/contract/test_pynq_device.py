@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`PynqDevice` on simulated boards: the contract of a device, caches, memory and bitstreams."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.few_errors import FewErrorsContract
 from support.randomness import fresh_rng, often
 from support.rtl import IDEAL, ROUGH
 
@@ -33,7 +32,7 @@ from tilewright.sim.verilator.pynq_simulation import (
     SimulatedLogic,
     simulated_device,
 )
-from tilewright.testing.device_contract import DeviceContract, build, data_image, legal_steps
+from tilewright.testing.device_contract import build, data_image, legal_steps
 
 pynq = pytest.importorskip("pynq")
 
@@ -44,7 +43,7 @@ def open_board(hw: HwConfig = TINY, **options) -> SimulatedBoard:
     return SimulatedBoard(hw, options.pop("timing", IDEAL), build_model(hw), **options)
 
 
-class TestPynqDevice(DeviceContract):
+class TestPynqDevice(FewErrorsContract):
     def make_device(self, hw: HwConfig) -> PynqDevice:
         return open_board(hw, watchdog_cycles=20_000)
 
@@ -53,7 +52,7 @@ class TestPynqDevice(DeviceContract):
         super().test_random_programs_equal_the_reference(name)
 
 
-class TestCoherentPynqDevice(DeviceContract):
+class TestCoherentPynqDevice(FewErrorsContract):
     programs = 1
 
     def make_device(self, hw: HwConfig) -> PynqDevice:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Ray cluster of its own, whose daemon dies (apart from tests that keep a cluster open)."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.common.errors import EnvironmentFaultError
@@ -11,6 +9,7 @@ from tilewright.sim.executor.ray_executor import RayExecutor
 pytest.importorskip("ray", reason="Ray has no package for this platform")
 
 
+@pytest.mark.slow
 def test_a_dead_daemon_is_named_before_anybody_looks_for_processors() -> None:
     """After the end of `raylet` no worker starts, and 120 s later free CPUs were asked for."""
     with RayExecutor("local", 1) as executor:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Ray cluster of two nodes keeps the contract of executors, and studies on it take one course."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

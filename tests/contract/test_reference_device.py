@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reference fulfils the contract of a device."""
 
-from __future__ import annotations
-
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.testing.device_contract import DeviceContract

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`RemoteDevice` over an agent fulfils the contract of a device."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np
 import pytest
+from support.few_errors import FewErrorsContract
 from support.rtl import IDEAL
 
 from tilewright.host.common.errors import DeviceTimeoutError
@@ -19,7 +18,6 @@ from tilewright.host.runtime.scrub import scrub
 from tilewright.sim.reference.footprint import scratchpads
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.testing.device_contract import DeviceContract
 from tilewright.testing.residue import dirt, peek, residue
 
 TOKEN = b"a secret of the tests"
@@ -41,7 +39,7 @@ class Served(RemoteDevice):
             self._device.close()
 
 
-class TestRemoteRtl(DeviceContract):
+class TestRemoteRtl(FewErrorsContract):
     def make_device(self, hw: HwConfig) -> RemoteDevice:
         return Served(VerilatorDevice(hw, IDEAL, watchdog_cycles=20_000), make_identity())
 
@@ -84,7 +82,7 @@ def test_a_client_reads_nothing_of_the_one_before(memory, end):
         device.close()
 
 
-class TestRemoteBoard(DeviceContract):
+class TestRemoteBoard(FewErrorsContract):
     programs = 1
 
     def make_device(self, hw: HwConfig) -> RemoteDevice:

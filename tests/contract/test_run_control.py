@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host sees of resets, registers and the watchdog of the RTL, at register level."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

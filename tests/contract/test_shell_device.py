@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ShellDevice` on the simulated RTL of a board without a processor, to its pins."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.randomness import generator, where

@@ -6,8 +6,6 @@ compared, on random memories, programs, starts and shares of the ports. A fresh 
 TILEWRIGHT_SLOW_CASES=100 makes 4,000 cases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace

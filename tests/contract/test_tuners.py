@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every tuner keeps the contract."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import pytest

@@ -5,12 +5,11 @@ A fresh sample in every run; a failure names the first instruction that takes or
 cycle. TILEWRIGHT_SLOW_CASES=100 makes 5,000 (configuration, memory, program) triples.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.drawing import any_built
 from support.randomness import generator, sample, where
 from support.rtl import any_memory
 
@@ -26,7 +25,6 @@ from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.twin.device import COUNTER_NAMES, Refusal, Twin, TwinDevice
 from tilewright.sim.twin.first_difference import first_difference
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
-from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
 
 INSN_BYTES = 32
@@ -69,7 +67,7 @@ def test_random_programs_where_weights_of_4_bits_are_unpacked(option: int) -> No
 @pytest.mark.parametrize("number", sample(1, 27))
 def test_random_programs_on_any_configuration(number: int) -> None:
     rng = generator(f"twin {number}")
-    check_random(any_hwconfig(rng), rng, 5 if number == 0 else 10, 12 if number == 0 else 20)
+    check_random(any_built(number, rng), rng, 5 if number == 0 else 10, 12 if number == 0 else 20)
 
 
 @pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`VerilatorDevice` on the real RTL, against the functional reference and its own contract."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.drawing import any_built
 from support.randomness import generator, sample, where
 from support.rtl import IDEAL, ROUGH
 
@@ -25,7 +24,6 @@ from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.reference.footprint import scratchpads
-from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode, Simulation, SimulationError
@@ -295,7 +293,7 @@ def test_without_a_scrub_every_scratchpad_shows_what_was_there() -> None:
 
 @pytest.mark.parametrize("number", sample(1, 6))
 def test_a_scrub_clears_every_scratchpad_of_any_configuration(number: int) -> None:
-    hw = any_hwconfig(generator(f"scrub {number}"))
+    hw = any_built(number, generator(f"scrub {number}"))
     device, dirty = any_device(hw), dirt(hw)
     for memory in scratchpads(hw):
         device.run(dirty, dirty.image())

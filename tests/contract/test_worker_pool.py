@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes of this machine keep the contract of executors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from contract.executor_contract import ExecutorContract

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `tilewright` command as a real process."""
-
-from __future__ import annotations
+"""The `tilewright` command as a process of its own, which begins warm (`support.warm_python`)."""
 
 import os
 import re
@@ -12,12 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from support.warm_python import WARM
+
 TIMEOUT_S = 300
 
 
 def environment(**changes: str | None) -> dict[str, str]:
     """This process's environment with changes; None removes a variable."""
-    merged = {**os.environ, **{k: v for k, v in changes.items() if v is not None}}
+    merged = {**os.environ, **WARM, **{k: v for k, v in changes.items() if v is not None}}
     return {k: v for k, v in merged.items() if changes.get(k, "") is not None}
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every benchmark runs, with its smallest options, and writes a document; its sources compile."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compiled network on an agent's simulated board, as processes that a user starts and kills."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 
@@ -150,43 +148,3 @@ def test_another_token_is_one_line(folder):
             "--token-file", "other", cwd=folder,
         )  # fmt: skip
         assert (done.returncode, "refuses the token" in done.stderr) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (("run", "small.tw", "--random", "--device", "board"), "give one of --agent and"),
-        (("run", "small.tw", "--random", "--device", "board", "--agent", "a:1"), "--token-file"),
-        (("run", "small.tw", "--random", "--device", "board", "--agent", "a:1", "--bitstream",
-          "x.bit"), "give one of --agent and --bitstream"),
-        (("run", "small.tw", "--random", "--device", "board", "--bitstream", "absent.bit"),
-         "bitstream: no such file"),
-        (("run", "small.tw", "--random", "--agent", "a:1"), "add --device board"),
-        (("run", "small.tw", "--random", "--device", "board", "--agent", "x", "--token-file",
-          "token"), "must look like HOST:PORT"),
-        (("agent", "--token-file", "token"), "give one of --bitstream, --bitstreams and --device"),
-        (("agent", "--token-file", "absent", "--device", "reference"), "absent: cannot be read"),
-        (("agent", "--token-file", "token", "--device", "reference", "--listen", "x"),
-         "must look like HOST:PORT"),
-        (("agent", "--token-file", "token", "--device", "reference", "--max-seconds", "0"),
-         "error: --max-seconds: must be a number above 0"),
-        (("agent", "--token-file", "token", "--device", "reference", "--max-program-mib", "-1"),
-         "--max-program-mib: must be a number above 0 and below 1,048,576, not -1"),
-        (("agent", "--token-file", "token", "--bitstream", "absent.bit"), "no such file"),
-        (("agent", "--token-file", "token", "--device", "reference", "--plain", "--listen",
-          "0.0.0.0:0"), "listen: without TLS must be an address of this machine alone"),
-        (("agent", "--token-file", "token", "--device", "reference", "--plain", "--certificate",
-          "token"), "give one of --certificate and --plain"),
-        (("agent", "--token-file", "token", "--device", "reference", "--certificate", "token"),
-         "token: must hold a private key without password and its certificate"),
-        (("run", "small.tw", "--random", "--device", "board", "--plain", "--agent",
-          "192.0.2.1:7425", "--token-file", "token"),
-         "agent: without TLS must be an address of this machine alone"),
-    ],
-)  # fmt: skip
-def test_wrong_arguments_are_one_line(folder, command, message):
-    done = tilewright(*command, cwd=folder)
-    assert done.returncode == 2, done.stdout
-    assert message in done.stderr
-    assert done.stderr.startswith("error: ")
-    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a compiled network to a run in a Python like a board's, which has numpy and no more."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

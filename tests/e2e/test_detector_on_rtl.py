@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small detectors like YOLOv8 and YOLOv5 on RTL and `dpi`: one region, the same bits."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example runs as it stands, and type-checks as a user's own script would."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright map` as a user runs it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -64,42 +62,6 @@ def test_another_method_searches_within_its_budget(tmp_path: Path) -> None:
     assert document["rows"][0]["samples"] == 200
     assert document["summary"]["certified"] is False
     assert "not proven" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (("nonet",), ("no built-in network", "nonet")),
-        (("resnet18:C22",), ("C22", "did you mean C2?")),
-        (("resnet18", "--hardware", "big"), ("--hardware", "no architecture", "flexible-256")),
-        (("resnet18", "--method", "magic"), ("no mapper", "magic")),
-        (("resnet18:C2", "--layers", "C2"), ("--layers", "leave it out")),
-        (("resnet18:C2", "--output", "file"), ("--output", "must be a folder")),
-        (("resnet18:C2", "--output", "file/x"), ("--output: cannot be written",)),
-        (("resnet18:C2", "--method", "exat"), ("--method: no mapper", "did you mean exact?")),
-        (("resnet18:C2", "--hardware", "free.yaml"), ("objective: is nothing to minimise",)),
-        (("resnet18:C2", "--method", "random", "--budget", "1" + "0" * 30), ("--budget: must be",)),
-        (("resnet18:C2", "--hardware", "tiny.yaml"), ("not even one", "tiny")),
-        (("resnet18:C2", "--hardware", "none.yaml"), ("none.yaml: pes: must be an integer",)),
-        (("resnet18:C2", "--budget", "9"), ("--budget: belongs to methods that sample",)),
-        (("resnet18:C2", "--method", "random", "--gap", "0.1"), ("--gap: belongs to",)),
-    ],
-)
-def test_bad_input_is_one_message(words: tuple[str, ...], parts: tuple[str, ...], tmp_path) -> None:
-    (tmp_path / "file").write_text("")
-    described = (
-        "pes: 4\nl1_bytes: 3\nnoc_bytes_per_cycle: 1\ndram_bytes_per_cycle: 1\n"
-        "l1_energy: 1\nl2_energy: 1\ndram_energy: 1\n"
-    )
-    (tmp_path / "tiny.yaml").write_text(described)
-    (tmp_path / "none.yaml").write_text(described.replace("pes: 4", "pes: 0"))
-    free = described.replace("energy: 1", "energy: 0").replace("l1_bytes: 3", "mac_energy: 0")
-    (tmp_path / "free.yaml").write_text(free)
-    done = tilewright("map", *words, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    for part in parts:
-        assert part in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Netlists of Yosys, simulated: fresh random programs end as on the reference."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

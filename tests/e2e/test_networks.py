@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The networks of `examples/networks`: imported, divided, and compared with ONNX Runtime."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

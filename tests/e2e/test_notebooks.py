@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tutorials that are notebooks too: made from their Markdown, and executed."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Max pools on random configurations: bit-exact, race-free, and counted alike by RTL and twin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, throw_away_model
+from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, model
 from support.hazards import check_hazards
 from support.randomness import generator, sample, where
 
@@ -145,18 +143,17 @@ def test_pools_of_interleaved_blocks_on_the_rtl(ratio: int) -> None:
     rng = generator(f"pools with {ratio} interleaved blocks")
     tiny = load_hwconfig("tiny-4x4")
     hw = tiny.with_(block_in=4 * ratio, inp_bytes=16384, wgt_bytes=16384, res_bytes=4096)
-    with throw_away_model(hw) as library:
-        for memory in (IDEAL, BOARD):
-            with device_of(hw, memory, library=library) as device:
-                for _ in range(15):
-                    check_on_rtl(device, rng, counts=True)
+    for memory in (IDEAL, BOARD):
+        with device_of(hw, memory) as device:
+            for _ in range(15):
+                check_on_rtl(device, rng, counts=True)
 
 
 @pytest.mark.parametrize("number", sample(0, 12))
 def test_random_configurations_run_random_pools(number: int) -> None:
     rng = generator(f"pools on configuration {number}")
     hw = any_hwconfig(rng)
-    with throw_away_model(hw) as library:
+    with model(hw, keep=False) as library:
         for memory in (IDEAL, BOARD):
             with device_of(hw, memory, library=library) as device:
                 for _ in range(10):

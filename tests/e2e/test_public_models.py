@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trained networks from Python packages: imported, compiled, run bit-exact, and right."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -7,13 +7,12 @@ with the same image, or with the error, the unit and the instruction that the re
 the next program must run as if nothing happened.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.drawing import any_built
 from support.hazards import check_hazards
 from support.randomness import generator, sample, where
 
@@ -80,7 +79,7 @@ def test_random_programs_equal_the_reference_on_the_smallest_array() -> None:
 @pytest.mark.parametrize("number", sample(1, 24))
 def test_random_programs_equal_the_reference_on_any_configuration(number: int) -> None:
     rng = generator(f"programs {number}")
-    check_programs(any_hwconfig(rng), rng, 20 if number == 0 else 200)
+    check_programs(any_built(number, rng), rng, 20 if number == 0 else 200)
 
 
 # -- damaged programs -----------------------------------------------------------------------

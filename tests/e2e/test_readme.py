@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What README.md shows works as it is typed, and its figures are those of the results."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

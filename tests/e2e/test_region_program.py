@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions of networks: real arithmetic, integer layers and one program on the devices agree."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

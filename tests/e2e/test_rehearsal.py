@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make rehearse` goes through, and leaves nothing behind when a step fails or is interrupted."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -5,8 +5,6 @@ ACC cannot be stored. So each result is requantised with a bias that makes it -1
 something else if any of its 32 bits is wrong.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass, field
 

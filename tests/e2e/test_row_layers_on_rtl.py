@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and layer normalisation on RTL, `dpi` and twin: equal bits, equal cycles."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import numpy as np

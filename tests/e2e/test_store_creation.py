@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A new trial store may be opened by many at once, and by the next after a kill."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that share a store lose no acknowledged trial and measure nothing twice."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -18,24 +16,6 @@ from support.trials import DIALECTS, new_location
 from tilewright.tuner.store.store import Store
 
 TESTS = str(Path(__file__).resolve().parents[1])
-
-WRITER = """
-import os, sys
-from pathlib import Path
-from support.trials import SETTINGS, add, measured, request
-from tilewright.tuner.store.store import Store
-from tilewright.tuner.store.records import request_key
-place = sys.argv[1]
-store = Store(place if "://" in place else Path(place))
-study = store.open_study("a", SETTINGS, {})
-start = len(store.trials(study.id))
-for n in range(start, 1_000_000):
-    if n % 8 == 0:
-        keys = [request_key(request(n + i + 1), "oracle-1") for i in range(8)]
-        store.claim(keys, "writer", seconds=60)
-    add(store, study.id, n, request(n + 1), measured(n + 1), owner="writer")
-    os.write(1, b"%d\\n" % n)
-"""
 
 
 def start(*words: object) -> subprocess.Popen[str]:
@@ -57,7 +37,7 @@ def shared(request, tmp_path_factory):
 @pytest.mark.parametrize("attempt", sample(2, 50))
 def test_kill_nine_at_a_random_point_loses_no_acknowledged_trial(shared, attempt):
     delay = float(generator(f"kill {attempt}").uniform(0, 0.5))
-    writer = start("-c", WRITER, shared)
+    writer = start("-m", "support.store_writer", shared)
     first = writer.stdout.readline()
     time.sleep(delay)
     writer.send_signal(signal.SIGKILL)

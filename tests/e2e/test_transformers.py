@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small ViT, GPT and BERT: one region from the first to the last operator, and its bits."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright tune` on an ONNX file against the RTL, killed in the middle and taken up again."""
 
-from __future__ import annotations
-
 import re
 import signal
 import sqlite3

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tune --fidelity board` on agents that are killed, noisy or lie."""
 
-from __future__ import annotations
-
 import re
 import signal
 import sys

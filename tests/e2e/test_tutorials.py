@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every tutorial works as it is written."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small networks of the forms of ConvNeXt and Swin on RTL and `dpi`: one region, the same bits."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

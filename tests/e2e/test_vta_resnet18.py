@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """VTA's ResNet-18 benchmark layers on the full RTL of `pynq-16x16`, untuned: bit-exact."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.randomness import generator, where

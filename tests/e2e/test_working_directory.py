@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that start children run no Python file of the folder that they are run in."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -67,7 +65,13 @@ def run(folder: Path, *words: str, command: list[str] | None = None, **more: str
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("where", [(), ("--ray", "local")], ids=["processes", "ray"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param((), id="processes"),
+        pytest.param(("--ray", "local"), id="ray", marks=pytest.mark.slow),
+    ],
+)
 def test_tune_runs_nothing_of_its_folder(hostile, where):
     run(hostile, "tune", "resnet18", "--hw", "tiny-4x4", "--layers", "C10", "--budget", "2",
         "--name", "s", *where)  # fmt: skip

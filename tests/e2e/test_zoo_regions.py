@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that join, split and shuffle channels, and transformers: one region, bit-exact."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import closing
 from pathlib import Path

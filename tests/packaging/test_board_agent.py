@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent on a board needs little: numpy, PyYAML and pynq, and the Python of the PYNQ image."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

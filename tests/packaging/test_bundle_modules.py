@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bundle carries the modules that its runner imports: all of them, and no others."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

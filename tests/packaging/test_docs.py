@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands that README.md and the documents show exist, and their links lead somewhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A command whose extra is not installed says in one line which extra to install."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

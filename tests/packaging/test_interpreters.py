@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every supported interpreter that this machine has sets itself up from the locks and runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

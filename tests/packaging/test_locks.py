@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The locks are complete and fresh, and what they bring is under licences that are wanted."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of the documents are what their data gives, and are found where they are shown."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

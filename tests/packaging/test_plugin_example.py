@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example plug-in is installed from its folder, without a network, and used by name."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

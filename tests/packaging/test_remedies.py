@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user can cause is told with a remedy: networks, schedules, stores, studies, options."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

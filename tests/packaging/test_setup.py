@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `make setup` would do: locked packages alone, their size said first."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

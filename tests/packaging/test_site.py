@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The site of the documents builds strictly, is complete, and needs no network to be read."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

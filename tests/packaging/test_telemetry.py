@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime, which keeps a queue of events in the user's home by default, keeps none here."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

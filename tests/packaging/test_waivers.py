@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each waiver of a check in the product says why it stands."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

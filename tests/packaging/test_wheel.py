@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel holds everything that runs, nothing else, and works from where it is installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ Every command is the one that a user with boards types, from a folder with copie
 ``examples/digits`` and ``examples/boards``. Each step says what stands for the board's part.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -19,9 +19,9 @@ from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 
 
 def grid(*fast: dict[str, int], slow: tuple[dict[str, int], ...] = ()) -> list[Any]:
-    """Parameter sets: a fast run draws half of ``fast``, a slow run takes all of both."""
+    """Parameter sets: a fast run draws one of ``fast``, a slow run takes all of both."""
     cases = [pytest.param(p, id=_label(p)) for p in fast]
-    return often(str(fast), cases, max(1, len(fast) // 2)) + [
+    return often(str(fast), cases, 1) + [
         pytest.param(p, id=_label(p), marks=pytest.mark.slow) for p in slow
     ]
 
@@ -365,7 +365,7 @@ def test_regs() -> None:
     run_unit("tw_regs", {"ConfigHash": 0x1234ABCD}, wrapper=True)
 
 
-@pytest.mark.parametrize("bits", [32, 40])
+@pytest.mark.parametrize("bits", often("settings", [32, 40], 1))
 def test_settings(bits: int) -> None:
     run_unit("tw_settings", {"AddressBits": bits})
 

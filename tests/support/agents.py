@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents in this process, and clients of every kind."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ Written from docs/explanation/multicore-model.md, not from the code that it judg
 poured one level at a time, and a regulated memory is played window by window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An oracle of the analytic accelerator (`tilewright.testing.analytic`), and who listens to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from tilewright.host.machine.hwconfig import HwConfig

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole studies on the analytic accelerator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table for tests of the arena: real knobs, invented cycles."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewright.bench.arena.tables import Table

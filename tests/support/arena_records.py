@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hand-made records of a study of tuners."""
 
-from __future__ import annotations
-
 import math
 
 from tilewright.bench.arena.merge import merge

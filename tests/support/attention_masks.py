@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What networks make of an attention mask: forms that PyTorch exports of them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

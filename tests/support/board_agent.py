@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent as a process, whose simulated board is noisy, slow, or lies after some runs."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

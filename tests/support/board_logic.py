@@ -5,8 +5,6 @@
 ``board_python``, which so needs neither this package nor Verilator.
 """
 
-from __future__ import annotations
-
 import socket
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boards without a board: the twin's cycles of a hidden memory, the reference's results."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A headless Chromium, driven over WebDriver's HTTP interface with the standard library alone."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

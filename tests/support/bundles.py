@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small compiled networks with CPU parts that boards run, made without TVM, and their bundles."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which instruction a bus error must name: the model that the tests of ERROR_INSN share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fields that Google's "Trace Event Format" documents, as a check."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 _UNITS = ("ms", "ns")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands of `tilewright`, called in this process."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

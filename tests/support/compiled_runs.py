@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a compiled network in this process: its regions on the accelerator's reference."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

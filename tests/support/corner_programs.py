@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for corners that random programs do not reach: many bursts, wide pads, long streams."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

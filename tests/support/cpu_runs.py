@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles a float model, of which the CPU computes all but a convolution beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

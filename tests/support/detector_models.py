@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small detector of the form of YOLOv8 with its boxes decoded, with random weights."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

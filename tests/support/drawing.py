@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random legal configurations, workloads and schedules."""
 
-from __future__ import annotations
+import numpy as np
+from support.randomness import generator
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import legal
@@ -9,6 +10,7 @@ from tilewright.host.lowering.geometry import geometry
 from tilewright.host.machine.hwconfig import RULES, HwConfig
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload
+from tilewright.sim.verify.randconfig import any_hwconfig
 
 MAX_MACS = 400_000
 """Work of a random layer: keeps a run on the smallest array below a second."""
@@ -22,6 +24,14 @@ def holds(rule, values) -> bool:
 def broken_rules(values) -> set[str]:
     """Names of the rules that parameter values break."""
     return {rule.name for rule in RULES if not holds(rule, values)}
+
+
+def any_built(number: int, rng: np.random.Generator) -> HwConfig:
+    """A random configuration to simulate.
+
+    Number 0, the only one of a fast run, is the same in all tests of a run: it is built once.
+    """
+    return any_hwconfig(rng if number else generator("configuration of the run"))
 
 
 def any_workload(rng, hw: HwConfig) -> Workload:

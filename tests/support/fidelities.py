@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small model that runs whole on the accelerator, at every fidelity alike."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A space in which every index is valid and stands for itself."""
 
-from __future__ import annotations
-
 from tilewright.tuner.search.space import Index, Knob, Space
 
 

@@ -11,8 +11,6 @@ indistinguishable, so the k-th pop of a token from a unit is ordered after the f
 of that unit for the popper, and after nothing later.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from typing import Final

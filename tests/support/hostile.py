@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of an agent that misbehave in every state of a session."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket

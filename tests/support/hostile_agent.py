@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent as a process, for clients that misbehave: short deadlines, small limits, a journal."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a page of HTML is made of, as its own parser sees it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that worker processes can import by name."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

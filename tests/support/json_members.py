@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documents of `--json` against `docs/site/json_members.yaml`, of which the page is made."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Mapping

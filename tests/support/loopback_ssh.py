@@ -6,8 +6,6 @@ loopback address. Elsewhere `write_stand_ins` puts programs in the place of ssh 
 copy here.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import shlex

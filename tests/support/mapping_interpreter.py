@@ -6,8 +6,6 @@ no trip is counted in advance: clusters and PEs hold tiles, each tile is a set o
 tile moves when somebody needs one that it does not hold.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field

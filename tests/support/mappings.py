@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop nests, mappings and architectures to test with, drawn by hypothesis or by a generator."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

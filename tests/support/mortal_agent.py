@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent as a process that kills itself at a point of a run, or takes its time for one."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

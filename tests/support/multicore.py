@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of random jobs on random cores, as mappers get them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewright.tuner.multicore.allocation import Policy

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damage for ONNX models: in their bytes, and in their nodes, attributes, shapes and types."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites an ONNX model and compares what it computes before and after."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

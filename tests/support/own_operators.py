@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that a user might write: one of each form."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import tilewright as tw

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A divided model, run as one: its regions in floats, the rest on the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 from support.qdq_runs import run_all
 from support.qgraph_floats import FloatRegions

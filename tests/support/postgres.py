@@ -5,8 +5,6 @@ The server listens on a socket in a folder of its own, is started once a process
 asks for it, and ends with that process.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import functools

@@ -8,8 +8,6 @@ range, which is how ONNX Runtime's quantiser writes a ReLU. Neighbours have unli
 tensors are quantised twice.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@
 Shares nothing with the compiler's integer arithmetic, and is no faster than it has to be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random quantised graphs of what needs an activation table or a row unit."""
 
-from __future__ import annotations
-
 import numpy as np
 from support.qgraphs import ACTIVATIONS, GraphMaker
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random quantised graphs, and their meaning in real arithmetic."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

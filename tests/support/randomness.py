@@ -6,8 +6,6 @@ choice nor the order of tests matters. `conftest.py` gives hypothesis the same s
 what a test starts inherit the seed; a run that fails ends with it.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """For each rule of legality a configuration, a layer and a schedule that breaks it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tilewright.host.machine.hwconfig import load_hwconfig

@@ -4,8 +4,6 @@
 The product lets the database count; the functions here are the independent model of that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and layer normalisation with random parameters, on activations."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewright.host.network.row_functions import LayerNorm, RowFunction, Softmax

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A page as a browser shows it: on a screen and on a phone, light and dark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.browser import Browser

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boards without a processor in simulation: `rtl/boards` around the accelerator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tilewright.host.machine.hwconfig import HwConfig

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small ONNX models, written node by node."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

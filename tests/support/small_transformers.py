@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small ViT and a small GPT, as PyTorch exports large ones, node by node."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -4,8 +4,6 @@
 Each measurement takes some seconds and then adds a line to the log.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator, Sequence

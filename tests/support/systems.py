@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for systems of cores, that take the bus, hang or trespass; a system of unlike cores."""
 
-from __future__ import annotations
-
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode, Unit
 from tilewright.host.machine.program import Program, layout_regions

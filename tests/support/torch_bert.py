@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small BERT in PyTorch, with the forms in which its mask reaches softmax."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import torch

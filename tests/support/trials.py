@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials to store, and where to store them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.analytic_oracle import counters_of

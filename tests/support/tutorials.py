@@ -8,8 +8,6 @@
 - Any other language is shown and not run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged `.tw` files: flipped bytes, and changes that keep the structure."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small networks of the forms of ConvNeXt and Swin, with random weights."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 from support.small_models import Model

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files for the classifier of files: only their ends are read, and no file is there twice."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

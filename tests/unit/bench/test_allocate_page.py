@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of `bench.allocate` from hand-made searches."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

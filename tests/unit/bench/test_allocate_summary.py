@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of `bench.allocate` from hand-made rows."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

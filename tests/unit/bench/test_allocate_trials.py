@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trials that `bench.allocate` replays are those of the twin, whoever asks and when."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

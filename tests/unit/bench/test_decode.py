@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens per second: what a token needs, and that half the weights' bytes make it faster."""
 
-from __future__ import annotations
-
 from tilewright.bench.framework.study import run_study
 from tilewright.bench.hardware import decode
 from tilewright.bench.hardware.settings import DecodeSettings

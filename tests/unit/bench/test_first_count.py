@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time to the first cycle count: progress comes before the count, the count before the end."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The zoo's members, its figures on record, and what is made of the rows."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright agent`: a home made by `init`, and agents that `status` asks."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

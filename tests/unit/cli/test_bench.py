@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright bench`: every benchmark gets its options, and ends like every command."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import tomllib

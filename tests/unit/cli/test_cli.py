@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command tells users what they can act on, in one line, with the right exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -91,83 +89,6 @@ def test_every_command_explains_itself(command: str) -> None:
     result = call([command, "--help"])
     assert result.exit_code == 0
     assert f"tilewright {command}" in result.output or command in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["sim", "C99"], ["layer", "C99", "C2"]),
-        (["sim", "C2", "--hw", "nothing"], ["hw", "nothing", "pynq-16x16"]),
-        (["sim", "C2", "--memory", "nothing"], ["memory", "ideal"]),
-        (["sim", "C2", "--network", "nothing"], ["nothing", "resnet18"]),
-        (["sim", "C2", "--schedule", "missing.yaml"], ["missing.yaml"]),
-        (["sim", "C2", "--device", "reference", "--waves", "w.fst"], ["waves"]),
-        (["tune", "nothing"], ["nothing", "resnet18"]),
-        (["tune", "missing.onnx"], ["missing.onnx"]),
-        (["tune", "resnet18", "--board", "nothing"], ["board", "pynq-z2"]),
-        (["tune", "resnet18", "--layers", "C99"], ["layer", "C99"]),
-        (["tune", "resnet18", "--budget", "3"], ["budget", "3"]),
-        (["tune", "resnet18", "--allocator", "nothing"], ["allocator", "nothing", "headroom"]),
-        (["tune", "resnet18", "--allocator", "hindsight"], ["allocator", "hindsight"]),
-        (
-            ["tune", "resnet18", "--warm-start", "none.sqlite"],
-            ["none.sqlite", "no such trial store"],
-        ),
-        (["report", "--runs", "nowhere"], ["no such trial store"]),
-        (["tune", "resnet18", "--ray", ""], ["--ray: must not be empty"]),
-        (["tune", "resnet18", "--store="], ["--store: must not be empty"]),
-        (["compile", "m.onnx", "-o", ""], ["-o: must not be empty"]),
-        (["sim", "C2", "--hw", "\udcc3"], ["--hw: must be text", "'\\udcc3'"]),
-        (["tune", "--name=\udcc3", "resnet18"], ["--name: must be text"]),
-        (["sim", "\udcc3"], ["argument 2: must be text"]),
-    ],
-)
-def test_user_errors_are_one_line_and_exit_code_2(
-    arguments: list[str], parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = call(arguments)
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    for part in parts:
-        assert part in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ("block_in: 12", "power of two"),
-        ("block_in: [", "valid YAML"),
-        ("blocks: 3", "unknown key"),
-        ("- 1", "mapping"),
-    ],
-)
-def test_a_bad_configuration_file_is_refused(tmp_path: Path, text: str, part: str) -> None:
-    path = tmp_path / "hw.yaml"
-    path.write_text(text)
-    result = call(["sim", "C2", "--hw", str(path)])
-    assert result.exit_code == 2
-    assert part in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_an_illegal_schedule_is_refused_with_its_rule(tmp_path: Path) -> None:
-    path = tmp_path / "s.yaml"
-    path.write_text("tile_h: 56\ntile_w: 56\ntile_ci: 4\ntile_co: 4\n")
-    result = call(["sim", "C2", "--schedule", str(path)])
-    assert result.exit_code == 2
-    assert "needs" in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_a_truncated_onnx_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "cut.onnx"
-    path.write_bytes(b"\x08\x07\x12\xff\xff")
-    result = call(["tune", str(path)])
-    assert result.exit_code == 2
-    assert "cut.onnx" in result.stderr
-    assert result.stderr.count("\n") == 1
 
 
 def test_sim_on_the_reference_checks_the_output() -> None:

@@ -4,8 +4,6 @@
 No clock is read: what made the path slow was what it imported, and what stood before the count.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

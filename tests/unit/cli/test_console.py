@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What commands print is text: names of files, layers and studies steer no terminal."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

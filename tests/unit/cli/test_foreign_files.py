@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no command made is neither replaced nor removed, whatever place a command is given."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Iterator

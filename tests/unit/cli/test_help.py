@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The help of every command reads alike."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from enum import Enum

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--json`: one shape for every command, alone on standard output when that is asked for."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright multicore NETWORK... --system`: runs on the RTL, what it tells, what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright multicore MODEL --pipeline`: stages on the RTL, bit-exact, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

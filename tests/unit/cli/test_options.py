@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fields of settings are the arguments of a function and the options of a command, alike."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import KW_ONLY, MISSING, dataclass
 from enum import StrEnum

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the parser of command lines refuses is told in our words: rule, field, value, remedy."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from typing import Any, get_args

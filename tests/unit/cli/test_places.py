@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Empty words, and files that commands write: refused before any work, never lost in silence."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

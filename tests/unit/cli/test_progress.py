@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress is for people in front of a terminal, and for nobody else."""
 
-from __future__ import annotations
-
 import io
 import time
 

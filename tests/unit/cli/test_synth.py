@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright synth`, `pnr` and `synth-record`, without their tools."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

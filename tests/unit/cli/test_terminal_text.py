@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """No name from a file steers the terminal: commands speak through `say`, an error or a console."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

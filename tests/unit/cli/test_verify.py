@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright verify`, without its tools."""
 
-from __future__ import annotations
-
 import json
 import sys
 from types import ModuleType

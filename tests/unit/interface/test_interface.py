@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the public functions refuse, in which words, and what a study's result tells."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import pickle

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeded faults: where they are put, what they look like, how they are drawn."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The race checker against a brute-force search for unordered pairs."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A room over its budget, and a folder that is too full, are named."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 
 from house import ROOT, complaints, room_of, sources

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TILEWRIGHT_SEED repeats what every test draws, and no test draws from anything else."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Winners of the tables on the full RTL."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page and the plots of hand-made records."""
 
-from __future__ import annotations
-
 import json
 import re
 

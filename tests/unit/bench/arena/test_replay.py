@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replay against a table: what is charged, what is seen, and when a run ends."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans, the file of runs, and going on after a stop."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

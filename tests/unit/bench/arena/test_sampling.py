@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every selection is given the candidates that DCOC would choose from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.arena import made_up_table

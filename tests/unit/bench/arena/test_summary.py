@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures from hand-made records."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

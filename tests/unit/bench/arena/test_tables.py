@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables against the twin, point by point, and the tasks that they are of."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

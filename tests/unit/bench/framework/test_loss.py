@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interval of lost accuracy holds what all inputs lose, as often as it says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.randomness import fresh_rng

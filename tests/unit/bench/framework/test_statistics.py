@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Censored medians, trimmed means, bootstraps and corrected tests against independent ones."""
 
-from __future__ import annotations
-
 import statistics
 
 import numpy as np

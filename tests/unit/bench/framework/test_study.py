@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study of a few cells: rows, what is kept when it stops, and how it goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The comparison with MAESTRO, on its recorded rows."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

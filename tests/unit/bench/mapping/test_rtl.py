@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicted against measured: a whole schedule space of a small layer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

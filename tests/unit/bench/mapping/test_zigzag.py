@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost model against 600 recorded mappings of ZigZag 3.9.1: every difference has a rule."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 

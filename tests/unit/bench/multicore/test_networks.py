@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stream and a small network: what the rows say, and that both kinds of hardware really run."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.bench.framework.study import run_study

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicted makespans and measured ones: what is counted, and that the hardware really runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors say rule, field, value and remedy, in that order of meaning, and survive pickling."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages of other libraries lose their places in C++ sources, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.common.errors import reason_of

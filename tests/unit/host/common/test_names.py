@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A name that does not exist suggests the nearest one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.common.names import choices, counted, file_stems, nearest

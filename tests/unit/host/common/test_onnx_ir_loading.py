@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """onnx_ir is loaded without SymPy, and computes with sizes that are not known as with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

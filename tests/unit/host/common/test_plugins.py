@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plug-ins are found by name, and a broken one is told in one line to who asks for it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table loses nothing, however narrow the terminal is."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

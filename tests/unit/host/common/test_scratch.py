@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder for scratch goes with its owner, at the latest when the next one comes."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TVM is loaded without PyTorch, which can be imported before and after."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file is written whole, or what was there stays."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

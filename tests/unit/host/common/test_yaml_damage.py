@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every reader of YAML refuses odd tags and huge numbers in one line, or reads them."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archives of anybody: what cannot be read ends in one kind of error."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

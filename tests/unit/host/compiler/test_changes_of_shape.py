@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of shape between layers: whatever they are, a network compiles and has its results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

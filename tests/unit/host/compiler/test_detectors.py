@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A detector like YOLOv8, small: one region from the first layer to distances and scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.detector_models import detector

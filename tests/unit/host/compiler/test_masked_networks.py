@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A BERT from PyTorch with an attention mask: one region, and masked tokens change nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -24,7 +22,7 @@ from tilewright.sim.reference.device import ReferenceDevice
 ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
 
 
-@pytest.mark.parametrize("form", often("forms of masks", FORMS, 2))
+@pytest.mark.parametrize("form", often("forms of masks", FORMS, 1))
 def test_a_bert_from_pytorch_is_one_region_and_masked_tokens_change_nothing(form: str) -> None:
     rng = np.random.default_rng(2)
     torch.manual_seed(4)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What TVM does not compute, ONNX Runtime does, beside the accelerator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

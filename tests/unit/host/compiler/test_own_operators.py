@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of users: the contract on one of each form, networks with them, and what is wrong."""
 
-from __future__ import annotations
-
 import sys
 from typing import ClassVar
 

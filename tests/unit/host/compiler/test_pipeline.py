@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The door of the front end: files, modules, options and errors."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged models end in one error or run; nothing hangs, nothing else is raised."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

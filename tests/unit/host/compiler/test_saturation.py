@@ -6,8 +6,6 @@ the compiler has a share in it. Fusing leaves roundings out, so results may diff
 the roundings of the file are dithered by half a step, and by `SLACK` beyond that.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -5,8 +5,6 @@ They lie beside a checkout, if they are there at all. `test_saturation` and the 
 draw members of the same kinds.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

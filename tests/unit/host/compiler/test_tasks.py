@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is tuned of a model is what is compiled of it."""
 
-from __future__ import annotations
-
 import onnx
 import pytest
 from support.randomness import fresh_rng

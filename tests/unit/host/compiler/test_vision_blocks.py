@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ConvNeXt and Swin, small: one region from the first operator to the last, and its bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -5,8 +5,6 @@ One-hot bytes, a normalisation over the positions, a convolution over them, the 
 normalisation, and softmax; all written out.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bundles: the same bytes each time, run as they were compiled, and refused when damaged."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a bundle's figures rest on is said beside them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

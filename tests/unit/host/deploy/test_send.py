@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bundles are copied whole or not at all; stand-ins for ssh and scp make a folder the board."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers whose results are looked up in an activation table, against the definition."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 

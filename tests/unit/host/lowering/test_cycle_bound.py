@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bounds against the design's figures and against brute force."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

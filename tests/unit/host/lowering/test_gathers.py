@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves of pixels: boxes that cover a result, and the bits of their programs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

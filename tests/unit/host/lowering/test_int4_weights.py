@@ -4,8 +4,6 @@
 With scales of groups and without.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lowered programs on the reference device, against the independent convolution."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools lowered, run on the reference device, and refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows that a pool streams, against enumeration."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hypothesis import assume, given, settings

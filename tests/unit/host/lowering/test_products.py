@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of two tensors: what programs compute, which schedules are legal, what they cost."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import numpy as np

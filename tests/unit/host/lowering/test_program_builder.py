@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Token insertion, judged by running streams on units of random relative speed."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers where block_in and block_out differ: interleaved activations, and layers that chain."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from itertools import product, starmap
 
 import numpy as np
 import pytest
 from support.hazards import check_hazards
-from support.randomness import generator, sample, where
+from support.randomness import generator, often, sample, where
 
 from tilewright.host.common.errors import ConfigError, ScheduleError
 from tilewright.host.lowering import Legality, LoweredLayer, default_schedule, legal, lower
@@ -143,10 +142,12 @@ def test_random_layers_are_right_and_the_same_natively(number):
         check(hw, workload, some_schedule(rng, hw, workload), seed=number)
 
 
-@pytest.mark.parametrize("hw", [WIDE_OUT, WIDE_IN], ids=["wide out", "wide in"])
-@pytest.mark.parametrize("order", list(LoopOrder))
-@pytest.mark.parametrize("fusion", list(Fusion))
-@pytest.mark.parametrize("threads", [(1, 1), (2, 1), (1, 2), (2, 2)])
+EVERY = product((WIDE_OUT, WIDE_IN), LoopOrder, Fusion, ((1, 1), (2, 1), (1, 2), (2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("hw", "order", "fusion", "threads"), often("stored blocks", starmap(pytest.param, EVERY), 16)
+)
 def test_every_order_fusion_and_threading_is_right(hw, order, fusion, threads):
     workload = replace(conv2d("w", 4, 38, 45, 3, 1, 1, residual=True), n=2)
     unit = geometry(hw, workload).tile_ci_unit

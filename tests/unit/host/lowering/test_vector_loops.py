@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop nests as instructions of two loops: every visit once, few instructions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 import contextlib
 import copy
+import itertools
 
 import pytest
 import yaml
+from support.randomness import SLOW_SHARE, fresh_rng
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import (
@@ -261,17 +261,18 @@ def spots(value, path=()):
 def test_a_field_of_any_value_is_taken_or_refused_in_a_line(tmp_path, kind):
     load, name = PLACES[kind]
     whole = yaml.safe_load((BOARD_DIR.parent / f"{name}.yaml").read_text())
-    for spot in spots(whole):
-        for value in VALUES:
-            data = copy.deepcopy(whole)
-            holder = data
-            for key in spot[:-1]:
-                holder = holder[key]
-            holder[spot[-1]] = value
-            path = write(tmp_path, data)
-            with contextlib.suppress(ConfigError):
-                found = load(path)
-                if kind == "board":
-                    found.at_clock(50, "a test")
-                    assert found.clock_text
-                    assert found.cpu.rates()
+    cases = list(itertools.product(spots(whole), VALUES))
+    for number in fresh_rng().permutation(len(cases))[: len(cases) if SLOW_SHARE == 1 else 80]:
+        spot, value = cases[number]
+        data = copy.deepcopy(whole)
+        holder = data
+        for key in spot[:-1]:
+            holder = holder[key]
+        holder[spot[-1]] = value
+        path = write(tmp_path, data)
+        with contextlib.suppress(ConfigError):
+            found = load(path)
+            if kind == "board":
+                found.at_clock(50, "a test")
+                assert found.clock_text
+                assert found.cpu.rates()

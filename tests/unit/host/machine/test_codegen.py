@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated files say what the tables say; stale ones are found."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

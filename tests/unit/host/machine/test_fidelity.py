@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """There is one list of fidelities: what is registered, offered or stored is a part of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.cli.agent import ServedDevice

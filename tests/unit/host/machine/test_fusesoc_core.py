@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The FuseSoC core: its lists are those of the RTL, and FuseSoC lints it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

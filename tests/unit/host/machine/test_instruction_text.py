@@ -5,8 +5,6 @@ Layouts, numbers of names and tables are read out of the page. The rest of the m
 formulas, element by element, and shares no code with the reference.
 """
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 from tilewright.host.machine.isa import Unit
 from tilewright.host.machine.registers import (
     COUNTER_BASE,

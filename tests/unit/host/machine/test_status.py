@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An error status names code, unit, instruction and what each unit waited for."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The integer reference against torch's float64 convolution and max pooling."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weight tiles of 4 bits in DRAM, plain and with scales of groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table of layers in YAML is a network, wherever one is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tile layouts against their element-wise definition."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

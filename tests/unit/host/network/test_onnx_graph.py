@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model files as hostile input: whatever the bytes, a table or one `WorkloadError`."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

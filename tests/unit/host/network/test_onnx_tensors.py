@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tensor whose data are in another file is found wherever the format of ONNX has a place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

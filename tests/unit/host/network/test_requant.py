@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requantisation against exact rational arithmetic."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

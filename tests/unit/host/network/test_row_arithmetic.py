@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Powers of two and binary logarithms of the row unit against floats."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of bitstreams: manifests are checked, and a device loads the one that is asked for."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool of boards: each wrong field is one error that names it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.common.errors import ConfigError

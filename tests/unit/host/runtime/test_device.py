@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The records that devices return."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import FrozenInstanceError
 

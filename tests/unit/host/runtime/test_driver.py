@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The register protocol, against registers that only remember what is written."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scrub writes zeros to every tile of every scratchpad; that devices obey is their contract."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.hazards import check_hazards

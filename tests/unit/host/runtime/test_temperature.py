@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The temperature, from the files in which Linux tells it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.runtime.temperature import chip_temperature

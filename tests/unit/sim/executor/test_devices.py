@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices stay open from job to job, and the least recently used one goes first."""
 
-from __future__ import annotations
-
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.sim.executor import devices
 from tilewright.sim.executor.devices import DeviceCache

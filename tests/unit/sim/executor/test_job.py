@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job travels as bytes and ends in one outcome, whatever happens to its worker."""
 
-from __future__ import annotations
-
 import operator
 import time
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worker pool under jobs that sleep, raise, crash, hang and get killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

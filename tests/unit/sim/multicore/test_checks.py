@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The assertions of a system fire: each rule with a fault seeded in a copy of the RTL."""
 
-from __future__ import annotations
-
 import pytest
 from support.randomness import fresh_rng
 from support.rtl import ROUGH

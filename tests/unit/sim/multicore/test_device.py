@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two cores on one memory port: results, shares of the bus, tenants that trespass."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

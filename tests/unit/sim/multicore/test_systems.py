@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Systems of other shapes: cores of different parameters, ports of different widths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.randomness import fresh_rng, where

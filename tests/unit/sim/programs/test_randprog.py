@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs are legal, race-free, short, varied, and show what they compute."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

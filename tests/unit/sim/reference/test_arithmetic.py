@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The vectorised arithmetic against unbounded Python integers and exact fractions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

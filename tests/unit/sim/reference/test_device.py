@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NumPy reference against a scalar model transcribed from the text of `host.machine.isa`."""
 
-from __future__ import annotations
-
 import pickle
 from fractions import Fraction
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Address arithmetic against plain nested loops, and faults at the exact edge of each range."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scripts for Vivado, run in a Tcl interpreter against a model of Vivado (support/vivado)."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import string
 import subprocess
 from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 
 import pytest
 import yaml
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, often
 from support.vivado import stub
 from support.vivado.design import Design
 from support.vivado.stub import Vivado
@@ -267,7 +266,10 @@ def mutated(origin: Path, folder: Path, file: str, old: str, new: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("file", "old", "new", "told"), [*RTL, *DROPPED, *WRONG])
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    often("seeded faults", starmap(pytest.param, [*RTL, *DROPPED, *WRONG]), 16),
+)
 def test_a_seeded_fault_is_found(projects, tmp_path, file, old, new, told):
     folder = mutated(projects["pynq-z2"], tmp_path / "p", file, old, new)
     with pytest.raises(ScriptError, match=re.escape(told)):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The accelerator as a module of LiteX, elaborated by Verilator."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The size limit of the build cache."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nothing is loaded from the build cache that this user's builders did not put there."""
 
-from __future__ import annotations
-
 import logging
 import os
 import stat

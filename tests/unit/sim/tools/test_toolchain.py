@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools are found, overridden and, when missing, named with their remedy."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

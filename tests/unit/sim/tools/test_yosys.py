@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Yosys is called on the RTL, and what is said when it refuses or is missing."""
 
-from __future__ import annotations
-
 import importlib.util
 from types import SimpleNamespace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build of the twin's library: what its key depends on, damage, and the text of failures."""
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 

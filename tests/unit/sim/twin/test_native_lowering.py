@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Native lowering gives the bytes, the layout, the work and the verdict of `host.lowering`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.drawing import any_workload
-from support.randomness import generator, sample, where
+from support.randomness import generator, often, sample, where
 from support.refused_schedules import CASES
 
 from tilewright.host.common.errors import DeviceError, ProgramError, ScheduleError
@@ -145,7 +143,7 @@ def test_all_default_schedules_give_the_same_programs(name):
 
 
 @pytest.mark.parametrize("number", sample(1, 6))
-@pytest.mark.parametrize("name", named_configs())
+@pytest.mark.parametrize("name", often("real layers", named_configs(), 3))
 def test_random_schedules_of_real_layers_give_the_same_verdicts_and_programs(name, number):
     rng, hw = generator(f"layers {name} {number}"), load_hwconfig(name)
     chosen = [LAYERS[key] for key in rng.choice(list(LAYERS), 6 if number == 0 else 20)]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocol assertions fire on seeded AXI faults, as errors with their text."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

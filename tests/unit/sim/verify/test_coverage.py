@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict of a coverage campaign, its command line, and its configurations."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

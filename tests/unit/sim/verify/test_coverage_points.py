@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading Verilator's coverage data, totals by file, and waivers that must stay true."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.common.errors import ConfigError, ToolError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bins are hit by what they name, and by nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

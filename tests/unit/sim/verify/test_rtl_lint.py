@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RTL lint is clean at named configurations and fails when there is something to say."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, often
 
 from tilewright.host.common.places import ROOT
 from tilewright.host.machine.fidelity import Fidelity
@@ -48,11 +46,13 @@ def test_files_that_comments_of_the_rtl_name_exist():
         assert (ROOT / name.rstrip(".")).exists(), f"{path.name}: {name}"
 
 
+@pytest.mark.slow  # `make lint` does the same
 def test_the_smallest_named_configuration_is_clean():
     assert rtl_lint.lint(TINY) == ""
     assert rtl_lint.lint_slang(TINY) == ""
 
 
+@pytest.mark.slow  # see above
 def test_a_system_is_clean():
     system = load_system("dual-tiny")
     assert rtl_lint.lint(system) == ""
@@ -73,13 +73,11 @@ def test_a_system_of_any_cores_is_clean():
 
 
 def test_any_legal_configuration_is_clean():
-    rng = fresh_rng()
-    for _ in range(2):
-        hw = any_hwconfig(rng)
-        assert rtl_lint.lint(hw) + rtl_lint.lint_slang(hw) == "", hw.parameters()
+    hw = any_hwconfig(fresh_rng())
+    assert rtl_lint.lint(hw) + rtl_lint.lint_slang(hw) == "", hw.parameters()
 
 
-@pytest.mark.parametrize("fidelity", [Fidelity.RTL, Fidelity.TIMING])
+@pytest.mark.parametrize("fidelity", often("two cores", [Fidelity.RTL, Fidelity.TIMING], 1))
 def test_cores_of_different_parameters_stand_in_one_design(monkeypatch, fidelity):
     """As hardware, and where one build serves every configuration."""
     core = [path for path in read_manifest() if path.parent.name != "system"]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build cache: keys, damage, concurrent and killed builders, and the text of failures."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a CXXRTL build does before the compiler: its cache key, its tools and its errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.common.errors import BuildError, ToolError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tilewright.sim.verilator.interactive`: pins, clock and waves of a module by itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.common.errors import BuildError, ConfigError, DeviceError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ memory model, played against by a master in Python, without Verilator."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import math

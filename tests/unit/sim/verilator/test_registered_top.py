@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulation top around the accelerator, and where generated code keeps the clock's past."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

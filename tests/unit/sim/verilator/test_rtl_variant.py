@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user's RTL is built in place of ours and never taken for it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

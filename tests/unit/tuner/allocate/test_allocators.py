@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slots over real search tuners, and the allocators that foretell nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

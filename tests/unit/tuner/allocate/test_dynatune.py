@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DynaTune's belief finds known curves, and its choices follow from it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

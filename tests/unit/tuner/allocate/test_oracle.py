@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The oracle over recorded searches is the exact optimum of every division of time."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

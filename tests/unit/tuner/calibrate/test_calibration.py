@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibration finds the hidden memory timing of noisy boards, and says how well."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bounded landscape knows, as far as asked, what an enumeration knows; nothing runs twice."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A certified optimum is the one that brute force finds, and is withheld when time runs out."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exhaustive enumeration: complete, equal to one by one, and safe to stop anywhere."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of exhausted layers shows names as they are."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An exported landscape holds every point, says under which conditions, and serves Optuna."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import itertools
@@ -122,14 +120,20 @@ def test_a_file_with_other_bytes_inside_is_refused(path) -> None:
 
 
 def test_the_command_writes_a_table_of_a_layer(tmp_path) -> None:
-    words = ["export-table", "C11", "--hw", "pynq-16x16", "--folder", str(tmp_path)]
-    done = CliRunner().invoke(app, [*words, "--output", str(tmp_path / "c11.csv.gz")])
+    words = ["export-table", "C10", "--hw", "pynq-16x16", "--folder", str(tmp_path)]
+    output = tmp_path / "c10.csv.gz"
+    done = CliRunner().invoke(app, [*words, "--output", str(output)])
     assert done.exit_code == 0, done.output
-    table = read_table(tmp_path / "c11.csv.gz")
+    assert "memory pynq-z2" in done.stdout
+    assert "replaced" not in done.output
+    table = read_table(output)
     assert f"optimum {table.optimum:,} cycles" in done.output
     assert np.all(table.cycles >= table.about["bound_cycles"])
     assert table.about["identity"]["rtl"].startswith("rtl-")
-    refused = CliRunner().invoke(app, [*words, "--output", str(tmp_path / "c11.parquet")])
+    again = CliRunner().invoke(app, [*words, "--output", str(output)])
+    assert again.exit_code == 0
+    assert f"{output}: replaced the file that was there" in again.stderr
+    refused = CliRunner().invoke(app, [*words, "--output", str(tmp_path / "c10.parquet")])
     assert refused.exit_code == 2
 
 

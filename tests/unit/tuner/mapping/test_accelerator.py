@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tilewright's accelerator as an architecture, and its schedules as mappings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

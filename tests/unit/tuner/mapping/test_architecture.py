@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Described accelerators: what ships, where its figures come from, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import MISSING, fields, replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exact mapper's trees: bounds hold, and no choice is dropped but for a better one."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from dataclasses import replace

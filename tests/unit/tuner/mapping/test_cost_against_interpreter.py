@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost model against a machine that runs each mapping step by step."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given, settings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no mapping may break, sought by a search that is paid for breaking it."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from dataclasses import replace

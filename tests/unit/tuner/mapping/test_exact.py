@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exact mapper against all mappings of small spaces, and its proofs on layers of networks."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise, permutations, product

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mappings in the formats of Timeloop and ZigZag cut every loop as the mapping does."""
 
-from __future__ import annotations
-
 import math
 import re
 

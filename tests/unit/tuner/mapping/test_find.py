@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One nest, one mapping, whatever the method."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.tuner.mapping.architecture import load_architecture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The printed loops are those of the mapping."""
 
-from __future__ import annotations
-
 import math
 import re
 

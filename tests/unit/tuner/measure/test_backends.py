@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The identity of a fidelity changes with whatever its cycles depend on, and with nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boards as the oracle: noise is averaged and told, and no board that fails costs a trial."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor

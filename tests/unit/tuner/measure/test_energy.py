@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The energy model counts each event once, and no run takes less than its least."""
 
-from __future__ import annotations
-
 import sys
 import types
 from typing import Any

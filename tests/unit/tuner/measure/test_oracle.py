@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RTL oracle measures only what is bit-exact, and no failure of one trial ends another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -187,6 +185,7 @@ def test_a_machine_that_cannot_run_a_trial_is_no_failure_of_the_trial(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [1])
 def test_a_build_on_a_slowed_machine_is_waited_for_told_and_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, slow: int

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repeated runs: the median stands, outliers do not count, and the interval says enough."""
 
-from __future__ import annotations
-
 import statistics
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The twin as an oracle: the counters of the twin, whatever the batch and the threads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

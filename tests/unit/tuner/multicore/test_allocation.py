@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bandwidth allocator: recorded makespans, an exact plain model, and what physics allows."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 from fractions import Fraction

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From groups and platforms to job tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

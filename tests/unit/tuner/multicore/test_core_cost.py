@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Costs of layers on described cores: certified, frugal, and of any shape where that is allowed."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

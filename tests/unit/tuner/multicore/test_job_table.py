@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job analysis table: what it refuses, and its file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs and groups: what is drawn, and that a mini-batch is all computed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Platforms: those that ship, and one clear message for each bad field."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

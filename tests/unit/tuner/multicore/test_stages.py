@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cut into stages: as good as the best of all, and what it prefers among equals."""
 
-from __future__ import annotations
-
 from itertools import combinations, permutations
 
 import numpy as np

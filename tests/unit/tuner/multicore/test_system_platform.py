@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Systems of our hardware, as platforms of the model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Costs of layers on cores of ours: what the twin counts, for the best of a few schedules."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of reports: no two studies share one, and none lies outside its folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of roles: cells by correlation, branches by agent."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study's trials are a storage that Optuna reads."""
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import replace
 

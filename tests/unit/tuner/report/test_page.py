@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a study: its structure everywhere, its looks where there is a Chromium."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

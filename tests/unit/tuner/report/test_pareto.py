@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Pareto archive: nothing in it is beaten, and nothing that a study found beats it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

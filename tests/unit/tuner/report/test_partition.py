@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a network's division."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.html_structure import structure_of

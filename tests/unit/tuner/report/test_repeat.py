@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command of a report makes the settings of its study again."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace

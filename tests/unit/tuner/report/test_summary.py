@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports show what the store holds, with its conditions, and load nothing from outside."""
 
-from __future__ import annotations
-
 import html
 from dataclasses import replace
 from pathlib import Path

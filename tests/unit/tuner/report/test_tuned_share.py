@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a study leaves out is said, and loudly if it is much."""
 
-from __future__ import annotations
-
 from tilewright.host.network.workload import dense
 from tilewright.tuner.report.summary import share_lines
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicted networks rank configurations, and short lists follow them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configurations that are worth measuring, each of them once."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.machine.board import load_board

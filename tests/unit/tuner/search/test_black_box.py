@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters: a library sees the cost of the repaired point, and what was not its idea."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear algebra of a search takes one thread, and leaves the process as it was."""
 
-from __future__ import annotations
-
 from threadpoolctl import threadpool_info
 
 from tilewright.tuner.search.blas_threads import one_blas_thread

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spaces code points as indices and offer valid ones only."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

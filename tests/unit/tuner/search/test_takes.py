@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tuner declares what it takes, and a study hands it that and nothing else."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

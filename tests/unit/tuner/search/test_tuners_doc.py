@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/explanation/tuners.md has a row for every tuner."""
 
-from __future__ import annotations
-
 import re
 
 from tilewright.tuner.search import TUNERS

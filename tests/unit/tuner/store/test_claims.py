@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A claim decides who measures; equal requests cost one measurement."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import replace

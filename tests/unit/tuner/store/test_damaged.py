@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store that somebody changed, or that is damaged, gives a report or one line, no traceback."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

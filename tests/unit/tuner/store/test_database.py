@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is no store of ours, or of another version, is refused and left as it was."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

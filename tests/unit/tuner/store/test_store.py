@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store gives back what it was given, on SQLite and on PostgreSQL alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

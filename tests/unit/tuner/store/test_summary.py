@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the database counts is what follows from the trials one by one."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store that is locked, restarts or cannot be written makes its user wait, and ends no study."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

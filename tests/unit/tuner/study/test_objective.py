@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objectives: values in cycles of a kind, bounds that hold, and what a study chooses by them."""
 
-from __future__ import annotations
-
 import sys
 import types
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of a study put together from names."""
 
-from __future__ import annotations
-
 from tilewright.tuner.report.summary import share_lines
 from tilewright.tuner.study.options import TuneOptions
 from tilewright.tuner.study.prepare import prepare_settings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study spends its budget, resumes at any moment, and depends on nothing but its settings."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections import Counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocators, objectives and time limits inside whole studies, on the analytic accelerator."""
 
-from __future__ import annotations
-
 import copy
 import sys
 import types
@@ -33,7 +31,7 @@ from tilewright.tuner.study.session import StudyError
 
 @pytest.mark.parametrize(
     ("allocator", "mode"),
-    often("allocators", starmap(pytest.param, product(ALLOCATORS, Mode)), 4),
+    often("allocators", starmap(pytest.param, product(ALLOCATORS, Mode)), 2),
 )
 def test_every_allocator_spends_the_budget_and_takes_the_same_course_after_a_kill(
     tmp_path, allocator: str, mode: Mode

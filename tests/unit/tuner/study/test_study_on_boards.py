@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Studies on boards: configurations from bitstreams, grouped and priced, beside the twin."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A warm start is a frozen reference to the trials of earlier studies."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

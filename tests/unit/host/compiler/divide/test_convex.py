@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convex groups of random graphs, against a search for paths."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

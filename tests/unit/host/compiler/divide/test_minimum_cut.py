@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The minimum cut is that of all assignments to two sides, and of these the one with the most."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

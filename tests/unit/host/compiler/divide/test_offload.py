@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offload by minimum cut, against every assignment there is."""
 
-from __future__ import annotations
-
 import itertools
 from math import inf
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that stay whole in Relax, and what cannot be imported."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers of quantised models as operators of a region, compared with ONNX Runtime."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only moves elements, as operators of a region or none, compared with ONNX Runtime."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

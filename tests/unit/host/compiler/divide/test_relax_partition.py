@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which operators of a quantised model become regions, and what that costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.partitioned_runs import assert_same_outputs

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of quantised tensors as units of a region, compared with ONNX Runtime."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.qdq_runs import quantised_names, region_errors, run_all

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constants, joins and slices of sequences as units of a region, compared with ONNX Runtime."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.randomness import fresh_rng

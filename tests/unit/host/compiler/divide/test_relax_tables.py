@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pointwise functions as tables: what ONNX Runtime computes of every int8 value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.qdq_runs import quantised_names, run_all

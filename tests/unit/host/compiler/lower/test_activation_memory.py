@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement of activations: nothing alive overlaps, and little is wasted."""
 
-from __future__ import annotations
-
 import pytest
 from support.randomness import generator, where
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Activations by table behind every kind of layer: one region, fused, and its bits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

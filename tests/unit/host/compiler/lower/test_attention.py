@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of any tokens, heads and blocks: the bits of its program, whatever memory held."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

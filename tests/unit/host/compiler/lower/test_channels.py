@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where channels lie: what has another name somewhere stays where it is."""
 
-from __future__ import annotations
-
 import numpy as np
 from support.qgraph_floats import evaluate as evaluate_floats
 from support.qgraphs import draw_channels

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A region that is cut computes what it computes whole, and hands on what later parts read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.randomness import fresh_rng

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bilinear enlargement: each output once, its integers, concatenations and networks with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

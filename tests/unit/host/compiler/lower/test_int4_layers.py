@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks with weights of 4 bits: half the bytes, and the bits of the integer definition."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results that nothing in a region reads leave as views of the memory, where that costs less."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product, starmap
 from math import prod

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves of pixels go where few are needed, and the bits stay."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import numpy as np

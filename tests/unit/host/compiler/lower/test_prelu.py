@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PReLU with a slope per channel: its integers, what is around it, networks with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.qgraphs import GraphMaker, evaluate_real

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of activations: their integers, what is fused behind them, and networks with gates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

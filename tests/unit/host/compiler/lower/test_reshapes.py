@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of shape inside a region: other names for bytes that are already there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions with a residual: channels of any weights have their bias."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.qgraph_floats import evaluate as evaluate_floats

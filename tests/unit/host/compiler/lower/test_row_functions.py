@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and layer normalisation between layers: one region, and its bits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.qdq_runs import quantised_names, run_all

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products that need not wait for each other are runs, and a run takes fewer cycles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import cycle
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transposed convolutions as plain ones, against their definition."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

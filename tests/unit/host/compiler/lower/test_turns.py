@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Channels and pixels exchange places, exactly, on any blocks, whatever memory held."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.qgraph_floats import evaluate as evaluate_floats

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`.tw` files: what is saved is what is loaded, and damage is one clear error."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

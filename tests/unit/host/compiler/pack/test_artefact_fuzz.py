@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged and hostile `.tw` files end in one error or run; none crashes or takes memory."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -17,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support.randomness import SLOW_SHARE, fresh_rng
+from support.randomness import SLOW_SHARE, fresh_rng, often
 from support.small_models import Model, imported
 from support.tw_mutations import archive_of, edited, members_of, mutated
 
@@ -174,7 +172,7 @@ def test_undamaged_files_run(files, tmp_path) -> None:
 
 
 def test_damaged_files_end_in_one_error_or_run(files, tmp_path) -> None:
-    assert fuzz(60, files, tmp_path)[REFUSED] > 10
+    assert fuzz(20, files, tmp_path)[REFUSED] > 2
 
 
 def test_outputs_of_another_cpu_part_are_refused(files, tmp_path) -> None:
@@ -212,7 +210,7 @@ def outputs_of(data: bytes, path, inputs) -> dict[str, np.ndarray]:
         return dict(runner.run(inputs).outputs)
 
 
-@pytest.mark.parametrize("wanted", [10**6, 8, -9, 2**40, -(2**62)])
+@pytest.mark.parametrize("wanted", often("positions", [10**6, 8, -9, 2**40, -(2**62)], 2))
 def test_positions_outside_a_tensor_stay_inside(files, tmp_path, wanted) -> None:
     """They came from the file as constants; what they pick is an element of the tensor."""
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """End-to-end latency, and that every operator of a model is accounted for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

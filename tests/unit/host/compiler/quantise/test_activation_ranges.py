@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranges of activations: what is counted, and what each method makes of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.randomness import fresh_rng

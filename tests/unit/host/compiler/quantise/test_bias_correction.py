@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mean error of a quantised layer goes into its bias."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

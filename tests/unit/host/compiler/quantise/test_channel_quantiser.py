@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights that are rounded all at once have the bits that ONNX Runtime gives them one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

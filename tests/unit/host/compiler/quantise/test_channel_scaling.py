@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Factors on channels: where they may be, which are shared, and that no result changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 
 import numpy as np

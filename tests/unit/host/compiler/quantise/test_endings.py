@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores that calibration data do not hold have steps, too."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx.numpy_helper import to_array

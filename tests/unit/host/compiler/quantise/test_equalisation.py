@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Channels of activations get the ranges that the definition says, and less error."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of 4 bits: their scales, which layers get them, and that they stay int8 in the model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

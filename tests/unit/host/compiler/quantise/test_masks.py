@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A mask is rounded once, at a scale that serves all layers."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors that bear names which the quantiser gives keep their values."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

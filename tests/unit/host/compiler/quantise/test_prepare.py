@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What options of quantisation change, and that they change nothing in a quantised model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

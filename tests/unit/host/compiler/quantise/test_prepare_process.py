@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files are read in a process of their own; whatever happens there ends in one error here."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Factors of a product of activations have the zero point 0, wherever they come from."""
 
-from __future__ import annotations
-
 import onnx
 import onnx_ir as ir
 from onnx.numpy_helper import to_array

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is quantised, and that a unit is rounded once."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranges of what tables look up are judged by the tables' results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calibration data from arrays, files, images and noise."""
 
-from __future__ import annotations
-
 import resource
 import zipfile
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights that a model quantises, with scales that it computes, are the integers of a layer."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

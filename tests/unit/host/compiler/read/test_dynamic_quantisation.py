@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamically quantised layers become layers of floats that compute the same."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of 4 bits are those of 8; other types are refused by the name of the tensor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that take and give int8: the same results, in steps of the first and last tensor."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows that are rounded behind their look-up are looked up as int8, with the same results."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model files as untrusted input: what is read, fixed and refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnxruntime

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Old operator sets keep their meaning, which NumPy states here as the old documents do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks, single tokens and positions: rewrites keep results."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bias behind a change of shape is part of the convolution; what is none stays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.onnx_results import rewritten

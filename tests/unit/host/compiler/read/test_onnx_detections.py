@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What heads of detectors join and split again stays apart; results stay."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.detector_models import Detector

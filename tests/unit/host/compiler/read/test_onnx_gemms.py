@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Gemm with factors, turned activations or another addend is a dense layer; results stay."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

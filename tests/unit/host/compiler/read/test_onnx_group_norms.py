@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normalisation of groups of channels compiles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.qdq_runs import run_all

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of one-hot vectors are look-ups, for any index; what is none stays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import TensorProto

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of known length: the same results without a loop; others stay."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

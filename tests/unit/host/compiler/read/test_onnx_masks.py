@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masks that are given at run time: one row in front of softmax, and results stay."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transposed convolutions whose padding follows from other attributes state it."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

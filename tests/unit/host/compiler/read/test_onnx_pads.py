@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Padding of every form is what ONNX Runtime computes, and can be saved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from onnx import helper

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that TVM takes for others, or not at all, compute what ONNX Runtime computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

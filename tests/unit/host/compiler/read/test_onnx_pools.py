@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools that round their sizes up become pools of stated padding, with ONNX Runtime's result."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

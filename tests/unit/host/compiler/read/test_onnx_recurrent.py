@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN step by step: the results of ONNX's own definition."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

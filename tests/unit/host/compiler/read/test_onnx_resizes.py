@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resizing of any axes is what ONNX Runtime computes, and can be saved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.cpu_runs import assert_cpu_computes

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites keep results and bring the operators that the accelerator takes."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and layer normalisation are found in many forms, and nothing that is close to them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

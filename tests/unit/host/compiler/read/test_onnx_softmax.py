@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax over any axis is one over the last axis; expectations are convolutions in groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

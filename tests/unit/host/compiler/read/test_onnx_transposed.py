@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What follows a transposed convolution channel by channel goes into it; all else stays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.onnx_results import rewritten

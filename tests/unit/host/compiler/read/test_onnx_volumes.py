@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions over three axes are convolutions of images; nothing of a volume is left inside."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rolls, patch merging and means with channels last: rewritten, but with the same results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.onnx_results import rewritten

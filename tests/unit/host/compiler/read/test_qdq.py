@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Canonical QDQ form: the same results, and what it promises about the graph."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import onnx_ir as ir

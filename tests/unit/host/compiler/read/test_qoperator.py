@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """QOperator models of ONNX Runtime as QDQ models."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest

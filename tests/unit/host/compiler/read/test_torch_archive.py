@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`.pt2` files are data: whatever PyTorch would run of them is refused or left out."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

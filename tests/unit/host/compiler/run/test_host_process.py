@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU part in a process of its own: the same results; limits, crashes and lies are errors."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

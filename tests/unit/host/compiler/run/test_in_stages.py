@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ticks of a pipeline: which stage has which frame, and what the CPU adds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

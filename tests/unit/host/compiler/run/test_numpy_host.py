@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU part in NumPy: the bits of TVM's, and refusals that name operators."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU part: saved and loaded, run, and its errors."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model compiled and run by two calls, and its outputs as a file."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

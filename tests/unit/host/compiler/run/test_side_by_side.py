@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks side by side: order of frames, figures, what is refused, and what Ctrl-C leaves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

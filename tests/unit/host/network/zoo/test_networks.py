@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The built-in tables against torch definitions, written here on their own and traced."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

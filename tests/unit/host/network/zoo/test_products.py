@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of Transformers and recommenders against torch definitions, whose products are counted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

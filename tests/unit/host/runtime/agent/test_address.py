@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of this machine lead to where an agent listens."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

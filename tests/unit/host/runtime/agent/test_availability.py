@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who only connects, stays silent or asks for too much takes the device from nobody."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever answers at an agent's address, a client ends in a right result or in one clear error."""
 
-from __future__ import annotations
-
 import functools
 import json
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An error that crossed the network is the error that was raised."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

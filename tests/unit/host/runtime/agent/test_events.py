@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log: one line for each event, for people or for programs, and never the token."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random clients that misbehave in every state of a session; then an honest one is served."""
 
-from __future__ import annotations
-
 import functools
 import json
 import logging

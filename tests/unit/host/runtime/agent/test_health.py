@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent says how it is to whoever knows the token, and to nobody else."""
 
-from __future__ import annotations
-
 import pytest
 from support.agents import IMAGE, PROGRAM, TINY, TOKEN, SlowDevice, dial, remote_device, serving
 

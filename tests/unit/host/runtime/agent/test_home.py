@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `agent init` makes: private, whole, and never in the place of something."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs and images as messages: the same bytes on the other side, and no others."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

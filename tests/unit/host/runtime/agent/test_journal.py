@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results stay until they are dropped, for the same request alone, and within bounds."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One holder at a time, in the order of waiting."""
 
-from __future__ import annotations
-
 import threading
 import time
 

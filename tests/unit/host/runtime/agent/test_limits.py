@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits are numbers that every part of an agent can keep."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import fields
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages: what is sent is received, and nothing else gets through, however it arrives."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

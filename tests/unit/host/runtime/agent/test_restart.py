@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent that ends, politely or not: no result that it has is lost, and everybody is told."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

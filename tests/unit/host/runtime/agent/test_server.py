@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent and its clients in one process: secrets, leases, limits, and sides that misbehave."""
 
-from __future__ import annotations
-
 import gc
 import os
 import random

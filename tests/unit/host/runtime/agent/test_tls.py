@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nobody between an agent and its client can read, change or forge what they say."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The game: legal whatever is proposed, floors that hold, and what each reward pays."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The environments pass the checkers of the libraries whose interfaces they are."""
 
-from __future__ import annotations
-
 import doctest
 import sys
 import warnings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Roles by correlation: planted structure is found, and the best samples alone count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.randomness import fresh_rng

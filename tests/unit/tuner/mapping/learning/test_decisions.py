@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions: what is offered, that it makes up mappings, and that draws have their chances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -87,7 +85,7 @@ def test_draws_keep_to_the_masks_with_the_probabilities_that_a_learner_computes(
 
 
 def test_draws_have_their_chances():
-    decisions, rng, n = Decisions(SPACE), fresh_rng(), 40_000
+    decisions, rng, n = Decisions(SPACE), fresh_rng(), 10_000
     logits = rng.normal(size=(1, decisions.count, decisions.width)).astype(np.float32)
     choices, _, _ = decisions.draw(np.repeat(logits, n, axis=0), rng)
     first, second = np.flatnonzero(decisions.knobs == 12)[:2]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Teams learn: at equal budgets they beat random samples, whoever decides on what."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the parts of a page are made of."""
 
-from __future__ import annotations
-
 from tilewright.tuner.report.drawing.page import document, figure, paragraph
 from tilewright.tuner.report.drawing.scales import Axis
 from tilewright.tuner.report.drawing.xy_chart import XYChart

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Colours stay apart for the colour-blind, and text can be read, on light and on dark pages."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

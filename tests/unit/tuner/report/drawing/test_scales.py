@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Axes: ticks at round values inside of the axis, labels that differ, places in order."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process on log-residuals: it interpolates, carries over between tasks, and shrinks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

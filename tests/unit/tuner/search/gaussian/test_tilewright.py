@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default tuner follows its prior, corrects it, descends, and learns what is feasible."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 
@@ -114,6 +112,7 @@ class Unmasked(ScheduleSpace):
         return ""
 
 
+@pytest.mark.slow
 def test_learns_what_is_feasible_where_nobody_masks_it() -> None:
     failures = {}
     cost = twin_cost()

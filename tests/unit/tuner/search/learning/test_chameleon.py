@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CHAMELEON: the agent learns to walk uphill, and clustering picks few points of many."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Gaussian process finds a smooth optimum in few trials; its merit is stable."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.grid import Grid

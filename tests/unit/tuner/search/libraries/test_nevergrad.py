@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nevergrad's differential evolution learns from what is told."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.grid import Grid

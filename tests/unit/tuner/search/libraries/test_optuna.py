@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optuna's samplers learn from what is told, and stay quiet."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """AutoTVM: plans of a learned model, annealing, epsilon-greedy, transfer."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

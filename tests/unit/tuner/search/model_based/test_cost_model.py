@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost model learns an order, and starts from what other tasks taught."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

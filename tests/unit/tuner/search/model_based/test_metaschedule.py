@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A space as a task of TVM's MetaSchedule, and what TVM is told of a study's measurements."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

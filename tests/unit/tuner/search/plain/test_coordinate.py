@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coordinate descent finds separable optima fast and restarts from local ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The genetic algorithm breeds from what was good."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guided search uses its prior, and survives a wrong one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tilewright.host.network.schedule import Schedule
