@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.places import RTL_DIR
-from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, PARAMETERS, HwConfig
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.machine.reference_pages import GENERATED_NOTE
 from tilewright.host.machine.system_config import SystemConfig
 from tilewright.host.runtime.scrub import scrub_program
@@ -206,10 +206,14 @@ def _slot(system: SystemConfig, number: int) -> list[str]:
     hw, port = core.hw, f"m_axi_{core.port}"
     base, size, count, program = _scrub(hw)
     room = 8 * INSTRUCTION_BYTES << (count - 1).bit_length()
-    parameters: list[tuple[str, object]] = [(p.rtl_name, getattr(hw, p.name)) for p in PARAMETERS]
-    parameters += [
-        ("ConfigHash", f"32'h{hw.config_hash:08x}"),
-        ("DataPath", "DataPath"),
+    values = {
+        **hw.parameters(),
+        "config_hash": f"32'h{hw.config_hash:08x}",
+        "data_path": "DataPath",
+        "address_bits": 40,
+    }
+    parameters: list[tuple[str, object]] = [
+        ("Config", "'{" + ", ".join(f"{name}: {value}" for name, value in values.items()) + "}"),
         ("QueueDepth", system.queue_depth),
         ("ScrubInsnBase", f"40'd{base}"),
         ("ScrubMemSize", f"39'd{size}"),
