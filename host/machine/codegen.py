@@ -25,7 +25,6 @@ from tilewright.host.machine import (
     program,
     registers,
     system_config,
-    system_registers,
     wires,
 )
 from tilewright.host.machine.fusesoc_core import fusesoc_core
@@ -213,25 +212,25 @@ def systemverilog_system_package() -> str:
     def number(name: str, value: int) -> str:
         return f"  localparam logic [11:0] {name} = 12'h{value:03x};"
 
-    names = system_registers.SHARE_COUNTER_NAMES
+    names = registers.SHARE_COUNTER_NAMES
     lines = [
         "// SPDX-License-Identifier: Apache-2.0",
         f"// {_NOTE}",
         "// Register map of a system of cores.",
         "package tw_system_pkg;",
-        f"  localparam logic [31:0] SystemId = 32'h{system_registers.SYSTEM_ID:08x};",
+        f"  localparam logic [31:0] SystemId = 32'h{registers.SYSTEM_ID:08x};",
         f"  localparam logic [31:0] SystemVersion = 32'd{system_config.SYSTEM_VERSION};",
-        number("QueueBase", system_registers.QUEUE_BASE),
-        number("CoreTable", system_registers.CORE_TABLE),
-        number("CoreTableStep", system_registers.CORE_TABLE_STEP),
-        number("ShareBase", system_registers.SHARE_BASE),
-        number("ShareStep", system_registers.SHARE_STEP),
-        number("ShareCounters", system_registers.SHARE_COUNTERS),
+        number("QueueBase", registers.QUEUE_BASE),
+        number("CoreTable", registers.CORE_TABLE),
+        number("CoreTableStep", registers.CORE_TABLE_STEP),
+        number("ShareBase", registers.SHARE_BASE),
+        number("ShareStep", registers.SHARE_STEP),
+        number("ShareCounters", registers.SHARE_COUNTERS),
         "",
         "  // The shared page, an entry of its core table, a core's share of its memory port.",
-        *offsets("Reg", system_registers.SYSTEM_REGISTERS),
-        *offsets("Core", system_registers.CORE_ENTRY),
-        *offsets("Share", system_registers.SHARE_REGISTERS),
+        *offsets("Reg", registers.SYSTEM_REGISTERS),
+        *offsets("Core", registers.CORE_ENTRY),
+        *offsets("Share", registers.SHARE_REGISTERS),
         f"  localparam int unsigned NumShareCounters = {len(names)};",
         *(
             f"  localparam int unsigned Cnt{camel(name)} = {index};  // {meaning}"
@@ -239,7 +238,7 @@ def systemverilog_system_package() -> str:
         ),
         "",
         "  // The queue of a core, in its window.",
-        *offsets("Reg", system_registers.QUEUE_REGISTERS),
+        *offsets("Reg", registers.QUEUE_REGISTERS),
         "endpackage",
     ]
     return "\n".join([*lines, ""])

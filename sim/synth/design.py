@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.host.machine.system_area import estimate_system
-
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.area import Area, estimate, port_shortfalls, resource_shortfalls
 from tilewright.host.machine.board import Board
@@ -100,7 +98,7 @@ def system_design(system: SystemConfig) -> Design:
         sources=tuple(sources),
         written=written,
         cores=tuple(core.hw for core in system.cores),
-        estimate=estimate_system(system),
+        estimate=estimate(system),
     )
 
 

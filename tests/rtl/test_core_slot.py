@@ -15,8 +15,15 @@ from builds import config_literal, open_unit
 
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Opcode
-from tilewright.host.machine.registers import DEVICE_ID, REGISTERS, ErrorCode, Status
-from tilewright.host.machine.system_registers import QUEUE_REGISTERS, Completion, QueueStatus
+from tilewright.host.machine.registers import (
+    DEVICE_ID,
+    QUEUE_REGISTERS,
+    REGISTERS,
+    Completion,
+    ErrorCode,
+    QueueStatus,
+    Status,
+)
 from tilewright.host.runtime.scrub import scrub_program
 
 HW = load_hwconfig("tiny-4x4")
