@@ -37,9 +37,9 @@ from tilewright.host.compiler.run.side_by_side import (
     measure,
     run_together,
 )
+from tilewright.host.machine.area import estimate
 from tilewright.host.machine.board import Board, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.machine.system_area import estimate_system
 from tilewright.host.machine.system_config import (
     MAX_WEIGHT,
     SystemConfig,
@@ -238,7 +238,7 @@ class SideBySide(Study):
         layers = time_network(self.streams[1], self.board.memory).layers
         return {
             **summarise(rows),
-            "area": {each.name: vars(estimate_system(each)) for each in (self.system, self.one)},
+            "area": {each.name: vars(estimate(each)) for each in (self.system, self.one)},
             "longest_layer_cycles": max(layer.cycles for layer in layers),
             "wrong_bytes": sum(wrong) if wrong else None,
         }

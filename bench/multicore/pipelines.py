@@ -16,9 +16,9 @@ from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import BenchResult, Study
 from tilewright.bench.multicore.networks import imported
 from tilewright.host.compiler.pipeline import ImportedNetwork
+from tilewright.host.machine.area import estimate
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.machine.system_area import estimate_system
 from tilewright.host.machine.system_config import SystemConfig, SystemCore, load_system
 from tilewright.sim.system_devices import WITH_DATA, open_system
 from tilewright.tuner.multicore.pipeline import measure_pipeline, pipeline_rows
@@ -73,7 +73,7 @@ def pipeline(
     rows, summary = pipeline_rows(found, board)
     return {
         "stages": rows,
-        "area": {each.name: vars(estimate_system(each)) for each in (system, single)},
+        "area": {each.name: vars(estimate(each)) for each in (system, single)},
         **summary,
     }
 

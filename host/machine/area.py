@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resources of a `HwConfig` on a Xilinx 7-series or UltraScale+ device, and whether it fits.
+"""Resources of a `HwConfig` or a `SystemConfig` on a Xilinx device, and whether it fits.
+
+Devices are of the 7-series or UltraScale+.
 
 DSP and block RAM follow from the parameters and equal Yosys's synthesis of the same RTL (recorded
 in constraints/synthesis/results.yaml). LUT and FF are what the parameters give (memory in LUTs, MAC
@@ -22,6 +24,7 @@ from tilewright.host.machine.hwconfig import (
     HwConfig,
 )
 from tilewright.host.machine.isa import TABLE_ENTRIES
+from tilewright.host.machine.system_config import SystemConfig
 
 DSP_PER_LANE_REQUANT: Final = 2
 """DSPs for the product of accumulator plus bias (33 bits) and multiplier (16 bits)."""
@@ -141,6 +144,41 @@ LOGIC_MODEL: Final = LogicModel(
     ff_per_lane=190.6,
     ff_per_element=78.3,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurroundModel:
+    """Coefficients of what stands around the cores of a system (counts a unit of the quantity).
+
+    Taken from Yosys's synthesis of the modules of rtl/system/ by themselves for xc7.
+
+    Attributes:
+        fixed: shared page and control port of any system.
+        per_core: shared page, queue, scrub and a place in an arbiter of a core.
+        per_port: an arbiter.
+        per_data_bit: multiplexers of write data for a bit of a core's bus where cores share a port.
+    """
+
+    fixed: float
+    per_core: float
+    per_port: float
+    per_data_bit: float
+
+    def count(self, system: SystemConfig) -> int:
+        """The model's value for a system."""
+        shared_bits = sum(
+            core.hw.axi_data_bits for core in system.cores if len(system.cores_of(core.port)) > 1
+        )
+        return round(
+            self.fixed
+            + self.per_core * len(system.cores)
+            + self.per_port * system.memory_ports
+            + self.per_data_bit * shared_bits
+        )
+
+
+LUT_AROUND: Final = SurroundModel(fixed=130, per_core=1280, per_port=30, per_data_bit=0.6)
+FF_AROUND: Final = SurroundModel(fixed=250, per_core=840, per_port=30, per_data_bit=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,8 +417,14 @@ def counted_registers(hw: HwConfig) -> int:
     return array_registers(hw) + parameters + hw.axi_data_bits + outputs + word
 
 
-def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
-    """Resources of a configuration; LUT and FF are estimates, DSP and BRAM are counts."""
+def estimate(design: HwConfig | SystemConfig, model: LogicModel = LOGIC_MODEL) -> Area:
+    """Resources of a configuration, or of a system: its cores, and what stands around them.
+
+    LUT and FF are estimates, DSP and BRAM of a configuration are counts.
+    """
+    if isinstance(design, SystemConfig):
+        return _system(design, model)
+    hw = design
     costs = [memory.cost for memory in scratchpads(hw)]
     elements = hw.batch * hw.block_out
     lut = (
@@ -405,9 +449,17 @@ def estimate(hw: HwConfig, model: LogicModel = LOGIC_MODEL) -> Area:
     return Area(lut=round(lut), ff=round(ff), bram36=-(-halves // 2), dsp=dsp_count(hw))
 
 
-def shortfalls(hw: HwConfig, area: Area, board: Board) -> list[str]:
-    """What a configuration of an area needs beyond a board's resources and its port."""
-    return resource_shortfalls(area, board) + port_shortfalls(hw, board)
+def _system(system: SystemConfig, model: LogicModel) -> Area:
+    cores = [estimate(core.hw, model) for core in system.cores]
+    lut, ff, bram36, dsp = (sum(column) for column in zip(*map(astuple, cores), strict=True))
+    return Area(
+        lut=lut + LUT_AROUND.count(system), ff=ff + FF_AROUND.count(system), bram36=bram36, dsp=dsp
+    )
+
+
+def shortfalls(design: HwConfig | SystemConfig, area: Area, board: Board) -> list[str]:
+    """What a design of an area needs beyond a board's resources and its ports."""
+    return resource_shortfalls(area, board) + port_shortfalls(design, board)
 
 
 def resource_shortfalls(area: Area, board: Board) -> list[str]:
@@ -419,26 +471,32 @@ def resource_shortfalls(area: Area, board: Board) -> list[str]:
     ]
 
 
-def port_shortfalls(hw: HwConfig, board: Board) -> list[str]:
-    """What a configuration needs beyond the width and the bursts of a board's port."""
+def port_shortfalls(design: HwConfig | SystemConfig, board: Board) -> list[str]:
+    """What a design needs beyond the width and the bursts of a board's ports."""
+    if isinstance(design, SystemConfig):
+        return [
+            f"core {number}: {text}"
+            for number, core in enumerate(design.cores)
+            for text in port_shortfalls(core.hw, board)
+        ]
     return [
-        f"{name} {getattr(hw, name)} exceeds the port's {getattr(board, name)}"
+        f"{name} {getattr(design, name)} exceeds the port's {getattr(board, name)}"
         for name in ("axi_data_bits", "axi_burst_beats")
-        if getattr(hw, name) > getattr(board, name)
+        if getattr(design, name) > getattr(board, name)
     ]
 
 
-def fits(hw: HwConfig, board: Board) -> Fit:
-    """Compare a configuration with a board's resources and the width and bursts of its port."""
-    area = estimate(hw)
-    if problems := shortfalls(hw, area, board):
-        return Fit(
-            ok=False, text=f"{hw.name} does not fit {board.name}: {'; '.join(problems)}", area=area
-        )
+def fits(design: HwConfig | SystemConfig, board: Board) -> Fit:
+    """Compare a design with a board's resources and the width and bursts of its ports."""
+    area = estimate(design)
+    if problems := shortfalls(design, area, board):
+        text = f"{design.name} does not fit {board.name}: {'; '.join(problems)}"
+        return Fit(ok=False, text=text, area=area)
     shares = ", ".join(
         f"{name} {value} of {limit}" for name, value, limit in resource_shares(area, board)
     )
-    return Fit(ok=True, text=f"{hw.name} fits {board.name}: {shares}", area=area)
+    note = " (estimated)" if isinstance(design, SystemConfig) else ""
+    return Fit(ok=True, text=f"{design.name} fits {board.name}: {shares}{note}", area=area)
 
 
 def resource_shares(area: Area, board: Board) -> list[tuple[str, int, int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -25,7 +25,6 @@ from tilewright.host.machine import (
     program,
     registers,
     system_config,
-    system_registers,
     wires,
 )
 from tilewright.host.machine.fusesoc_core import fusesoc_core
@@ -48,9 +47,9 @@ def _sv_struct(
         lines.append(f"    logic [{spare - 1}:0] spare;")
     for field in reversed(layout):
         sign = " signed" if field.signed else ""
-        size = f"[{field.bits - 1}:0] " if field.bits > 1 else ""
+        size = f" [{field.bits - 1}:0]" if field.bits > 1 else ""
         meaning = f"  // {field.meaning}" if field.meaning else ""
-        lines.append(f"    logic{sign} {size}{field.name};{meaning}")
+        lines.append(f"    {field.type or f'logic{sign}{size}'} {field.name};{meaning}")
     return [*lines, f"  }} {type_name};", ""]
 
 
@@ -89,6 +88,53 @@ def _sv_table(table: log_tables.LogTable) -> list[str]:
         "  endfunction",
         "",
     ]
+
+
+_FUNCTIONS: Final = """\
+  // What a unit waits for whose entry pops tokens that are missing: of several, the first one.
+  function automatic wait_e token_wait(unit_e unit, logic [3:0] pop, logic [3:0] tokens);
+    token_wait = unit == UnitStore ? WaitTokenVector : WaitTokenStore;
+    for (int unsigned u = 3; u > 0; u--) begin
+      if (pop[u-1] && !tokens[u-1] && u - 1 != 32'(unit))
+        token_wait = wait_e'(32'(WaitTokenLoad) + u - 1);
+    end
+  endfunction
+
+  function automatic int unsigned least(int unsigned a, int unsigned b);
+    return a < b ? a : b;
+  endfunction
+  function automatic int unsigned most(int unsigned a, int unsigned b);
+    return a > b ? a : b;
+  endfunction
+"""
+
+
+def _sv_sizes() -> list[str]:
+    """The functions that derive sizes from a configuration."""
+    known = {p.name: f"c.{p.name}" for p in hwconfig.PARAMETERS} | {"config_hash": "c.config_hash"}
+    known |= {"log2": "$clog2"}
+    lines = [
+        _FUNCTIONS,
+        "  // The configuration, or for an illegal one another that can be elaborated: it reaches",
+        "  // the $error of tw_legal, no division by zero.",
+        "  function automatic config_t built(config_t c);",
+        "    built = c;",
+        *(
+            f"    built.{p.name} = most({p.low}, c.{p.name});"
+            for p in hwconfig.PARAMETERS
+            if p.low and p.unit != "bytes"
+        ),
+        "  endfunction",
+        "",
+        "  function automatic sizes_t sizes_of(config_t given);",
+        "    config_t c;",
+        "    c = built(given);",
+    ]
+    for size in geometry.CONTROL_SIZES:
+        text = _renamed(size.expression, known).replace("//", "/")
+        lines.append(f"    sizes_of.{size.name} = 32'({text});")
+        known[size.name] = f"sizes_of.{size.name}"
+    return [*lines, "  endfunction", ""]
 
 
 def systemverilog_package() -> str:
@@ -134,13 +180,9 @@ def systemverilog_package() -> str:
         (isa.PARAM_FIELDS, "param_t", 128, "One channel of a PARAM tile."),
     ):
         lines += _sv_struct(layout, name, bits, comment)
-    sizes = tuple(
-        isa.Field(name=size.name, bits=32, meaning=size.meaning)
-        for size in reversed(geometry.CONTROL_SIZES)
-    )
-    lines += _sv_struct(sizes, "sizes_t", isa.layout_bits(sizes), "Sizes that control reads.")
     for type_name, parts, meaning in wires.STRUCTURES:
         lines += _sv_struct(parts, type_name, isa.layout_bits(parts), meaning)
+    lines += _sv_sizes()
     lines.append("  // AXI4-Lite register offsets.")
     for register in registers.REGISTERS:
         lines.append(
@@ -170,25 +212,25 @@ def systemverilog_system_package() -> str:
     def number(name: str, value: int) -> str:
         return f"  localparam logic [11:0] {name} = 12'h{value:03x};"
 
-    names = system_registers.SHARE_COUNTER_NAMES
+    names = registers.SHARE_COUNTER_NAMES
     lines = [
         "// SPDX-License-Identifier: Apache-2.0",
         f"// {_NOTE}",
         "// Register map of a system of cores.",
         "package tw_system_pkg;",
-        f"  localparam logic [31:0] SystemId = 32'h{system_registers.SYSTEM_ID:08x};",
+        f"  localparam logic [31:0] SystemId = 32'h{registers.SYSTEM_ID:08x};",
         f"  localparam logic [31:0] SystemVersion = 32'd{system_config.SYSTEM_VERSION};",
-        number("QueueBase", system_registers.QUEUE_BASE),
-        number("CoreTable", system_registers.CORE_TABLE),
-        number("CoreTableStep", system_registers.CORE_TABLE_STEP),
-        number("ShareBase", system_registers.SHARE_BASE),
-        number("ShareStep", system_registers.SHARE_STEP),
-        number("ShareCounters", system_registers.SHARE_COUNTERS),
+        number("QueueBase", registers.QUEUE_BASE),
+        number("CoreTable", registers.CORE_TABLE),
+        number("CoreTableStep", registers.CORE_TABLE_STEP),
+        number("ShareBase", registers.SHARE_BASE),
+        number("ShareStep", registers.SHARE_STEP),
+        number("ShareCounters", registers.SHARE_COUNTERS),
         "",
         "  // The shared page, an entry of its core table, a core's share of its memory port.",
-        *offsets("Reg", system_registers.SYSTEM_REGISTERS),
-        *offsets("Core", system_registers.CORE_ENTRY),
-        *offsets("Share", system_registers.SHARE_REGISTERS),
+        *offsets("Reg", registers.SYSTEM_REGISTERS),
+        *offsets("Core", registers.CORE_ENTRY),
+        *offsets("Share", registers.SHARE_REGISTERS),
         f"  localparam int unsigned NumShareCounters = {len(names)};",
         *(
             f"  localparam int unsigned Cnt{camel(name)} = {index};  // {meaning}"
@@ -196,14 +238,13 @@ def systemverilog_system_package() -> str:
         ),
         "",
         "  // The queue of a core, in its window.",
-        *offsets("Reg", system_registers.QUEUE_REGISTERS),
+        *offsets("Reg", registers.QUEUE_REGISTERS),
         "endpackage",
     ]
     return "\n".join([*lines, ""])
 
 
-def _sv_expression(expression: str) -> str:
-    names = {p.name: p.rtl_name for p in hwconfig.PARAMETERS}
+def _renamed(expression: str, names: Mapping[str, str]) -> str:
     return re.sub(
         r"[a-z_][a-z0-9_]*", lambda match: names.get(match.group(), match.group()), expression
     )
@@ -211,24 +252,22 @@ def _sv_expression(expression: str) -> str:
 
 def systemverilog_legality() -> str:
     """`rtl/generated/tw_legal.sv`: refuses an illegal elaboration with `HwConfig`'s rules."""
-    parameters = ",\n".join(
-        f"    parameter int unsigned {p.rtl_name} = {p.low}" for p in hwconfig.PARAMETERS
-    )
     lines = [
         "// SPDX-License-Identifier: Apache-2.0",
         f"// {_NOTE}",
         "// Elaboration-time legality: the rules and texts of host/machine/hwconfig.py.",
         "module tw_legal #(",
-        parameters,
+        "    parameter tw_pkg::config_t Config = '0",
         ") ();",
     ]
     names = {p.name: p.rtl_name for p in hwconfig.PARAMETERS}
+    members = {name: f"Config.{name}" for name in names}
     for rule in hwconfig.RULES:
         lines += [
-            f"  if (!({_sv_expression(rule.expression)})) begin : gen_{rule.name}",
+            f"  if (!({_renamed(rule.expression, members)})) begin : gen_{rule.name}",
             (
                 f'    $error("tilewright_top: {names[rule.field]} ({rule.field}): {rule.text}, '
-                f'not %0d; {rule.remedy}", {names[rule.field]});'
+                f'not %0d; {rule.remedy}", {members[rule.field]});'
             ),
             "  end",
         ]

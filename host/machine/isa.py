@@ -93,12 +93,13 @@ class Reduce(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One bit field: name, width in bits, signedness and meaning."""
+    """One bit field: name, width in bits, signedness and meaning; its type in `tw_pkg`, if any."""
 
     name: str
     bits: int
     meaning: str
     signed: bool = False
+    type: str = ""
 
 
 def _f(name: str, bits: int, meaning: str, *, signed: bool = False) -> Field:

@@ -11,7 +11,6 @@ from tilewright.host.machine import (
     instruction_text,
     isa,
     registers,
-    system_registers,
 )
 from tilewright.host.machine.status import REMEDIES
 
@@ -141,7 +140,7 @@ def registers_page() -> str:
 
 def _system_registers() -> list[str]:
     """Registers of a system of cores."""
-    own = system_registers
+    own = registers
 
     def rows(members: Iterable[registers.Register], base: int = 0) -> Iterable[tuple[str, ...]]:
         return ((f"0x{base + r.offset:03x}", r.name, r.access, r.meaning) for r in members)

@@ -9,7 +9,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from tilewright.host.machine.geometry import CONTROL_SIZES
+from tilewright.host.machine.hwconfig import PARAMETERS
 from tilewright.host.machine.isa import INSTRUCTION_BITS, Field
+
+CONFIG: Final = (
+    *(Field(name=p.name, bits=32, meaning=f"{p.unit}: {p.meaning}") for p in PARAMETERS),
+    Field(name="config_hash", bits=32, meaning="HwConfig.config_hash of the above"),
+    Field(name="data_path", bits=32, meaning="0: control and UOP alone, for simulation"),
+    Field(name="address_bits", bits=32, meaning="of the memory port, 32 to 40"),
+)
+
+SIZES: Final = tuple(
+    Field(name=size.name, bits=32, meaning=size.meaning) for size in reversed(CONTROL_SIZES)
+)
 
 ENTRY: Final = (
     Field(name="insn", bits=INSTRUCTION_BITS, meaning="the instruction"),
@@ -20,6 +33,23 @@ ERROR: Final = (
     Field(name="valid", bits=1, meaning="there is one in this cycle"),
     Field(name="code", bits=8, meaning="error_e: the cause"),
     Field(name="index", bits=32, meaning="instruction that caused it"),
+)
+
+QUEUE: Final = (
+    Field(name="entry", bits=288, type="entry_t", meaning="the oldest one of its queue"),
+    Field(name="valid", bits=1, meaning="there is one"),
+    Field(name="tokens", bits=4, meaning="available, by producer"),
+)
+
+UNIT: Final = (
+    Field(name="error", bits=41, type="error_t", meaning="it halts the run"),
+    Field(name="state", bits=4, type="wait_e", meaning="what it does or waits for"),
+    Field(name="retire_index", bits=32, meaning="instruction that retires"),
+    Field(name="retire", bits=1, meaning="an instruction has ended"),
+    Field(name="idle", bits=1, meaning="nothing is left to do of what was taken"),
+    Field(name="token_push", bits=4, meaning="given, by consumer"),
+    Field(name="token_pop", bits=4, meaning="taken, by producer"),
+    Field(name="take", bits=1, meaning="the entry leaves the queue"),
 )
 
 SPAD_WRITE: Final = (
@@ -55,8 +85,12 @@ STATUS: Final = (
 )
 
 STRUCTURES: Final = (
+    ("config_t", CONFIG, "A configuration: the parameters of a core."),
+    ("sizes_t", SIZES, "Sizes that control reads."),
     ("entry_t", ENTRY, "An entry of a unit's queue."),
     ("error_t", ERROR, "What a unit says is wrong; its wire says which unit."),
+    ("queue_t", QUEUE, "What a unit sees of its queue and of its tokens."),
+    ("unit_t", UNIT, "What a unit takes and gives, and how it is."),
     ("spad_write_t", SPAD_WRITE, "Where LOAD puts a beat, or padding, in a scratchpad."),
     ("settings_t", SETTINGS, "What a run works with, as the registers give it."),
     ("status_t", STATUS, "What has become of the run."),

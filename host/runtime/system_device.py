@@ -64,7 +64,7 @@ class SystemResult:
         results: of the submissions, in their order.
         counters: by core, what it counted in its last submission; None for a core without one.
         shares: by core, what its arbiter counted in the run
-            (`host.machine.system_registers.SHARE_COUNTER_NAMES`).
+            (`host.machine.registers.SHARE_COUNTER_NAMES`).
         host_seconds: wall-clock time of the run itself.
     """
 

@@ -14,16 +14,7 @@ from typing import Final
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.program import Program
-from tilewright.host.machine.status import decode_status
-from tilewright.host.machine.system_config import (
-    MAX_IN_FLIGHT,
-    MAX_WEIGHT,
-    MAX_WINDOW,
-    SYSTEM_VERSION,
-    SystemConfig,
-    check_integer,
-)
-from tilewright.host.machine.system_registers import (
+from tilewright.host.machine.registers import (
     CORE_ENTRY,
     CORE_TABLE,
     CORE_TABLE_STEP,
@@ -38,6 +29,15 @@ from tilewright.host.machine.system_registers import (
     Completion,
     QueueStatus,
     window,
+)
+from tilewright.host.machine.status import decode_status
+from tilewright.host.machine.system_config import (
+    MAX_IN_FLIGHT,
+    MAX_WEIGHT,
+    MAX_WINDOW,
+    SYSTEM_VERSION,
+    SystemConfig,
+    check_integer,
 )
 from tilewright.host.runtime.driver import Driver, RegisterPort, check_places
 

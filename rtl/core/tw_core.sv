@@ -9,29 +9,7 @@
 // Everything is the core's own: several with other parameters can stand in one design. Registers,
 // bus attributes and what several cores share belong to the system (rtl/system).
 module tw_core #(
-    parameter int unsigned Batch            = 1,       // rows of the activation tile
-    parameter int unsigned BlockIn          = 16,      // input channels of a tile
-    parameter int unsigned BlockOut         = 16,      // output channels of a tile
-    parameter int unsigned InpBytes         = 32768,   // INP scratchpad
-    parameter int unsigned WgtBytes         = 262144,  // WGT scratchpad
-    parameter int unsigned AccBytes         = 131072,  // ACC scratchpad
-    parameter int unsigned OutBytes         = 32768,   // OUT scratchpad
-    parameter int unsigned UopBytes         = 32768,   // UOP scratchpad
-    parameter int unsigned ResBytes         = 32768,   // RES scratchpad
-    parameter int unsigned ParamBytes       = 16384,   // PARAM scratchpad
-    parameter int unsigned AxiDataBits      = 64,      // width of the AXI4 data bus
-    parameter int unsigned AxiBurstBeats    = 16,      // longest AXI burst
-    parameter int unsigned ReadOutstanding  = 8,       // read bursts in flight
-    parameter int unsigned WriteOutstanding = 4,       // write bursts in flight
-    parameter int unsigned VectorLanes      = 16,      // elements a cycle of the vector unit
-    parameter int unsigned MacPipeline      = 2,       // registers of the MAC reduction
-    parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
-    parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
-    parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
-    parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
-    parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
-    parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
-    parameter int unsigned AddressBits      = 40       // of the memory port, 32 to 40
+    parameter tw_pkg::config_t Config = '0  // tw_legal judges it
 ) (
     input  logic                                   clk_i,
     input  logic                                   rst_i,
@@ -50,7 +28,7 @@ module tw_core #(
     output logic [                            7:0] arlen_o,
     output logic                                   arvalid_o,
     input  logic                                   arready_i,
-    input  logic [                AxiDataBits-1:0] rdata_i,
+    input  logic [       Config.axi_data_bits-1:0] rdata_i,
     input  logic [                            1:0] rresp_i,
     input  logic                                   rlast_i,
     input  logic                                   rvalid_i,
@@ -59,8 +37,8 @@ module tw_core #(
     output logic [                            7:0] awlen_o,
     output logic                                   awvalid_o,
     input  logic                                   awready_i,
-    output logic [                AxiDataBits-1:0] wdata_o,
-    output logic [              AxiDataBits/8-1:0] wstrb_o,
+    output logic [       Config.axi_data_bits-1:0] wdata_o,
+    output logic [     Config.axi_data_bits/8-1:0] wstrb_o,
     output logic                                   wlast_o,
     output logic                                   wvalid_o,
     input  logic                                   wready_i,
@@ -71,57 +49,19 @@ module tw_core #(
 );
   // ---------------------------------------------------------------------------------------
   // Geometry
-  // Sizes are at least 1 (a bus 32 bits), so that an illegal elaboration reaches the $error of
-  // tw_legal and does not end in a division by zero.
-  localparam int unsigned BeatBytes = AxiDataBits < 32 ? 4 : AxiDataBits / 8;
-  localparam int unsigned Rows = Batch == 0 ? 1 : Batch;
-  localparam int unsigned ChannelsIn = BlockIn == 0 ? 1 : BlockIn;
-  localparam int unsigned ChannelsOut = BlockOut == 0 ? 1 : BlockOut;
-  localparam int unsigned Lanes = VectorLanes == 0 ? 1 : VectorLanes;
-  localparam int unsigned InpTile = Rows * ChannelsIn;
-  localparam int unsigned WgtTile = ChannelsIn * ChannelsOut;
-  localparam int unsigned Diagonal = ChannelsIn < ChannelsOut ? ChannelsIn : ChannelsOut;
-  localparam int unsigned OutTile = Rows * ChannelsOut;
+  localparam tw_pkg::config_t Built = tw_pkg::built(Config);
+  localparam tw_pkg::sizes_t Sizes = tw_pkg::sizes_of(Config);
+  localparam int unsigned BeatBytes = Built.axi_data_bits / 8;
+  localparam int unsigned Lanes = Built.vector_lanes;
+  localparam int unsigned InpTile = Built.batch * Built.block_in;
+  localparam int unsigned WgtTile = Built.block_in * Built.block_out;
+  localparam int unsigned OutTile = Built.batch * Built.block_out;
   localparam int unsigned AccTile = 4 * OutTile;
-  localparam int unsigned ParTile = 16 * ChannelsOut;
+  localparam int unsigned ParTile = 16 * Built.block_out;
   localparam int unsigned ParRow = BeatBytes > 32 ? BeatBytes : 32;
-  localparam int unsigned InpDepth = InpBytes / InpTile;
-  localparam int unsigned WgtDepth = WgtBytes / WgtTile;
-  localparam int unsigned AccDepth = AccBytes / AccTile;
-  localparam int unsigned OutDepth = OutBytes / OutTile;
-  localparam int unsigned ResDepth = ResBytes / OutTile;
-  localparam int unsigned UopDepth = UopBytes / 8;
-  localparam int unsigned ParDepth = ParamBytes / ParTile;
-  localparam int unsigned TableDepth =
-      ActivationTable == 0 ? 0 : tw_pkg::TableEntries / tw_pkg::TableRowEntries;
-  localparam int unsigned Banks = AccDepth < tw_pkg::AccBanks ? AccDepth : tw_pkg::AccBanks;
-  localparam int unsigned AccBankShift = $clog2(AccDepth / Banks);
-  localparam int unsigned Parts = OutTile / Lanes;
-  localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1;
+  localparam int unsigned PartBits = Sizes.vector_parts > 1 ? $clog2(Sizes.vector_parts) : 1;
 
-  tw_legal #(
-      .Batch           (Batch),
-      .BlockIn         (BlockIn),
-      .BlockOut        (BlockOut),
-      .InpBytes        (InpBytes),
-      .WgtBytes        (WgtBytes),
-      .AccBytes        (AccBytes),
-      .OutBytes        (OutBytes),
-      .UopBytes        (UopBytes),
-      .ResBytes        (ResBytes),
-      .ParamBytes      (ParamBytes),
-      .AxiDataBits     (AxiDataBits),
-      .AxiBurstBeats   (AxiBurstBeats),
-      .ReadOutstanding (ReadOutstanding),
-      .WriteOutstanding(WriteOutstanding),
-      .VectorLanes     (VectorLanes),
-      .MacPipeline     (MacPipeline),
-      .MacPacked       (MacPacked),
-      .MacLutColumns   (MacLutColumns),
-      .ActivationTable (ActivationTable),
-      .RowUnit         (RowUnit),
-      .Int4Weights     (Int4Weights)
-  ) u_legal ();
+  tw_legal #(.Config(Config)) u_legal ();
 
   // ---------------------------------------------------------------------------------------
   // Run control
@@ -130,14 +70,16 @@ module tw_core #(
   logic accept, refuse;
   logic [39:0] insn_base, mem_base, mem_size;
   logic [31:0] insn_count, watchdog;
-  tw_pkg::error_t unit_error[4], fetch_error, error[5];  // `error` by unit, fetch last
+  tw_pkg::queue_t queue[4];                // what each unit sees
+  tw_pkg::unit_t unit[4];                  // what it answers
+  tw_pkg::error_t fetch_error, error[5];   // `error` by unit, fetch last
   tw_pkg::wait_e state[4];
-  logic [3:0] retire, unit_idle;
+  logic [3:0] retire, unit_idle, queue_valid;
   logic mac_issue, vector_issue, read_burst, write_burst, write_beat;
   logic [$clog2(BeatBytes):0] write_bytes;
 
   tw_settings #(
-      .AddressBits(AddressBits)
+      .AddressBits(Config.address_bits)
   ) u_settings (
       .clk_i,
       .accept_i    (accept),
@@ -203,14 +145,15 @@ module tw_core #(
   logic [1:0][39:0] req_addr;
   logic [1:0][7:0] req_len;
   logic [BeatBytes*8-1:0] beat_data;
-  logic [3:0] queue_push, queue_full, queue_valid, queue_pop;
-  tw_pkg::entry_t fetched, queue[4];  // the oldest entry of each queue
+  logic [3:0] queue_push, queue_full;
+  logic [3:0][3:0] token_push, token_pop, token_available;
+  logic [3:0] token_overflow;
+  tw_pkg::entry_t fetched;
   tw_pkg::index_t load_issue_index, load_beat_index, fetch_bus_index;
-  tw_pkg::index_t retire_index[4];
 
   tw_fetch #(
       .BeatBytes (BeatBytes),
-      .BurstBeats(AxiBurstBeats)
+      .BurstBeats(Built.axi_burst_beats)
   ) u_fetch (
       .clk_i,
       .rst_i        (unit_rst),
@@ -244,16 +187,20 @@ module tw_core #(
         .rst_i  (unit_rst),
         .push_i (queue_push[u]),
         .data_i (fetched),
-        .pop_i  (queue_pop[u]),
-        .data_o (queue[u]),
-        .valid_o(queue_valid[u]),
+        .pop_i  (unit[u].take),
+        .data_o (queue[u].entry),
+        .valid_o(queue[u].valid),
         .full_o (queue_full[u]),
         .count_o(unused_count)
     );
+    assign queue[u].tokens = token_available[u];
+    assign token_push[u]   = unit[u].token_push;
+    assign token_pop[u]    = unit[u].token_pop;
+    assign queue_valid[u]  = queue[u].valid;
+    assign unit_idle[u]    = unit[u].idle;
+    assign retire[u]       = unit[u].retire;
+    assign state[u]        = unit[u].state;
   end
-
-  logic [3:0][3:0] token_push, token_pop, token_available;
-  logic [3:0] token_overflow;
   tw_tokens u_tokens (
       .clk_i,
       .rst_i      (unit_rst),
@@ -265,7 +212,7 @@ module tw_core #(
 
   tw_read #(
       .BeatBytes  (BeatBytes),
-      .Outstanding(ReadOutstanding)
+      .Outstanding(Built.read_outstanding)
   ) u_read (
       .clk_i,
       .rst_i       (unit_rst),
@@ -303,35 +250,12 @@ module tw_core #(
   logic pad_step;
   logic [BeatBytes*8-1:0] write_data;
 
-  tw_load #(
-      .BeatBytes   (BeatBytes),
-      .BurstBeats  (AxiBurstBeats),
-      .InpTileBytes(InpTile),
-      .WgtTileBytes(WgtTile),
-      .AccTileBytes(AccTile),
-      .ParTileBytes(ParTile),
-      .ResTileBytes(OutTile),
-      .InpDepth    (InpDepth),
-      .WgtDepth    (WgtDepth),
-      .AccDepth    (AccDepth),
-      .UopDepth    (UopDepth),
-      .ParDepth    (ParDepth),
-      .ResDepth    (ResDepth),
-      .TableDepth  (TableDepth),
-      .Int4Weights (Int4Weights),
-      .AccBankShift(AccBankShift),
-      .DiagBytes   (Diagonal),
-      .DiagBlocks  (WgtTile / (Diagonal * Diagonal))
-  ) u_load (
+  tw_load #(.Config(Built)) u_load (
       .clk_i,
       .rst_i        (unit_rst),
       .halt_i       (halt),
-      .insn_valid_i (queue_valid[tw_pkg::UnitLoad]),
-      .entry_i      (queue[tw_pkg::UnitLoad]),
-      .insn_pop_o   (queue_pop[tw_pkg::UnitLoad]),
-      .token_i      (token_available[tw_pkg::UnitLoad]),
-      .token_pop_o  (token_pop[tw_pkg::UnitLoad]),
-      .token_push_o (token_push[tw_pkg::UnitLoad]),
+      .queue_i      (queue[tw_pkg::UnitLoad]),
+      .unit_o       (unit[tw_pkg::UnitLoad]),
       .acc_busy_i   (gemm_lock | gemm_claim | vector_lock | vector_claim),
       .acc_lock_o   (load_lock),
       .req_valid_o  (req_valid[1]),
@@ -343,49 +267,27 @@ module tw_core #(
       .write_mem_o  (write_mem),
       .write_at_o   (write_at),
       .write_data_o (write_data),
-      .idle_o       (unit_idle[tw_pkg::UnitLoad]),
       .pad_step_o   (pad_step),
-      .retire_o     (retire[tw_pkg::UnitLoad]),
-      .state_o      (state[tw_pkg::UnitLoad]),
-      .error_o      (unit_error[tw_pkg::UnitLoad]),
-      .issue_index_o(load_issue_index),
-      .retire_index_o(retire_index[tw_pkg::UnitLoad])
+      .issue_index_o(load_issue_index)
   );
 
   logic uop_read, inp_read, wgt_read;
-  logic [$clog2(UopDepth)-1:0] uop_addr;
-  logic [$clog2(InpDepth)-1:0] inp_addr;
-  logic [$clog2(WgtDepth)-1:0] wgt_addr;
+  logic [$clog2(Sizes.uop_depth)-1:0] uop_addr;
+  logic [$clog2(Sizes.inp_depth)-1:0] inp_addr;
+  logic [$clog2(Sizes.wgt_depth)-1:0] wgt_addr;
   logic [tw_pkg::UopBits-1:0] uop_data;
   logic [InpTile*8-1:0] inp_data;
   logic [WgtTile*8-1:0] wgt_data;
   logic gemm_acc_read, gemm_acc_write;
-  logic [$clog2(AccDepth)-1:0] gemm_acc_read_addr, gemm_acc_write_addr;
+  logic [$clog2(Sizes.acc_depth)-1:0] gemm_acc_read_addr, gemm_acc_write_addr;
   logic [AccTile*8-1:0] gemm_acc_read_data, gemm_acc_write_data;
 
-  tw_gemm #(
-      .Batch        (Rows),
-      .BlockIn      (ChannelsIn),
-      .BlockOut     (ChannelsOut),
-      .MacPipeline  (MacPipeline),
-      .MacPacked    (MacPacked),
-      .MacLutColumns(MacLutColumns),
-      .DataPath     (DataPath),
-      .UopDepth     (UopDepth),
-      .InpDepth     (InpDepth),
-      .WgtDepth     (WgtDepth),
-      .AccDepth     (AccDepth),
-      .AccBankShift (AccBankShift)
-  ) u_gemm (
+  tw_gemm #(.Config(Built)) u_gemm (
       .clk_i,
       .rst_i           (unit_rst),
       .halt_i          (halt),
-      .insn_valid_i    (queue_valid[tw_pkg::UnitGemm]),
-      .entry_i         (queue[tw_pkg::UnitGemm]),
-      .insn_pop_o      (queue_pop[tw_pkg::UnitGemm]),
-      .token_i         (token_available[tw_pkg::UnitGemm]),
-      .token_pop_o     (token_pop[tw_pkg::UnitGemm]),
-      .token_push_o    (token_push[tw_pkg::UnitGemm]),
+      .queue_i         (queue[tw_pkg::UnitGemm]),
+      .unit_o          (unit[tw_pkg::UnitGemm]),
       .acc_busy_i      (vector_lock | load_lock),
       .acc_lock_o      (gemm_lock),
       .acc_claim_o     (gemm_claim),
@@ -404,49 +306,28 @@ module tw_core #(
       .acc_write_o     (gemm_acc_write),
       .acc_write_addr_o(gemm_acc_write_addr),
       .acc_write_data_o(gemm_acc_write_data),
-      .idle_o          (unit_idle[tw_pkg::UnitGemm]),
-      .issue_o         (mac_issue),
-      .retire_o        (retire[tw_pkg::UnitGemm]),
-      .state_o         (state[tw_pkg::UnitGemm]),
-      .error_o         (unit_error[tw_pkg::UnitGemm]),
-      .retire_index_o  (retire_index[tw_pkg::UnitGemm])
+      .issue_o         (mac_issue)
   );
 
   logic par_read, res_read, vec_acc_read, vec_acc_write, out_write;
-  logic [$clog2(ParamBytes/ParRow)-1:0] par_addr;
+  logic [$clog2(Built.param_bytes/ParRow)-1:0] par_addr;
   logic [ParRow*8-1:0] par_data;
-  logic [$clog2(AccDepth)-1:0] vec_acc_read_addr, vec_acc_write_addr;
+  logic [$clog2(Sizes.acc_depth)-1:0] vec_acc_read_addr, vec_acc_write_addr;
   logic [AccTile*8-1:0] vec_acc_read_data;
   logic [PartBits-1:0] vec_acc_write_part, out_part;
   logic [Lanes*32-1:0] vec_acc_write_data;
-  logic [$clog2(ResDepth)-1:0] res_addr;
+  logic [$clog2(Sizes.res_depth)-1:0] res_addr;
   logic [OutTile*8-1:0] res_data;
-  logic [$clog2(OutDepth)-1:0] out_write_addr, out_read_addr;
+  logic [$clog2(Sizes.out_depth)-1:0] out_write_addr, out_read_addr;
   logic [Lanes*8-1:0] requantised, out_write_data;
   logic out_lookup;
 
-  tw_vector #(
-      .Batch       (Rows),
-      .BlockOut    (ChannelsOut),
-      .Lanes       (Lanes),
-      .ParRowBytes (ParRow),
-      .ParDepth    (ParDepth),
-      .AccDepth    (AccDepth),
-      .OutDepth    (OutDepth),
-      .ResDepth    (ResDepth),
-      .TableDepth  (TableDepth),
-      .RowUnit     (RowUnit),
-      .AccBankShift(AccBankShift)
-  ) u_vector (
+  tw_vector #(.Config(Built)) u_vector (
       .clk_i,
       .rst_i           (unit_rst),
       .halt_i          (halt),
-      .insn_valid_i    (queue_valid[tw_pkg::UnitVector]),
-      .entry_i         (queue[tw_pkg::UnitVector]),
-      .insn_pop_o      (queue_pop[tw_pkg::UnitVector]),
-      .token_i         (token_available[tw_pkg::UnitVector]),
-      .token_pop_o     (token_pop[tw_pkg::UnitVector]),
-      .token_push_o    (token_push[tw_pkg::UnitVector]),
+      .queue_i         (queue[tw_pkg::UnitVector]),
+      .unit_o          (unit[tw_pkg::UnitVector]),
       .acc_busy_i      (gemm_lock | gemm_claim | load_lock),
       .acc_lock_o      (vector_lock),
       .acc_claim_o     (vector_claim),
@@ -468,12 +349,7 @@ module tw_core #(
       .out_part_o      (out_part),
       .out_data_o      (requantised),
       .out_lookup_o    (out_lookup),
-      .idle_o          (unit_idle[tw_pkg::UnitVector]),
-      .issue_o         (vector_issue),
-      .retire_o        (retire[tw_pkg::UnitVector]),
-      .state_o         (state[tw_pkg::UnitVector]),
-      .error_o         (unit_error[tw_pkg::UnitVector]),
-      .retire_index_o  (retire_index[tw_pkg::UnitVector])
+      .issue_o         (vector_issue)
   );
 
   logic out_read;
@@ -481,24 +357,14 @@ module tw_core #(
   logic [4:0] out_lane;
   logic [BeatBytes*8-1:0] out_read_data;
 
-  tw_store #(
-      .BeatBytes  (BeatBytes),
-      .BurstBeats (AxiBurstBeats),
-      .Outstanding(WriteOutstanding),
-      .TileBytes  (OutTile),
-      .OutDepth   (OutDepth)
-  ) u_store (
+  tw_store #(.Config(Built)) u_store (
       .clk_i,
       .rst_i        (unit_rst),
       .halt_i       (halt),
       .mem_base_i   (mem_base),
       .mem_size_i   (mem_size),
-      .insn_valid_i (queue_valid[tw_pkg::UnitStore]),
-      .entry_i      (queue[tw_pkg::UnitStore]),
-      .insn_pop_o   (queue_pop[tw_pkg::UnitStore]),
-      .token_i      (token_available[tw_pkg::UnitStore]),
-      .token_pop_o  (token_pop[tw_pkg::UnitStore]),
-      .token_push_o (token_push[tw_pkg::UnitStore]),
+      .queue_i    (queue[tw_pkg::UnitStore]),
+      .unit_o     (unit[tw_pkg::UnitStore]),
       .out_read_o   (out_read),
       .out_addr_o   (out_read_addr),
       .out_slice_o  (out_slice),
@@ -515,14 +381,9 @@ module tw_core #(
       .wready_i,
       .bresp_i,
       .bvalid_i,
-      .idle_o       (unit_idle[tw_pkg::UnitStore]),
       .bus_idle_o   (write_idle),
       .burst_o      (write_burst),
-      .beat_o       (write_beat),
-      .retire_o     (retire[tw_pkg::UnitStore]),
-      .state_o      (state[tw_pkg::UnitStore]),
-      .error_o      (unit_error[tw_pkg::UnitStore]),
-      .retire_index_o(retire_index[tw_pkg::UnitStore])
+      .beat_o       (write_beat)
   );
 
   // ---------------------------------------------------------------------------------------
@@ -531,7 +392,7 @@ module tw_core #(
       .TileBytes (8),
       .ReadBytes (8),
       .BeatBytes (BeatBytes),
-      .TotalBytes(UopBytes)
+      .TotalBytes(Built.uop_bytes)
   ) u_uop (
       .clk_i,
       .write_i     (write_mem[tw_pkg::MemUop]),
@@ -545,8 +406,8 @@ module tw_core #(
       .TileBytes (InpTile),
       .ReadBytes (InpTile),
       .BeatBytes (BeatBytes),
-      .TotalBytes(InpBytes),
-      .DataPath  (DataPath)
+      .TotalBytes(Built.inp_bytes),
+      .DataPath  (Built.data_path)
   ) u_inp (
       .clk_i,
       .write_i     (write_mem[tw_pkg::MemInp]),
@@ -560,11 +421,11 @@ module tw_core #(
       .TileBytes (WgtTile),
       .ReadBytes (WgtTile),
       .BeatBytes (BeatBytes),
-      .TotalBytes(WgtBytes),
-      .DiagBytes (Diagonal),
-      .RowBytes  (ChannelsIn),
-      .Int4      (Int4Weights),
-      .DataPath  (DataPath)
+      .TotalBytes(Built.wgt_bytes),
+      .DiagBytes (1 << Sizes.diag_shift),
+      .RowBytes  (Built.block_in),
+      .Int4      (Built.int4_weights),
+      .DataPath  (Built.data_path)
   ) u_wgt (
       .clk_i,
       .write_i     (write_mem[tw_pkg::MemWgt]),
@@ -578,8 +439,8 @@ module tw_core #(
       .TileBytes (ParTile),
       .ReadBytes (ParRow),
       .BeatBytes (BeatBytes),
-      .TotalBytes(ParamBytes),
-      .DataPath  (DataPath)
+      .TotalBytes(Built.param_bytes),
+      .DataPath  (Built.data_path)
   ) u_param (
       .clk_i,
       .write_i     (write_mem[tw_pkg::MemParam]),
@@ -593,8 +454,8 @@ module tw_core #(
       .TileBytes (OutTile),
       .ReadBytes (OutTile),
       .BeatBytes (BeatBytes),
-      .TotalBytes(ResBytes),
-      .DataPath  (DataPath)
+      .TotalBytes(Built.res_bytes),
+      .DataPath  (Built.data_path)
   ) u_res (
       .clk_i,
       .write_i     (write_mem[tw_pkg::MemRes]),
@@ -608,9 +469,9 @@ module tw_core #(
       .TileBytes (AccTile),
       .PartBytes (Lanes * 4),
       .BeatBytes (BeatBytes),
-      .TotalBytes(AccBytes),
-      .Banks     (Banks),
-      .DataPath  (DataPath)
+      .TotalBytes(Built.acc_bytes),
+      .Banks     (Sizes.acc_depth >> Sizes.acc_bank_shift),
+      .DataPath  (Built.data_path)
   ) u_acc (
       .clk_i,
       .gemm_read_i       (gemm_acc_read),
@@ -633,7 +494,7 @@ module tw_core #(
   tw_table #(
       .Lanes    (Lanes),
       .BeatBytes(BeatBytes),
-      .Present  (ActivationTable * DataPath)
+      .Present  (Built.activation_table * Built.data_path)
   ) u_table (
       .clk_i,
       .write_i     (write_mem[tw_pkg::MemTable]),
@@ -647,8 +508,8 @@ module tw_core #(
       .TileBytes (OutTile),
       .PartBytes (Lanes),
       .BeatBytes (BeatBytes),
-      .TotalBytes(OutBytes),
-      .DataPath  (DataPath)
+      .TotalBytes(Built.out_bytes),
+      .DataPath  (Built.data_path)
   ) u_out (
       .clk_i,
       .write_i     (out_write),
@@ -667,11 +528,11 @@ module tw_core #(
   always_comb begin
     error[4] = fetch_error;
     for (int unsigned u = 0; u < 4; u++) begin
-      error[u] = unit_error[u];
-      if (token_overflow[u] && !unit_error[u].valid)
-        error[u] = '{valid: 1'b1, code: tw_pkg::ErrTokenOverflow, index: retire_index[u]};
+      error[u] = unit[u].error;
+      if (token_overflow[u] && !unit[u].error.valid)
+        error[u] = '{valid: 1'b1, code: tw_pkg::ErrTokenOverflow, index: unit[u].retire_index};
     end
-    if ((range_err[1] || resp_err[1] || last_err[1]) && !unit_error[0].valid) begin
+    if ((range_err[1] || resp_err[1] || last_err[1]) && !unit[0].error.valid) begin
       error[0].valid = 1'b1;
       error[0].code  = resp_err[1] ? tw_pkg::ErrAxiRead :
                        last_err[1] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;

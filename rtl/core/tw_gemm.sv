@@ -6,35 +6,22 @@
 // the sum, added, and written back a cycle later. Results are forwarded to the next two
 // products, so no address pattern ever stalls, and the next instruction follows without a gap.
 module tw_gemm #(
-    parameter int unsigned Batch         = 1,
-    parameter int unsigned BlockIn       = 16,
-    parameter int unsigned BlockOut      = 16,
-    parameter int unsigned MacPipeline   = 2,
-    parameter int unsigned MacPacked     = 0,
-    parameter int unsigned MacLutColumns = 0,
-    parameter int unsigned DataPath      = 1,     // 0: control alone, every product is 0
-    parameter int unsigned UopDepth      = 4096,  // micro-operations
-    parameter int unsigned InpDepth      = 2048,  // tiles
-    parameter int unsigned WgtDepth      = 1024,  // tiles
-    parameter int unsigned AccDepth      = 2048,  // tiles
-    parameter int unsigned AccBankShift  = 9,     // log2 of the tiles in an ACC bank
-    localparam int unsigned UopAddrBits = $clog2(UopDepth),
-    localparam int unsigned InpAddrBits = $clog2(InpDepth),
-    localparam int unsigned WgtAddrBits = $clog2(WgtDepth),
-    localparam int unsigned AccAddrBits = $clog2(AccDepth),
+    parameter tw_pkg::config_t Config = '0,  // of the core
+    parameter tw_pkg::sizes_t Sizes = tw_pkg::sizes_of(Config),
+    localparam int unsigned Batch = Config.batch,
+    localparam int unsigned BlockIn = Config.block_in,
+    localparam int unsigned BlockOut = Config.block_out,
+    localparam int unsigned UopAddrBits = $clog2(Sizes.uop_depth),
+    localparam int unsigned InpAddrBits = $clog2(Sizes.inp_depth),
+    localparam int unsigned WgtAddrBits = $clog2(Sizes.wgt_depth),
+    localparam int unsigned AccAddrBits = $clog2(Sizes.acc_depth),
     localparam int unsigned AccBits = Batch * BlockOut * 32
 ) (
     input  logic                                  clk_i,
     input  logic                                  rst_i,
     input  logic                                  halt_i,
-    // instruction queue
-    input  logic                                  insn_valid_i,
-    input  tw_pkg::entry_t                        entry_i,
-    output logic                                  insn_pop_o,
-    // tokens
-    input  logic          [                  3:0] token_i,
-    output logic          [                  3:0] token_pop_o,
-    output logic          [                  3:0] token_push_o,
+    input  tw_pkg::queue_t                        queue_i,
+    output tw_pkg::unit_t                         unit_o,
     // ACC bank locks
     input  logic          [ tw_pkg::AccBanks-1:0] acc_busy_i,    // held by other units
     output logic          [ tw_pkg::AccBanks-1:0] acc_lock_o,
@@ -56,28 +43,19 @@ module tw_gemm #(
     output logic          [      AccAddrBits-1:0] acc_write_addr_o,
     output logic          [          AccBits-1:0] acc_write_data_o,
     // status
-    output logic                                  idle_o,
-    output logic                                  issue_o,       // a tile product is issued
-    output logic                                  retire_o,
-    output tw_pkg::wait_e                         state_o,
-    output tw_pkg::error_t                        error_o,
-    output tw_pkg::index_t                         retire_index_o  // instruction that retires
+    output logic                                  issue_o        // a tile product is issued
 );
+  localparam int unsigned MacPipeline = Sizes.mac_pipeline;
   // Stages from the operand address to the write: operands, array, add.
   localparam int unsigned Tail = MacPipeline + 2;
 
-  localparam tw_pkg::sizes_t Elaborated = '{
-      uop_depth: UopDepth,
-      acc_depth: AccDepth,
-      inp_depth: InpDepth,
-      wgt_depth: WgtDepth,
-      acc_bank_shift: AccBankShift,
-      mac_pipeline: MacPipeline,
-      default: '0
-  };
+  logic retire, idle;
+  tw_pkg::index_t retire_index;
+  tw_pkg::wait_e state;
+  tw_pkg::error_t error;
   tw_pkg::sizes_t sizes;
   tw_sizes #(
-      .Elaborated(Elaborated)
+      .Elaborated(Sizes)
   ) u_sizes (
       .sizes_o(sizes)
   );
@@ -105,8 +83,8 @@ module tw_gemm #(
   logic [18:0] uop_index;
   logic uop_in_range;
 
-  assign head       = tw_pkg::gemm_t'(entry_i.insn);
-  assign tokens_ok  = ((head.pop & ~token_i) == '0) || !fields_ok;
+  assign head       = tw_pkg::gemm_t'(queue_i.entry.insn);
+  assign tokens_ok  = ((head.pop & ~queue_i.tokens) == '0) || !fields_ok;
   assign banks_ok   = (head.acc_banks & acc_busy_i) == '0;
   assign fields_ok  = (head.uop_count != '0) && (head.iter_outer != '0) &&
                       (head.iter_inner != '0) && !head.pop[tw_pkg::UnitGemm] &&
@@ -117,12 +95,10 @@ module tw_gemm #(
   assign issue      = cur_valid_q && !halt_i;
   assign issue_last = issue && uop_last && inner_last && outer_last;
   assign can_take   = (!cur_valid_q || issue_last) && !halt_i;
-  assign take       = can_take && insn_valid_i && tokens_ok && banks_ok;
+  assign take       = can_take && queue_i.valid && tokens_ok && banks_ok;
   assign uop_index  = 19'(cur_q.uop_begin) + 19'(uop_q);
   assign uop_in_range = uop_index < 19'(sizes.uop_depth);
 
-  assign insn_pop_o  = take;
-  assign token_pop_o = take ? head.pop : '0;
   assign acc_claim_o = take ? head.acc_banks : '0;
   assign uop_read_o  = issue;
   assign uop_addr_o  = UopAddrBits'(uop_index);
@@ -131,7 +107,7 @@ module tw_gemm #(
   always_ff @(posedge clk_i) begin
     if (take) begin
       cur_q       <= head;
-      index_q     <= entry_i.index;
+      index_q     <= queue_i.entry.index;
       uop_q       <= '0;
       inner_q     <= '0;
       outer_q     <= '0;
@@ -223,12 +199,12 @@ module tw_gemm #(
   assign inp_addr_o = InpAddrBits'(inp2_q);
   assign wgt_addr_o = WgtAddrBits'(wgt2_q);
 
-  assign error_o.valid = (take && !fields_ok) ||
+  assign error.valid = (take && !fields_ok) ||
                          (tag2_q.valid && !(in_range && bank_ok) && !halt_i);
-  assign error_o.code = (tag2_q.valid && !in_range) ? tw_pkg::ErrSramRange :
+  assign error.code = (tag2_q.valid && !in_range) ? tw_pkg::ErrSramRange :
                         (tag2_q.valid && !bank_ok) ? tw_pkg::ErrAccBank :
                         tw_pkg::ErrIllegalField;
-  assign error_o.index = (tag2_q.valid && !(in_range && bank_ok)) ? tag2_q.index : entry_i.index;
+  assign error.index = (tag2_q.valid && !(in_range && bank_ok)) ? tag2_q.index : queue_i.entry.index;
 
   // ---------------------------------------------------------------------------------------
   // Stages 3 on: the array, with what belongs to the products travelling beside it, a field of
@@ -257,9 +233,9 @@ module tw_gemm #(
       .BlockIn   (BlockIn),
       .BlockOut  (BlockOut),
       .Pipeline  (MacPipeline),
-      .Packed    (MacPacked),
-      .LutColumns(MacLutColumns),
-      .DataPath  (DataPath)
+      .Packed    (Config.mac_packed),
+      .LutColumns(Config.mac_lut_columns),
+      .DataPath  (Config.data_path)
   ) u_mac (
       .clk_i,
       .valid_i(valid_q[1]),
@@ -283,14 +259,14 @@ module tw_gemm #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (DataPath != 0 && valid_q[Tail-1]) begin
+    if (Config.data_path != 0 && valid_q[Tail-1]) begin
       for (int unsigned b = 0; b < Batch; b++) begin
         for (int unsigned o = 0; o < BlockOut; o++) begin
           result_q[(b*BlockOut+o)*32+:32] <= old[(b*BlockOut+o)*32+:32] + sum[b][o];
         end
       end
     end
-    if (DataPath != 0 && valid_q[Tail]) begin
+    if (Config.data_path != 0 && valid_q[Tail]) begin
       older_q      <= result_q;
       older_addr_q <= addr_q[Tail];
     end
@@ -300,8 +276,7 @@ module tw_gemm #(
   assign acc_write_o      = valid_q[Tail];
   assign acc_write_addr_o = addr_q[Tail];
   assign acc_write_data_o = result_q;
-  assign retire_o         = valid_q[Tail] && last_q[Tail];
-  assign token_push_o     = (retire_o && !halt_i) ? push_q[Tail] : '0;
+  assign retire = valid_q[Tail] && last_q[Tail];
 
   // Instructions between take and retirement, which is in order: fewer than the depth.
   logic unused_taken_valid, unused_taken_full;
@@ -313,9 +288,9 @@ module tw_gemm #(
       .clk_i,
       .rst_i,
       .push_i (take),
-      .data_i (entry_i.index),
-      .pop_i  (retire_o),
-      .data_o (retire_index_o),
+      .data_i (queue_i.entry.index),
+      .pop_i  (retire),
+      .data_o (retire_index),
       .valid_o(unused_taken_valid),
       .full_o (unused_taken_full),
       .count_o(unused_taken_count)
@@ -323,6 +298,17 @@ module tw_gemm #(
 
   // ---------------------------------------------------------------------------------------
   // Locks and state
+  assign unit_o = '{
+      take: take,
+      token_pop: take ? head.pop : '0,
+      token_push: retire && !halt_i ? push_q[Tail] : '0,
+      retire: retire,
+      retire_index: retire_index,
+      idle: idle,
+      state: state,
+      error: error
+  };
+
   logic draining;
   always_comb begin
     acc_lock_o = cur_valid_q ? cur_q.acc_banks : '0;
@@ -330,19 +316,15 @@ module tw_gemm #(
     draining = tag1_q.valid || tag2_q.valid || (|valid_q);
     for (int unsigned s = 1; s <= Tail; s++) acc_lock_o |= banks_q[s];
   end
-  assign idle_o = !cur_valid_q && !draining;
+  assign idle = !cur_valid_q && !draining;
 
   always_comb begin
-    if (cur_valid_q) state_o = tw_pkg::WaitBusy;
-    else if (insn_valid_i && !tokens_ok) begin
-      state_o = tw_pkg::WaitTokenStore;
-      if (head.pop[tw_pkg::UnitVector] && !token_i[tw_pkg::UnitVector])
-        state_o = tw_pkg::WaitTokenVector;
-      if (head.pop[tw_pkg::UnitLoad] && !token_i[tw_pkg::UnitLoad])
-        state_o = tw_pkg::WaitTokenLoad;
-    end else if (insn_valid_i && !banks_ok) state_o = tw_pkg::WaitMemory;
-    else if (draining || insn_valid_i) state_o = tw_pkg::WaitBusy;
-    else state_o = tw_pkg::WaitIdle;
+    if (cur_valid_q) state = tw_pkg::WaitBusy;
+    else if (queue_i.valid && !tokens_ok) begin
+      state = tw_pkg::token_wait(tw_pkg::UnitGemm, head.pop, queue_i.tokens);
+    end else if (queue_i.valid && !banks_ok) state = tw_pkg::WaitMemory;
+    else if (draining || queue_i.valid) state = tw_pkg::WaitBusy;
+    else state = tw_pkg::WaitIdle;
   end
 
   logic unused;

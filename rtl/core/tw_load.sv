@@ -5,36 +5,16 @@
 // the padding in cycles without arriving data; `data` places every arriving beat. Address
 // issue therefore runs ahead of data across instructions, and data is never back-pressured.
 module tw_load #(
-    parameter int unsigned BeatBytes     = 8,     // bytes of an AXI beat
-    parameter int unsigned BurstBeats    = 16,    // longest burst
-    parameter int unsigned InpTileBytes  = 16,    // bytes of an INP tile
-    parameter int unsigned WgtTileBytes  = 256,   // bytes of a WGT tile
-    parameter int unsigned AccTileBytes  = 64,    // bytes of an ACC tile
-    parameter int unsigned ParTileBytes  = 256,   // bytes of a PARAM tile
-    parameter int unsigned ResTileBytes  = 16,    // bytes of a RES tile
-    parameter int unsigned InpDepth      = 2048,  // tiles
-    parameter int unsigned WgtDepth      = 1024,  // tiles
-    parameter int unsigned AccDepth      = 2048,  // tiles
-    parameter int unsigned UopDepth      = 4096,  // micro-operations
-    parameter int unsigned ParDepth      = 64,    // tiles
-    parameter int unsigned ResDepth      = 2048,  // tiles
-    parameter int unsigned TableDepth    = 0,     // rows of the activation table; 0: there is none
-    parameter int unsigned Int4Weights   = 0,     // 1: WGT tiles may come as 4-bit numbers; 2: with scales
-    parameter int unsigned AccBankShift  = 9,     // log2 of the tiles in an ACC bank
-    parameter int unsigned DiagBytes     = 16,    // bytes of a WGT tile's diagonal
-    parameter int unsigned DiagBlocks    = 1      // blocks of a WGT tile that can have it
+    parameter tw_pkg::config_t Config = '0,  // of the core
+    parameter tw_pkg::sizes_t Sizes = tw_pkg::sizes_of(Config),
+    localparam int unsigned BeatBytes = Config.axi_data_bits / 8,
+    localparam int unsigned BurstBeats = Config.axi_burst_beats
 ) (
     input  logic                               clk_i,
     input  logic                               rst_i,
     input  logic                               halt_i,
-    // instruction queue
-    input  logic                               insn_valid_i,
-    input  tw_pkg::entry_t                     entry_i,
-    output logic                               insn_pop_o,
-    // tokens
-    input  logic        [                 3:0] token_i,       // available, by producer
-    output logic        [                 3:0] token_pop_o,
-    output logic        [                 3:0] token_push_o,
+    input  tw_pkg::queue_t                     queue_i,
+    output tw_pkg::unit_t                      unit_o,
     // ACC bank locks
     input  logic        [tw_pkg::AccBanks-1:0] acc_busy_i,    // held by other units
     output logic        [tw_pkg::AccBanks-1:0] acc_lock_o,
@@ -50,41 +30,21 @@ module tw_load #(
     output tw_pkg::spad_write_t                write_at_o,
     output logic        [     BeatBytes*8-1:0] write_data_o,
     // status
-    output logic                               idle_o,
     output logic                               pad_step_o,    // a padded row is over
-    output logic                               retire_o,
-    output tw_pkg::wait_e                      state_o,
-    output tw_pkg::error_t                     error_o,
-    output tw_pkg::index_t                      issue_index_o,  // instruction that asks for data
-    output tw_pkg::index_t                      retire_index_o  // instruction that retires
+    output tw_pkg::index_t                     issue_index_o  // instruction that asks for data
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
   localparam int unsigned InFlight = 8;  // instructions between issue and retirement
+  localparam int unsigned DiagBytes = 1 << Sizes.diag_shift;  // of a WGT tile's diagonal
+  // Blocks of a WGT tile that can have it.
+  localparam int unsigned DiagBlocks = 1 << (Sizes.wgt_shift - 2 * Sizes.diag_shift);
 
   // Two bits wider than any legal index, so that an overrun shows before it wraps.
   typedef logic [19:0] tile_t;
 
-  localparam tw_pkg::sizes_t Elaborated = '{
-      diag_shift: $clog2(DiagBytes),
-      inp_shift: $clog2(InpTileBytes),
-      wgt_shift: $clog2(WgtTileBytes),
-      acc_shift: $clog2(AccTileBytes),
-      par_shift: $clog2(ParTileBytes),
-      out_shift: $clog2(ResTileBytes),
-      acc_bank_shift: AccBankShift,
-      inp_depth: InpDepth,
-      wgt_depth: WgtDepth,
-      acc_depth: AccDepth,
-      uop_depth: UopDepth,
-      par_depth: ParDepth,
-      res_depth: ResDepth,
-      table_depth: TableDepth,
-      int4_weights: Int4Weights,
-      default: '0
-  };
   tw_pkg::sizes_t sizes;
   tw_sizes #(
-      .Elaborated(Elaborated)
+      .Elaborated(Sizes)
   ) u_sizes (
       .sizes_o(sizes)
   );
@@ -95,13 +55,13 @@ module tw_load #(
   assign diag_shift = 4'(sizes.diag_shift);
   shifts_t tile_shift;
   assign tile_shift = '{
-      0: 4'(sizes.inp_shift),
-      1: 4'(sizes.wgt_shift),
-      2: 4'(sizes.acc_shift),
-      3: 4'd3,
-      4: 4'(sizes.par_shift),
-      5: 4'(sizes.out_shift),
-      7: 4'(BeatShift),
+      tw_pkg::MemInp: 4'(sizes.inp_shift),
+      tw_pkg::MemWgt: 4'(sizes.wgt_shift),
+      tw_pkg::MemAcc: 4'(sizes.acc_shift),
+      tw_pkg::MemUop: 4'd3,
+      tw_pkg::MemParam: 4'(sizes.par_shift),
+      tw_pkg::MemRes: 4'(sizes.out_shift),
+      tw_pkg::MemTable: 4'(BeatShift),
       default: 4'd0
   };
   logic has_int4;  // weights of 4 bits can be unpacked
@@ -111,13 +71,13 @@ module tw_load #(
   typedef logic [7:0][19:0] depths_t;
   depths_t depth;
   assign depth = '{
-      0: 20'(sizes.inp_depth),
-      1: 20'(sizes.wgt_depth),
-      2: 20'(sizes.acc_depth),
-      3: 20'(sizes.uop_depth),
-      4: 20'(sizes.par_depth),
-      5: 20'(sizes.res_depth),
-      7: 20'(sizes.table_depth),
+      tw_pkg::MemInp: 20'(sizes.inp_depth),
+      tw_pkg::MemWgt: 20'(sizes.wgt_depth),
+      tw_pkg::MemAcc: 20'(sizes.acc_depth),
+      tw_pkg::MemUop: 20'(sizes.uop_depth),
+      tw_pkg::MemParam: 20'(sizes.par_depth),
+      tw_pkg::MemRes: 20'(sizes.res_depth),
+      tw_pkg::MemTable: 20'(sizes.table_depth),
       default: 20'd0
   };
 
@@ -181,7 +141,7 @@ module tw_load #(
   logic [BeatBytes*8-1:0] arrived_data;
   logic place;                          // it is placed: it has no scales
 
-  assign head = tw_pkg::load_t'(entry_i.insn);
+  assign head = tw_pkg::load_t'(queue_i.entry.insn);
   assign head_pads = |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
   assign head_loadable = (head.memory <= tw_pkg::MemRes) ||
                          ((head.memory == tw_pkg::MemTable) && (sizes.table_depth != '0));
@@ -203,12 +163,10 @@ module tw_load #(
     end
     if (head.x_size == '0 || head.y_size == '0) aligned = 1'b1;
   end
-  assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
+  assign tokens_ok = ((head.pop & ~queue_i.tokens) == '0) || !fields_ok;
   assign banks_ok = (head.memory != tw_pkg::MemAcc) || ((head.acc_banks & acc_busy_i) == '0);
-  assign take = (issue_q == Idle) && insn_valid_i && tokens_ok && banks_ok && !flight_full &&
+  assign take = (issue_q == Idle) && queue_i.valid && tokens_ok && banks_ok && !flight_full &&
                 !halt_i;
-  assign insn_pop_o = take;
-  assign token_pop_o = take ? head.pop : '0;
 
   assign has_data = (cur_q.x_size != '0) && (cur_q.y_size != '0);
   assign has_pad = |{cur_q.pad_left, cur_q.pad_right, cur_q.pad_top, cur_q.pad_bottom};
@@ -325,7 +283,7 @@ module tw_load #(
   always_ff @(posedge clk_i) begin
     if (take) begin
       cur_q    <= head;
-      index_q  <= entry_i.index;
+      index_q  <= queue_i.entry.index;
       width_q  <= 17'(head.pad_left) + 17'(head.x_size) + 17'(head.pad_right);
       height_q <= 17'(head.pad_top) + 17'(head.y_size) + 17'(head.pad_bottom);
     end
@@ -423,7 +381,7 @@ module tw_load #(
   logic is_scales;
   logic [3:0] scale;  // of the beat that arrives
   assign place = arrived && !is_scales;
-  if (Int4Weights > 1) begin : gen_scales
+  if (Sizes.int4_weights > 1) begin : gen_scales
     logic has_scales, scaled;
     // As powers of two: beats with the numbers of a tile, those behind a beat of scales (which has
     // a scale for each), and the bytes of the tile's scales.
@@ -515,10 +473,19 @@ module tw_load #(
 
   // ---------------------------------------------------------------------------------------
   // Retirement, locks, errors, state
-  assign retire_o = retire_data || (pad_only_retire && !halt_i);
-  assign retire_index_o = retire_data ? act_q.index : index_q;
-  assign token_push_o = halt_i ? '0 : retire_data ? act_q.push :
-                        pad_only_retire ? cur_q.push : '0;
+  logic idle;
+  tw_pkg::wait_e state;
+  tw_pkg::error_t error;
+  assign unit_o = '{
+      take: take,
+      token_pop: take ? head.pop : '0,
+      token_push: halt_i ? '0 : retire_data ? act_q.push : pad_only_retire ? cur_q.push : '0,
+      retire: retire_data || (pad_only_retire && !halt_i),
+      retire_index: retire_data ? act_q.index : index_q,
+      idle: idle,
+      state: state,
+      error: error
+  };
 
   // Banks stay locked from the take of an ACC load until its last write; a second ACC load
   // extends the lock.
@@ -528,57 +495,53 @@ module tw_load #(
     acc_load_q <= take && (head.memory == tw_pkg::MemAcc);
     if (rst_i) lock_q <= '0;
     else if (take && head.memory == tw_pkg::MemAcc) lock_q <= lock_q | head.acc_banks;
-    else if (idle_o && (write_mem_o == '0)) lock_q <= '0;
+    else if (idle && (write_mem_o == '0)) lock_q <= '0;
   end
   assign acc_lock_o = lock_q;
 
-  assign idle_o = (issue_q == Idle) && !flight_valid && !act_valid_q && !acc_load_q;
+  assign idle = (issue_q == Idle) && !flight_valid && !act_valid_q && !acc_load_q;
   assign issue_index_o = index_q;
 
   always_comb begin
-    error_o.valid = 1'b0;
-    error_o.code  = tw_pkg::ErrNone;
-    error_o.index = entry_i.index;
+    error.valid = 1'b0;
+    error.code  = tw_pkg::ErrNone;
+    error.index = queue_i.entry.index;
     if (take && !fields_ok) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrIllegalField;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrIllegalField;
     end else if (take && !aligned) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrDramAlignment;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrDramAlignment;
     end else if (place && act_valid_q && !in_range) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrSramRange;
-      error_o.index = act_q.index;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrSramRange;
+      error.index = act_q.index;
     end else if (place && act_valid_q && !bank_ok) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrAccBank;
-      error_o.index = act_q.index;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrAccBank;
+      error.index = act_q.index;
     end else if (pads_write && pads_full) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrSramRange;
-      error_o.index = index_q;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrSramRange;
+      error.index = index_q;
     end else if (pads_write && (cur_q.memory == tw_pkg::MemAcc) &&
                  !cur_q.acc_banks[2'(pads_addr >> bank_shift)]) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrAccBank;
-      error_o.index = index_q;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrAccBank;
+      error.index = index_q;
     end
-    if (halt_i) error_o.valid = 1'b0;
+    if (halt_i) error.valid = 1'b0;
   end
 
   always_comb begin
     if (arrived || write_pad || (req_valid_o && req_ready_i) || issue_q == Setup || take) begin
-      state_o = tw_pkg::WaitBusy;
-    end else if (issue_q == Idle && insn_valid_i && !tokens_ok) begin
-      state_o = tw_pkg::WaitTokenStore;
-      if (head.pop[tw_pkg::UnitVector] && !token_i[tw_pkg::UnitVector])
-        state_o = tw_pkg::WaitTokenVector;
-      if (head.pop[tw_pkg::UnitGemm] && !token_i[tw_pkg::UnitGemm])
-        state_o = tw_pkg::WaitTokenGemm;
-    end else if (issue_q != Idle || act_valid_q || flight_valid || insn_valid_i) begin
-      state_o = tw_pkg::WaitMemory;
+      state = tw_pkg::WaitBusy;
+    end else if (issue_q == Idle && queue_i.valid && !tokens_ok) begin
+      state = tw_pkg::token_wait(tw_pkg::UnitLoad, head.pop, queue_i.tokens);
+    end else if (issue_q != Idle || act_valid_q || flight_valid || queue_i.valid) begin
+      state = tw_pkg::WaitMemory;
     end else begin
-      state_o = tw_pkg::WaitIdle;
+      state = tw_pkg::WaitIdle;
     end
   end
 

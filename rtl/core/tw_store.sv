@@ -5,26 +5,19 @@
 // beats of the announced bursts without a gap; an instruction retires with the response of its
 // last burst. When halted, the beats of announced bursts still go out, with no strobe set.
 module tw_store #(
-    parameter int unsigned BeatBytes   = 8,     // bytes of an AXI beat
-    parameter int unsigned BurstBeats  = 16,    // longest burst
-    parameter int unsigned Outstanding = 4,     // write bursts in flight, 1 to 16
-    parameter int unsigned TileBytes   = 16,    // bytes of an OUT tile
-    parameter int unsigned OutDepth    = 2048,  // tiles
-    localparam int unsigned OutAddrBits = $clog2(OutDepth)
+    parameter tw_pkg::config_t Config = '0,  // of the core
+    parameter tw_pkg::sizes_t Sizes = tw_pkg::sizes_of(Config),
+    localparam int unsigned BeatBytes = Config.axi_data_bits / 8,
+    localparam int unsigned BurstBeats = Config.axi_burst_beats,
+    localparam int unsigned OutAddrBits = $clog2(Sizes.out_depth)
 ) (
     input  logic                               clk_i,
     input  logic                               rst_i,
     input  logic                               halt_i,
     input  logic        [                39:0] mem_base_i,
     input  logic        [                39:0] mem_size_i,
-    // instruction queue
-    input  logic                               insn_valid_i,
-    input  tw_pkg::entry_t                     entry_i,
-    output logic                               insn_pop_o,
-    // tokens
-    input  logic        [                 3:0] token_i,
-    output logic        [                 3:0] token_pop_o,
-    output logic        [                 3:0] token_push_o,
+    input  tw_pkg::queue_t                     queue_i,
+    output tw_pkg::unit_t                      unit_o,
     // OUT scratchpad
     output logic                               out_read_o,
     output logic        [     OutAddrBits-1:0] out_addr_o,
@@ -44,29 +37,18 @@ module tw_store #(
     input  logic        [                 1:0] bresp_i,
     input  logic                               bvalid_i,
     // status
-    output logic                               idle_o,
     output logic                               bus_idle_o,     // no write in flight
     output logic                               burst_o,        // a burst was accepted by the bus
-    output logic                               beat_o,         // a beat was accepted by the bus
-    output logic                               retire_o,
-    output tw_pkg::wait_e                      state_o,
-    output tw_pkg::error_t                     error_o,
-    output tw_pkg::index_t                      retire_index_o  // instruction that retires
+    output logic                               beat_o          // a beat was accepted by the bus
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
   localparam int unsigned InFlight = 8;  // instructions between issue and their last beat
 
   typedef logic [19:0] tile_t;
 
-  localparam tw_pkg::sizes_t Elaborated = '{
-      out_shift: $clog2(TileBytes),
-      write_outstanding: Outstanding,
-      out_depth: OutDepth,
-      default: '0
-  };
   tw_pkg::sizes_t sizes;
   tw_sizes #(
-      .Elaborated(Elaborated)
+      .Elaborated(Sizes)
   ) u_sizes (
       .sizes_o(sizes)
   );
@@ -124,8 +106,8 @@ module tw_store #(
   logic [39:0] aw_addr_q;
   logic [7:0] aw_len_q;
 
-  assign head = tw_pkg::store_t'(entry_i.insn);
-  assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
+  assign head = tw_pkg::store_t'(queue_i.entry.insn);
+  assign tokens_ok = ((head.pop & ~queue_i.tokens) == '0) || !fields_ok;
   assign fields_ok = (head.x_size != '0) && (head.y_size != '0) && (head.z_size != '0) &&
                      !head.pop[tw_pkg::UnitStore] && !head.push[tw_pkg::UnitStore];
   // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
@@ -135,9 +117,7 @@ module tw_store #(
       if (b < 32'(tile_shift) && head.dram_offset[b]) aligned = 1'b0;
     end
   end
-  assign take = (issue_q == Idle) && insn_valid_i && tokens_ok && !flight_full && !halt_i;
-  assign insn_pop_o = take;
-  assign token_pop_o = take ? head.pop : '0;
+  assign take = (issue_q == Idle) && queue_i.valid && tokens_ok && !flight_full && !halt_i;
   assign y_step = 40'(cur_q.y_stride) << tile_shift;
   assign z_step = 40'(cur_q.z_stride) << tile_shift;
   assign flight_push = issue_q == Setup;
@@ -195,7 +175,7 @@ module tw_store #(
   always_ff @(posedge clk_i) begin
     if (take) begin
       cur_q   <= head;
-      index_q <= entry_i.index;
+      index_q <= queue_i.entry.index;
     end
     if (announce) begin
       aw_addr_q <= mem_base_i + burst_addr;
@@ -361,48 +341,55 @@ module tw_store #(
 
   // ---------------------------------------------------------------------------------------
   // Retirement, errors, state
-  assign retire_o     = bvalid_i && tag_out.last && tag_valid;
-  assign retire_index_o = tag_out.index;
-  assign token_push_o = (retire_o && !halt_i) ? tag_out.push : '0;
-  assign bus_idle_o   = !aw_valid_q && !tag_valid && !fifo_valid && !read1_q;
-  assign idle_o       = (issue_q == Idle) && bus_idle_o && !flight_valid && !act_valid_q;
+  logic retire, idle;
+  tw_pkg::wait_e state;
+  tw_pkg::error_t error;
+  assign unit_o = '{
+      take: take,
+      token_pop: take ? head.pop : '0,
+      token_push: retire && !halt_i ? tag_out.push : '0,
+      retire: retire,
+      retire_index: tag_out.index,
+      idle: idle,
+      state: state,
+      error: error
+  };
+  assign retire     = bvalid_i && tag_out.last && tag_valid;
+  assign bus_idle_o = !aw_valid_q && !tag_valid && !fifo_valid && !read1_q;
+  assign idle       = (issue_q == Idle) && bus_idle_o && !flight_valid && !act_valid_q;
 
   always_comb begin
-    error_o.valid = 1'b0;
-    error_o.code  = tw_pkg::ErrNone;
-    error_o.index = entry_i.index;
+    error.valid = 1'b0;
+    error.code  = tw_pkg::ErrNone;
+    error.index = queue_i.entry.index;
     if (take && !fields_ok) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrIllegalField;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrIllegalField;
     end else if (take && !aligned) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrDramAlignment;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrDramAlignment;
     end else if (burst_valid && !burst_in_range) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrDramRange;
-      error_o.index = index_q;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrDramRange;
+      error.index = index_q;
     end else if (read_beat && act_valid_q && !in_range) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrSramRange;
-      error_o.index = act_q.index;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrSramRange;
+      error.index = act_q.index;
     end else if (bvalid_i && bresp_i[1]) begin
-      error_o.valid = 1'b1;
-      error_o.code  = tw_pkg::ErrAxiWrite;
-      error_o.index = tag_out.index;
+      error.valid = 1'b1;
+      error.code  = tw_pkg::ErrAxiWrite;
+      error.index = tag_out.index;
     end
-    if (halt_i) error_o.valid = 1'b0;
+    if (halt_i) error.valid = 1'b0;
   end
 
   always_comb begin
-    if (beat_o || burst_ready || issue_q == Setup || take || read1_q) state_o = tw_pkg::WaitBusy;
-    else if (issue_q == Idle && insn_valid_i && !tokens_ok) begin
-      state_o = tw_pkg::WaitTokenVector;
-      if (head.pop[tw_pkg::UnitGemm] && !token_i[tw_pkg::UnitGemm])
-        state_o = tw_pkg::WaitTokenGemm;
-      if (head.pop[tw_pkg::UnitLoad] && !token_i[tw_pkg::UnitLoad])
-        state_o = tw_pkg::WaitTokenLoad;
-    end else if (!idle_o || insn_valid_i) state_o = tw_pkg::WaitMemory;
-    else state_o = tw_pkg::WaitIdle;
+    if (beat_o || burst_ready || issue_q == Setup || take || read1_q) state = tw_pkg::WaitBusy;
+    else if (issue_q == Idle && queue_i.valid && !tokens_ok) begin
+      state = tw_pkg::token_wait(tw_pkg::UnitStore, head.pop, queue_i.tokens);
+    end else if (!idle || queue_i.valid) state = tw_pkg::WaitMemory;
+    else state = tw_pkg::WaitIdle;
   end
 
   logic unused;

@@ -13,37 +13,26 @@
 // from ACC, and end with one that puts what tw_reduce made of the results. The next instruction
 // is taken once the last one put is in ACC.
 module tw_vector #(
-    parameter int unsigned Batch        = 1,
-    parameter int unsigned BlockOut     = 16,
-    parameter int unsigned Lanes        = 16,    // elements a cycle, divides Batch * BlockOut
-    parameter int unsigned ParRowBytes  = 32,    // bytes of a PARAM read, 16 a channel
-    parameter int unsigned ParDepth     = 64,    // PARAM tiles
-    parameter int unsigned AccDepth     = 2048,  // tiles
-    parameter int unsigned OutDepth     = 2048,  // tiles
-    parameter int unsigned ResDepth     = 2048,  // tiles
-    parameter int unsigned TableDepth   = 0,     // rows of the activation table; 0: there is none
-    parameter int unsigned RowUnit      = 0,     // 1: reductions, operands in ACC, powers of two
-    parameter int unsigned AccBankShift = 9,     // log2 of the tiles in an ACC bank
+    parameter tw_pkg::config_t Config = '0,  // of the core
+    parameter tw_pkg::sizes_t Sizes = tw_pkg::sizes_of(Config),
+    localparam int unsigned Batch = Config.batch,
+    localparam int unsigned BlockOut = Config.block_out,
+    localparam int unsigned Lanes = Config.vector_lanes,  // elements a cycle
     localparam int unsigned Elements = Batch * BlockOut,
-    localparam int unsigned Parts = Elements / Lanes,
+    localparam int unsigned Parts = Sizes.vector_parts,
     localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1,
-    localparam int unsigned ParRows = BlockOut * 16 / ParRowBytes,  // reads of a PARAM tile
-    localparam int unsigned ParAddrBits = $clog2(ParDepth * ParRows),
-    localparam int unsigned AccAddrBits = $clog2(AccDepth),
-    localparam int unsigned OutAddrBits = $clog2(OutDepth),
-    localparam int unsigned ResAddrBits = $clog2(ResDepth)
+    localparam int unsigned ParRows = Sizes.par_rows,  // reads of a PARAM tile
+    localparam int unsigned ParRowBytes = BlockOut * 16 / ParRows,  // 16 a channel
+    localparam int unsigned ParAddrBits = $clog2(Sizes.par_depth * ParRows),
+    localparam int unsigned AccAddrBits = $clog2(Sizes.acc_depth),
+    localparam int unsigned OutAddrBits = $clog2(Sizes.out_depth),
+    localparam int unsigned ResAddrBits = $clog2(Sizes.res_depth)
 ) (
     input  logic                                clk_i,
     input  logic                                rst_i,
     input  logic                                halt_i,
-    // instruction queue
-    input  logic                                insn_valid_i,
-    input  tw_pkg::entry_t                      entry_i,
-    output logic                                insn_pop_o,
-    // tokens
-    input  logic         [                 3:0] token_i,
-    output logic         [                 3:0] token_pop_o,
-    output logic         [                 3:0] token_push_o,
+    input  tw_pkg::queue_t                      queue_i,
+    output tw_pkg::unit_t                       unit_o,
     // ACC bank locks
     input  logic         [tw_pkg::AccBanks-1:0] acc_busy_i,
     output logic         [tw_pkg::AccBanks-1:0] acc_lock_o,
@@ -68,12 +57,7 @@ module tw_vector #(
     output logic         [         Lanes*8-1:0] out_data_o,
     output logic                                out_lookup_o,  // look the result up
     // status
-    output logic                                idle_o,
-    output logic                                issue_o,       // last part of a tile is issued
-    output logic                                retire_o,
-    output tw_pkg::wait_e                       state_o,
-    output tw_pkg::error_t                      error_o,
-    output tw_pkg::index_t                       retire_index_o  // instruction that retires
+    output logic                                issue_o        // last part of a tile is issued
 );
   localparam int unsigned AccWrite = 3;    // stage in which an ALU operation writes ACC
   localparam int unsigned LastParam = 6;   // last stage that uses a PARAM entry
@@ -85,21 +69,13 @@ module tw_vector #(
   localparam int unsigned RowChannels = ParRowBytes / 16;
   localparam int unsigned RowBits = ParRows > 1 ? $clog2(ParRows) : 1;
 
-  localparam tw_pkg::sizes_t Elaborated = '{
-      vector_parts: Parts,
-      out_depth: OutDepth,
-      acc_depth: AccDepth,
-      res_depth: ResDepth,
-      table_depth: TableDepth,
-      row_unit: RowUnit,
-      acc_bank_shift: AccBankShift,
-      par_depth: ParDepth,
-      par_rows: ParRows,
-      default: '0
-  };
+  logic retire, idle;
+  tw_pkg::index_t retire_index;
+  tw_pkg::wait_e state;
+  tw_pkg::error_t error;
   tw_pkg::sizes_t sizes;
   tw_sizes #(
-      .Elaborated(Elaborated)
+      .Elaborated(Sizes)
   ) u_sizes (
       .sizes_o(sizes)
   );
@@ -143,11 +119,11 @@ module tw_vector #(
   logic reduces, holds, reads_acc, writes, turn, settled, late;
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
-  assign head = tw_pkg::vector_t'(entry_i.insn);
+  assign head = tw_pkg::vector_t'(queue_i.entry.insn);
   assign head_low = head.imm[7:0];
   assign head_high = head.imm[15:8];
   assign head_requant = head.op == tw_pkg::VecRequant;
-  assign tokens_ok = ((head.pop & ~token_i) == '0) || !fields_ok;
+  assign tokens_ok = ((head.pop & ~queue_i.tokens) == '0) || !fields_ok;
   assign banks_ok = (head.acc_banks & acc_busy_i) == '0;
   assign head_legal = sizes.row_unit == '0 ?
       head.op <= tw_pkg::VecRequant && !head.hold && head.reduce == '0 && head.lanes == '0 :
@@ -181,9 +157,7 @@ module tw_vector #(
   // Once: after an error settle_q counts on, round and round.
   assign late = (state_q == Settle) && !halt_i && (settle_q == 4'(PutWrite - Tail - 1));
   assign can_take = ((state_q == Idle) || (issue_last && !reduces) || settled) && !halt_i;
-  assign take = can_take && insn_valid_i && tokens_ok && banks_ok;
-  assign insn_pop_o = take;
-  assign token_pop_o = take ? head.pop : '0;
+  assign take = can_take && queue_i.valid && tokens_ok && banks_ok;
   assign acc_claim_o = take ? head.acc_banks : '0;
 
   // Checks of the current iteration.
@@ -227,7 +201,7 @@ module tw_vector #(
     settle_q <= (state_q == Settle) ? settle_q + 1'b1 : '0;
     if (take) begin
       cur_q       <= head;
-      index_q     <= entry_i.index;
+      index_q     <= queue_i.entry.index;
       slot_q      <= sizes.row_unit != '0 && head.hold ? Fetch : Work;
       part_q      <= '0;
       inner_q     <= '0;
@@ -355,14 +329,14 @@ module tw_vector #(
     hold1_q <= holds;
     fetch_q <= {fetch_q[1], go && slot_q == Fetch};
     if (valid_q[2] && !out_q[2])
-      multiply_q <= op2_q == tw_pkg::VecMul || (RowUnit != 0 && op2_q == tw_pkg::VecSquare);
+      multiply_q <= op2_q == tw_pkg::VecMul || (Sizes.row_unit != 0 && op2_q == tw_pkg::VecSquare);
   end
   logic [Lanes-1:0][7:0] residual;
   for (genvar l = 0; l < Lanes; l++) begin : gen_lane
     assign fresh[l*32+:32] = first2_q ? result[l*32+:32] : acc2_q[l*32+:32];
     tw_lane #(
         .Parts  (Parts),
-        .RowUnit(RowUnit)
+        .RowUnit(Sizes.row_unit)
     ) u_lane (
         .clk_i,
         .valid1_i  (valid_q[1]),
@@ -390,7 +364,7 @@ module tw_vector #(
 
   // Reduced rows: results of stage 3 go to tw_reduce, what is put comes back in stage 10. No
   // operation that writes ACC in stage 3 is on its way then.
-  if (RowUnit != 0) begin : gen_reduce
+  if (Sizes.row_unit != 0) begin : gen_reduce
     logic put_write;
     logic [AccAddrBits-1:0] put_tile;
     logic [PartBits-1:0] put_part;
@@ -399,7 +373,7 @@ module tw_vector #(
         .Batch   (Batch),
         .BlockOut(BlockOut),
         .Lanes   (Lanes),
-        .AccDepth(AccDepth)
+        .AccDepth(Sizes.acc_depth)
     ) u_reduce (
         .clk_i,
         .rst_i,
@@ -484,8 +458,7 @@ module tw_vector #(
   assign out_part_o   = part_line_q[Tail];
   assign out_data_o   = requantised;
   assign out_lookup_o = lookup_q[Tail];
-  assign retire_o     = valid_q[Tail] && last_q[Tail];
-  assign token_push_o = (retire_o && !halt_i) ? push_q[Tail] : '0;
+  assign retire = valid_q[Tail] && last_q[Tail];
 
   // Instructions between take and retirement, which is in order: fewer than the depth.
   logic unused_taken_valid, unused_taken_full;
@@ -497,9 +470,9 @@ module tw_vector #(
       .clk_i,
       .rst_i,
       .push_i (take),
-      .data_i (entry_i.index),
-      .pop_i  (retire_o),
-      .data_o (retire_index_o),
+      .data_i (queue_i.entry.index),
+      .pop_i  (retire),
+      .data_o (retire_index),
       .valid_o(unused_taken_valid),
       .full_o (unused_taken_full),
       .count_o(unused_taken_count)
@@ -507,32 +480,39 @@ module tw_vector #(
 
   // ---------------------------------------------------------------------------------------
   // Locks, errors, state
+  assign unit_o = '{
+      take: take,
+      token_pop: take ? head.pop : '0,
+      token_push: retire && !halt_i ? push_q[Tail] : '0,
+      retire: retire,
+      retire_index: retire_index,
+      idle: idle,
+      state: state,
+      error: error
+  };
+
   always_comb begin
     acc_lock_o = (state_q != Idle) ? cur_q.acc_banks : '0;
     for (int unsigned s = 1; s <= AccWrite; s++) acc_lock_o |= banks_q[s];
   end
   assign in_flight = |valid_q;
   assign draining = |valid_q[Drained-1:1];
-  assign idle_o = (state_q == Idle) && !in_flight;
+  assign idle = (state_q == Idle) && !in_flight;
 
-  assign error_o.valid = !halt_i && ((take && !fields_ok) || (issue && !(in_range && bank_ok)) ||
+  assign error.valid = !halt_i && ((take && !fields_ok) || (issue && !(in_range && bank_ok)) ||
                                      ((state_q == Param) && !param_ok));
-  assign error_o.code = (issue && in_range && !bank_ok) ? tw_pkg::ErrAccBank :
+  assign error.code = (issue && in_range && !bank_ok) ? tw_pkg::ErrAccBank :
                         (issue && !in_range) || ((state_q == Param) && !param_ok) ?
                         tw_pkg::ErrSramRange : tw_pkg::ErrIllegalField;
-  assign error_o.index = (take && !(issue && !(in_range && bank_ok))) ? entry_i.index : index_q;
+  assign error.index = (take && !(issue && !(in_range && bank_ok))) ? queue_i.entry.index : index_q;
 
   always_comb begin
-    if (state_q != Idle) state_o = tw_pkg::WaitBusy;
-    else if (insn_valid_i && !tokens_ok) begin
-      state_o = tw_pkg::WaitTokenStore;
-      if (head.pop[tw_pkg::UnitGemm] && !token_i[tw_pkg::UnitGemm])
-        state_o = tw_pkg::WaitTokenGemm;
-      if (head.pop[tw_pkg::UnitLoad] && !token_i[tw_pkg::UnitLoad])
-        state_o = tw_pkg::WaitTokenLoad;
-    end else if (insn_valid_i && !banks_ok) state_o = tw_pkg::WaitMemory;
-    else if (in_flight || insn_valid_i) state_o = tw_pkg::WaitBusy;
-    else state_o = tw_pkg::WaitIdle;
+    if (state_q != Idle) state = tw_pkg::WaitBusy;
+    else if (queue_i.valid && !tokens_ok) begin
+      state = tw_pkg::token_wait(tw_pkg::UnitVector, head.pop, queue_i.tokens);
+    end else if (queue_i.valid && !banks_ok) state = tw_pkg::WaitMemory;
+    else if (in_flight || queue_i.valid) state = tw_pkg::WaitBusy;
+    else state = tw_pkg::WaitIdle;
   end
 
   logic unused;

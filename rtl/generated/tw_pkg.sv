@@ -835,6 +835,34 @@ package tw_pkg;
     logic signed [31:0] bias;  // added to the accumulator
   } param_t;
 
+  // A configuration: the parameters of a core.
+  typedef struct packed {
+    logic [31:0] address_bits;  // of the memory port, 32 to 40
+    logic [31:0] data_path;  // 0: control and UOP alone, for simulation
+    logic [31:0] config_hash;  // HwConfig.config_hash of the above
+    logic [31:0] int4_weights;  // form: 1: LOAD unpacks weights that DRAM holds with 4 bits; 2: groups of them have scales
+    logic [31:0] row_unit;  // flag: 1: VECTOR reduces rows, takes operands from ACC, squares, has powers of two
+    logic [31:0] activation_table;  // flag: 1: requantised results can be looked up in a table of 256 entries
+    logic [31:0] mac_lut_columns;  // channels: output channels, counted from the last, that multiply in LUTs instead of DSPs
+    logic [31:0] mac_packed;  // flag: 1: two int8 MACs share one DSP multiplier
+    logic [31:0] mac_pipeline;  // stages: registers of the MAC reduction
+    logic [31:0] vector_lanes;  // elements: elements a cycle of the vector unit
+    logic [31:0] write_outstanding;  // bursts: writes in flight
+    logic [31:0] read_outstanding;  // bursts: reads in flight
+    logic [31:0] axi_burst_beats;  // beats: longest AXI burst (16 on an AXI3 port)
+    logic [31:0] axi_data_bits;  // bits: width of the AXI4 data bus
+    logic [31:0] param_bytes;  // bytes: PARAM scratchpad (requantisation)
+    logic [31:0] res_bytes;  // bytes: RES scratchpad (int8 residuals)
+    logic [31:0] uop_bytes;  // bytes: UOP scratchpad (micro-operations)
+    logic [31:0] out_bytes;  // bytes: OUT scratchpad (int8 results)
+    logic [31:0] acc_bytes;  // bytes: ACC scratchpad (int32 accumulators)
+    logic [31:0] wgt_bytes;  // bytes: WGT scratchpad (weights)
+    logic [31:0] inp_bytes;  // bytes: INP scratchpad (activations)
+    logic [31:0] block_out;  // channels: output channels of a tile
+    logic [31:0] block_in;  // channels: input channels of a tile
+    logic [31:0] batch;  // rows: rows of the activation tile
+  } config_t;
+
   // Sizes that control reads.
   typedef struct packed {
     logic [31:0] inp_depth;  // tiles (UOP: micro-operations) in each scratchpad
@@ -876,6 +904,25 @@ package tw_pkg;
     logic valid;  // there is one in this cycle
   } error_t;
 
+  // What a unit sees of its queue and of its tokens.
+  typedef struct packed {
+    logic [3:0] tokens;  // available, by producer
+    logic valid;  // there is one
+    entry_t entry;  // the oldest one of its queue
+  } queue_t;
+
+  // What a unit takes and gives, and how it is.
+  typedef struct packed {
+    logic take;  // the entry leaves the queue
+    logic [3:0] token_pop;  // taken, by producer
+    logic [3:0] token_push;  // given, by consumer
+    logic idle;  // nothing is left to do of what was taken
+    logic retire;  // an instruction has ended
+    logic [31:0] retire_index;  // instruction that retires
+    wait_e state;  // what it does or waits for
+    error_t error;  // it halts the run
+  } unit_t;
+
   // Where LOAD puts a beat, or padding, in a scratchpad.
   typedef struct packed {
     logic [3:0] scale;  // WGT: what they are multiplied by, minus 1
@@ -910,6 +957,66 @@ package tw_pkg;
     logic done;  // it has ended well
     logic busy;  // a run has begun and not ended
   } status_t;
+
+  // What a unit waits for whose entry pops tokens that are missing: of several, the first one.
+  function automatic wait_e token_wait(unit_e unit, logic [3:0] pop, logic [3:0] tokens);
+    token_wait = unit == UnitStore ? WaitTokenVector : WaitTokenStore;
+    for (int unsigned u = 3; u > 0; u--) begin
+      if (pop[u-1] && !tokens[u-1] && u - 1 != 32'(unit))
+        token_wait = wait_e'(32'(WaitTokenLoad) + u - 1);
+    end
+  endfunction
+
+  function automatic int unsigned least(int unsigned a, int unsigned b);
+    return a < b ? a : b;
+  endfunction
+  function automatic int unsigned most(int unsigned a, int unsigned b);
+    return a > b ? a : b;
+  endfunction
+
+  // The configuration, or for an illegal one another that can be elaborated: it reaches
+  // the $error of tw_legal, no division by zero.
+  function automatic config_t built(config_t c);
+    built = c;
+    built.batch = most(1, c.batch);
+    built.block_in = most(4, c.block_in);
+    built.block_out = most(4, c.block_out);
+    built.axi_data_bits = most(32, c.axi_data_bits);
+    built.axi_burst_beats = most(1, c.axi_burst_beats);
+    built.read_outstanding = most(1, c.read_outstanding);
+    built.write_outstanding = most(1, c.write_outstanding);
+    built.vector_lanes = most(1, c.vector_lanes);
+    built.mac_pipeline = most(1, c.mac_pipeline);
+  endfunction
+
+  function automatic sizes_t sizes_of(config_t given);
+    config_t c;
+    c = built(given);
+    sizes_of.inp_depth = 32'(c.inp_bytes / (c.batch * c.block_in));
+    sizes_of.wgt_depth = 32'(c.wgt_bytes / (c.block_in * c.block_out));
+    sizes_of.acc_depth = 32'(c.acc_bytes / (4 * c.batch * c.block_out));
+    sizes_of.out_depth = 32'(c.out_bytes / (c.batch * c.block_out));
+    sizes_of.uop_depth = 32'(c.uop_bytes / 8);
+    sizes_of.res_depth = 32'(c.res_bytes / (c.batch * c.block_out));
+    sizes_of.par_depth = 32'(c.param_bytes / (16 * c.block_out));
+    sizes_of.table_depth = 32'(128 * c.activation_table);
+    sizes_of.row_unit = 32'(c.row_unit);
+    sizes_of.int4_weights = 32'(c.int4_weights);
+    sizes_of.inp_shift = 32'($clog2(c.batch * c.block_in));
+    sizes_of.wgt_shift = 32'($clog2(c.block_in * c.block_out));
+    sizes_of.acc_shift = 32'($clog2(4 * c.batch * c.block_out));
+    sizes_of.out_shift = 32'($clog2(c.batch * c.block_out));
+    sizes_of.par_shift = 32'($clog2(16 * c.block_out));
+    sizes_of.diag_shift = 32'($clog2(least(c.block_in, c.block_out)));
+    sizes_of.acc_bank_shift = 32'($clog2(sizes_of.acc_depth / most(1, least(4, sizes_of.acc_depth))));
+    sizes_of.vector_parts = 32'(c.batch * c.block_out / c.vector_lanes);
+    sizes_of.par_rows = 32'(most(1, 16 * c.block_out / most(32, c.axi_data_bits / 8)));
+    sizes_of.mac_pipeline = 32'(c.mac_pipeline);
+    sizes_of.burst_beats = 32'(c.axi_burst_beats);
+    sizes_of.read_outstanding = 32'(c.read_outstanding);
+    sizes_of.write_outstanding = 32'(c.write_outstanding);
+    sizes_of.config_hash = 32'(c.config_hash);
+  endfunction
 
   // AXI4-Lite register offsets.
   localparam logic [11:0] RegId = 12'h000;  // ro: 0x54575231, ASCII TWR1

@@ -89,6 +89,33 @@ module tilewright_top #(
     input  logic                     m_axi_rvalid,
     output logic                     m_axi_rready
 );
+  localparam tw_pkg::config_t Config = '{
+      batch: Batch,
+      block_in: BlockIn,
+      block_out: BlockOut,
+      inp_bytes: InpBytes,
+      wgt_bytes: WgtBytes,
+      acc_bytes: AccBytes,
+      out_bytes: OutBytes,
+      uop_bytes: UopBytes,
+      res_bytes: ResBytes,
+      param_bytes: ParamBytes,
+      axi_data_bits: AxiDataBits,
+      axi_burst_beats: AxiBurstBeats,
+      read_outstanding: ReadOutstanding,
+      write_outstanding: WriteOutstanding,
+      vector_lanes: VectorLanes,
+      mac_pipeline: MacPipeline,
+      mac_packed: MacPacked,
+      mac_lut_columns: MacLutColumns,
+      activation_table: ActivationTable,
+      row_unit: RowUnit,
+      int4_weights: Int4Weights,
+      config_hash: ConfigHash,
+      data_path: DataPath,
+      address_bits: AddressBits
+  };
+
   logic rst, start, soft_reset, snapshot;
   tw_pkg::settings_t settings;
   tw_pkg::status_t status;
@@ -132,31 +159,7 @@ module tilewright_top #(
   assign s_axil_bresp = '0;
   assign s_axil_rresp = '0;
 
-  tw_core #(
-      .Batch           (Batch),
-      .BlockIn         (BlockIn),
-      .BlockOut        (BlockOut),
-      .InpBytes        (InpBytes),
-      .WgtBytes        (WgtBytes),
-      .AccBytes        (AccBytes),
-      .OutBytes        (OutBytes),
-      .UopBytes        (UopBytes),
-      .ResBytes        (ResBytes),
-      .ParamBytes      (ParamBytes),
-      .AxiDataBits     (AxiDataBits),
-      .AxiBurstBeats   (AxiBurstBeats),
-      .ReadOutstanding (ReadOutstanding),
-      .WriteOutstanding(WriteOutstanding),
-      .VectorLanes     (VectorLanes),
-      .MacPipeline     (MacPipeline),
-      .MacPacked       (MacPacked),
-      .MacLutColumns   (MacLutColumns),
-      .ActivationTable (ActivationTable),
-      .RowUnit         (RowUnit),
-      .Int4Weights     (Int4Weights),
-      .DataPath        (DataPath),
-      .AddressBits     (AddressBits)
-  ) u_core (
+  tw_core #(.Config(Config)) u_core (
       .clk_i          (aclk),
       .rst_i          (rst),
       .start_i        (start),

@@ -2,35 +2,14 @@
 // A core in a system: its registers as a core by itself has them, its queue, its scrub, and its
 // side of an arbiter.
 module tw_core_slot #(
-    parameter int unsigned Batch            = 1,       // rows of the activation tile
-    parameter int unsigned BlockIn          = 16,      // input channels of a tile
-    parameter int unsigned BlockOut         = 16,      // output channels of a tile
-    parameter int unsigned InpBytes         = 32768,   // INP scratchpad
-    parameter int unsigned WgtBytes         = 262144,  // WGT scratchpad
-    parameter int unsigned AccBytes         = 131072,  // ACC scratchpad
-    parameter int unsigned OutBytes         = 32768,   // OUT scratchpad
-    parameter int unsigned UopBytes         = 32768,   // UOP scratchpad
-    parameter int unsigned ResBytes         = 32768,   // RES scratchpad
-    parameter int unsigned ParamBytes       = 16384,   // PARAM scratchpad
-    parameter int unsigned AxiDataBits      = 64,      // width of the AXI4 data bus
-    parameter int unsigned AxiBurstBeats    = 16,      // longest AXI burst
-    parameter int unsigned ReadOutstanding  = 8,       // read bursts in flight
-    parameter int unsigned WriteOutstanding = 4,       // write bursts in flight
-    parameter int unsigned VectorLanes      = 16,      // elements a cycle of the vector unit
-    parameter int unsigned MacPipeline      = 2,       // registers of the MAC reduction
-    parameter int unsigned MacPacked        = 1,       // 1: two int8 MACs share one multiplier
-    parameter int unsigned MacLutColumns    = 0,       // output channels that multiply in LUTs
-    parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
-    parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
-    parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
-    parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
-    parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
+    parameter tw_pkg::config_t Config = '0,           // of the core
     parameter int unsigned QueueDepth       = 8,       // descriptors, and completions
     parameter logic [39:0] ScrubInsnBase    = 40'd0,   // the program that zeroes the scratchpads
     parameter logic [38:0] ScrubMemSize     = 39'd0,
     parameter int unsigned ScrubInsnCount   = 8,
     localparam int unsigned ScrubRoom = 2 ** $clog2(ScrubInsnCount),  // instructions
-    parameter logic [ScrubRoom*256-1:0] ScrubProgram = '0
+    parameter logic [ScrubRoom*256-1:0] ScrubProgram = '0,
+    localparam int unsigned AxiDataBits = Config.axi_data_bits
 ) (
     input  logic                     clk_i,
     input  logic                     rst_i,
@@ -84,7 +63,7 @@ module tw_core_slot #(
   logic [4:0] unused_ready;
 
   tw_regs #(
-      .ConfigHash(ConfigHash)
+      .ConfigHash(Config.config_hash)
   ) u_regs (
       .clk_i,
       .rst_i,
@@ -156,30 +135,7 @@ module tw_core_slot #(
   logic [1:0] core_rresp;
   logic [AxiDataBits-1:0] core_rdata, scrub_rdata;
 
-  tw_core #(
-      .Batch           (Batch),
-      .BlockIn         (BlockIn),
-      .BlockOut        (BlockOut),
-      .InpBytes        (InpBytes),
-      .WgtBytes        (WgtBytes),
-      .AccBytes        (AccBytes),
-      .OutBytes        (OutBytes),
-      .UopBytes        (UopBytes),
-      .ResBytes        (ResBytes),
-      .ParamBytes      (ParamBytes),
-      .AxiDataBits     (AxiDataBits),
-      .AxiBurstBeats   (AxiBurstBeats),
-      .ReadOutstanding (ReadOutstanding),
-      .WriteOutstanding(WriteOutstanding),
-      .VectorLanes     (VectorLanes),
-      .MacPipeline     (MacPipeline),
-      .MacPacked       (MacPacked),
-      .MacLutColumns   (MacLutColumns),
-      .ActivationTable (ActivationTable),
-      .RowUnit         (RowUnit),
-      .Int4Weights     (Int4Weights),
-      .DataPath        (DataPath)
-  ) u_core (
+  tw_core #(.Config(Config)) u_core (
       .clk_i,
       .rst_i,
       .start_i        (start),

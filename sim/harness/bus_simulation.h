@@ -5,8 +5,10 @@
 // nothing. It provides
 //   static constexpr bool kHasWaves           whether OpenWaves can work
 //   static constexpr bool kRegistersSlave     the slave's pins reach the design at the next Rise
+//   static constexpr uint32_t kRegisterBytes  addresses of the AXI4-Lite slave
 //   uint32_t beat_bytes() const               width of the data bus
 //   const uint8_t* write_data() const         the bytes of WDATA, in place, little end first
+//   other_memories() const                    of further ports, which the model steps in Sample
 //   void SetReset(bool asserted)              drives aresetn
 //   void Rise()                               rising clock edge; the outputs may be unsettled
 //   void Fall()                               falling clock edge; the outputs have settled
@@ -73,6 +75,7 @@ class BusSimulation final : public Simulation {
     if (cycles == 0) return Fail(Status::kBadArgument, "reset needs at least one cycle");
     return Guarded([&] {
       memory_.Reset();
+      for (auto& memory : model_.other_memories()) memory->Reset();
       model_.SetReset(true);
       model_.ReleaseRegisterPins();
       model_.Settle();
@@ -94,6 +97,7 @@ class BusSimulation final : public Simulation {
   Status SetTiming(const MemoryTiming& timing) override {
     try {
       memory_.SetTiming(timing);
+      for (auto& memory : model_.other_memories()) memory->SetTiming(timing);
     } catch (const std::invalid_argument& error) {
       return Fail(Status::kBadArgument, error.what());
     }
@@ -107,6 +111,7 @@ class BusSimulation final : public Simulation {
   Status Attach(uint8_t* data, uint64_t size, uint64_t base) override {
     try {
       memory_.Attach(data, size, base);
+      for (auto& memory : model_.other_memories()) memory->Attach(data, size, base);
     } catch (const std::invalid_argument& error) {
       return Fail(Status::kBadArgument, error.what());
     }
@@ -115,6 +120,7 @@ class BusSimulation final : public Simulation {
 
   Status SetFault(const FaultRange& fault) override {
     memory_.SetFault(fault);
+    for (auto& memory : model_.other_memories()) memory->SetFault(fault);
     return Status::kOk;
   }
 
@@ -209,9 +215,10 @@ class BusSimulation final : public Simulation {
   }
 
   bool ValidAddress(uint32_t address) {
-    if (address < 4096 && address % 4 == 0) return true;
-    Fail(Status::kBadArgument,
-         "register address " + std::to_string(address) + " is not a multiple of 4 below 4096");
+    if (address < Model::kRegisterBytes && address % 4 == 0) return true;
+    Fail(Status::kBadArgument, "register address " + std::to_string(address) +
+                                   " is not a multiple of 4 below " +
+                                   std::to_string(Model::kRegisterBytes));
     return false;
   }
 

@@ -2,6 +2,7 @@
 // The top that Yosys wrote with write_cxxrtl as a model of BusSimulation.
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "bus_simulation.h"
 #include "cxxrtl_top.h"
@@ -51,7 +52,9 @@ class CxxrtlModel {
  public:
   static constexpr bool kHasWaves = false;
   static constexpr bool kRegistersSlave = false;
+  static constexpr uint32_t kRegisterBytes = 4096;
 
+  std::vector<std::unique_ptr<MemoryModel>> other_memories() const { return {}; }
   uint32_t beat_bytes() const { return decltype(top_.p_m__axi__rdata)::bits / 8; }
   const uint8_t* write_data() const {
     return reinterpret_cast<const uint8_t*>(Current(top_.p_m__axi__wdata).data);

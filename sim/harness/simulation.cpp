@@ -1,19 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verilated top as a model of BusSimulation.
+// The verilated top, of one core or of a system of several, as a model of BusSimulation.
+//
+// Port 0 of its memory is the port of the BusSimulation; the model steps the memories of the others
+// in the same cycles.
 #include "simulation.h"
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <utility>
+#include <vector>
 
+#if TILEWRIGHT_PORTS
+#include "Vtilewright_system.h"
+#include "Vtilewright_system___024root.h"
+using Top = Vtilewright_system;
+#define TILEWRIGHT_PORT_0(pin) m_axi_0_##pin
+#else
 #include "Vtilewright_top.h"
-#include "bus_simulation.h"
-#include "verilated.h"
 #ifdef TILEWRIGHT_CLOCK_HISTORY
 #include "Vtilewright_top___024root.h"
 #endif
+using Top = Vtilewright_top;
+#define TILEWRIGHT_PORT_0(pin) m_axi_##pin
+#endif
+#include "bus_simulation.h"
+#include "verilated.h"
 #ifdef TILEWRIGHT_CLOCK_EDGE
-bool TILEWRIGHT_CLOCK_EDGE(Vtilewright_top___024root* root);  // of the generated code
+bool TILEWRIGHT_CLOCK_EDGE(decltype(Top::rootp) root);  // of the generated code
 #endif
 #if TILEWRIGHT_GEOMETRY
 #include "generated/geometry.h"
@@ -54,9 +68,88 @@ uint8_t* PortBytes(Port& port) {
   return reinterpret_cast<uint8_t*>(&port);
 }
 
+// The pins of a memory port. Without bytes (TILEWRIGHT_BYTES 0) a beat without a strobe takes its
+// time and changes nothing.
+template <int Number>
+struct Pins;
+
+#define TILEWRIGHT_PINS(N, PIN)                                                            \
+  template <>                                                                              \
+  struct Pins<N> {                                                                         \
+    static uint32_t BeatBytes(const Top& top) { return sizeof(top.PIN(rdata)); }           \
+    static const uint8_t* WriteData(Top& top) { return PortBytes(top.PIN(wdata)); }        \
+    static bool Requests(const Top& top) {                                                 \
+      return top.PIN(arvalid) || top.PIN(awvalid) || top.PIN(wvalid);                      \
+    }                                                                                      \
+    static void Sample(const Top& top, AxiRequest* request) {                              \
+      request->ar_valid = top.PIN(arvalid);                                                \
+      request->aw_valid = top.PIN(awvalid);                                                \
+      request->w_valid = top.PIN(wvalid);                                                  \
+      request->r_ready = top.PIN(rready);                                                  \
+      request->b_ready = top.PIN(bready);                                                  \
+      if (request->ar_valid) {                                                             \
+        request->ar = {top.PIN(araddr), top.PIN(arlen), top.PIN(arsize), top.PIN(arburst), \
+                       top.PIN(arid)};                                                     \
+      }                                                                                    \
+      if (request->aw_valid) {                                                             \
+        request->aw = {top.PIN(awaddr), top.PIN(awlen), top.PIN(awsize), top.PIN(awburst), \
+                       top.PIN(awid)};                                                     \
+      }                                                                                    \
+      if (request->w_valid) {                                                              \
+        request->w_last = top.PIN(wlast);                                                  \
+        request->w_strobe = TILEWRIGHT_BYTES ? top.PIN(wstrb) : 0;                         \
+      }                                                                                    \
+    }                                                                                      \
+    static void Drive(Top& top, const AxiResponse& response, bool read_ended) {            \
+      top.PIN(arready) = response.ar_ready;                                                \
+      top.PIN(awready) = response.aw_ready;                                                \
+      top.PIN(wready) = response.w_ready;                                                  \
+      top.PIN(rvalid) = response.r_valid;                                                  \
+      top.PIN(bvalid) = response.b_valid;                                                  \
+      if (response.r_new) {                                                                \
+        std::memcpy(PortBytes(top.PIN(rdata)), response.r_data, sizeof(top.PIN(rdata)));   \
+        top.PIN(rresp) = response.r_resp;                                                  \
+        top.PIN(rlast) = response.r_last;                                                  \
+        top.PIN(rid) = response.r_id;                                                      \
+      } else if (read_ended) {                                                             \
+        top.PIN(rlast) = 0;                                                                \
+      }                                                                                    \
+      if (response.b_valid) {                                                              \
+        top.PIN(bresp) = response.b_resp;                                                  \
+        top.PIN(bid) = response.b_id;                                                      \
+      }                                                                                    \
+    }                                                                                      \
+  }
+TILEWRIGHT_PINS(0, TILEWRIGHT_PORT_0);
+#if TILEWRIGHT_PORTS > 1
+#define TILEWRIGHT_PORT_1(pin) m_axi_1_##pin
+TILEWRIGHT_PINS(1, TILEWRIGHT_PORT_1);
+#endif
+#if TILEWRIGHT_PORTS > 2
+#define TILEWRIGHT_PORT_2(pin) m_axi_2_##pin
+TILEWRIGHT_PINS(2, TILEWRIGHT_PORT_2);
+#endif
+#if TILEWRIGHT_PORTS > 3
+#define TILEWRIGHT_PORT_3(pin) m_axi_3_##pin
+TILEWRIGHT_PINS(3, TILEWRIGHT_PORT_3);
+#endif
+
+// Calls operation(Pins<n>(), n - 1) for every port but 0.
+template <typename Operation, int... Index>
+void ForEach(Operation operation, std::integer_sequence<int, Index...>) {
+  (operation(Pins<Index + 1>(), static_cast<size_t>(Index)), ...);
+  static_cast<void>(operation);
+}
+template <typename Operation>
+void ForOtherPorts(Operation operation) {
+  constexpr int kOthers = TILEWRIGHT_PORTS > 1 ? TILEWRIGHT_PORTS - 1 : 0;
+  ForEach(operation, std::make_integer_sequence<int, kOthers>());
+}
+
 class VerilatedModel {
  public:
   static constexpr bool kHasWaves = VM_TRACE_FST != 0;
+  static constexpr uint32_t kRegisterBytes = TILEWRIGHT_PORTS ? 16 * 4096 : 4096;
 #ifdef TILEWRIGHT_CLOCK_HISTORY
   static constexpr bool kRegistersSlave = true;
 #else
@@ -64,7 +157,8 @@ class VerilatedModel {
 #endif
 
   // A model of one configuration takes no geometry.
-  VerilatedModel(const Geometry* geometry, uint32_t initial_seed)
+  VerilatedModel(uint32_t max_burst_beats, const MemoryTiming* timing, const Geometry* geometry,
+                 uint32_t initial_seed)
       : context_(std::make_unique<VerilatedContext>()) {
     context_->traceEverOn(kHasWaves);
     context_->timeunit(-9);
@@ -72,15 +166,24 @@ class VerilatedModel {
     // What --x-initial unique asks for: zeros, or random bits.
     context_->randReset(initial_seed != 0 ? 2 : 0);
     context_->randSeed(static_cast<int>(initial_seed));
-    top_ = std::make_unique<Vtilewright_top>(context_.get());
+    top_ = std::make_unique<Top>(context_.get());
     Elaborate(geometry);
+    ForOtherPorts([&]([[maybe_unused]] auto pins, size_t) {
+      using P = decltype(pins);
+      others_.push_back(
+          std::make_unique<MemoryModel>(P::BeatBytes(*top_), max_burst_beats, *timing));
+      requests_.emplace_back();
+      requests_.back().w_data = P::WriteData(*top_);
+    });
   }
 
-  uint32_t beat_bytes() const { return sizeof(top_->m_axi_rdata); }
-  const uint8_t* write_data() const { return PortBytes(top_->m_axi_wdata); }
+  uint32_t beat_bytes() const { return Pins<0>::BeatBytes(*top_); }
+  const uint8_t* write_data() const { return Pins<0>::WriteData(*top_); }
+  const std::vector<std::unique_ptr<MemoryModel>>& other_memories() const { return others_; }
 
   void SetReset(bool asserted) {
     top_->aresetn = !asserted;
+    in_reset_ = asserted;
     pins_moved_ = true;
   }
 #ifdef TILEWRIGHT_CLOCK_HISTORY
@@ -88,6 +191,12 @@ class VerilatedModel {
   // but a register access changes what is combinational (see sim/verilator/registered_top.py).
   // While no other pin has moved either, the work of the edge is all that there is to evaluate.
   void Rise() {
+    if (TILEWRIGHT_PORTS > 1) {
+      for (auto& memory : others_) {
+        if (!stepped_) memory->SkipQuietCycle();
+      }
+      stepped_ = false;
+    }
 #ifdef TILEWRIGHT_CLOCK_EDGE
     if (!pins_moved_) {
       top_->rootp->__VnbaTriggered[0] = 1;
@@ -114,50 +223,39 @@ class VerilatedModel {
   }
 
   bool irq() const { return top_->irq_o; }
-  bool requests() const { return top_->m_axi_arvalid || top_->m_axi_awvalid || top_->m_axi_wvalid; }
+  // A cycle in which any port has something to do is stepped.
+  bool requests() const {
+    bool found = Pins<0>::Requests(*top_);
+    ForOtherPorts([&]([[maybe_unused]] auto pins, size_t index) {
+      found = found || decltype(pins)::Requests(*top_) || (!in_reset_ && !others_[index]->quiet());
+    });
+    return found;
+  }
 
   void Sample(AxiRequest* request) {
-    const Vtilewright_top& top = *top_;
-    request->ar_valid = top.m_axi_arvalid;
-    request->aw_valid = top.m_axi_awvalid;
-    request->w_valid = top.m_axi_wvalid;
-    request->r_ready = top.m_axi_rready;
-    request->b_ready = top.m_axi_bready;
-    if (request->ar_valid) {
-      request->ar = {top.m_axi_araddr, top.m_axi_arlen, top.m_axi_arsize, top.m_axi_arburst,
-                     top.m_axi_arid};
-    }
-    if (request->aw_valid) {
-      request->aw = {top.m_axi_awaddr, top.m_axi_awlen, top.m_axi_awsize, top.m_axi_awburst,
-                     top.m_axi_awid};
-    }
-    if (request->w_valid) {
-      request->w_last = top.m_axi_wlast;
-      request->w_strobe = top.m_axi_wstrb;
-      SampleData(request);
-    }
+    Pins<0>::Sample(*top_, request);
+    if (request->w_valid) SampleData(request);
+    ForOtherPorts([&]([[maybe_unused]] auto pins, size_t index) {
+      using P = decltype(pins);
+      MemoryModel& memory = *others_[index];
+      const bool had_read = memory.response().r_valid;
+      P::Sample(*top_, &requests_[index]);
+      const AxiResponse& response = memory.Step(requests_[index]);
+      P::Drive(*top_, response, had_read && !response.r_valid);
+      if (!memory.ok()) {
+        throw RtlStop("memory port " + std::to_string(index + 1) + ": " + memory.violation().text);
+      }
+    });
+    stepped_ = true;
   }
 
   void Drive(const AxiResponse& response, bool read_ended) {
-    Vtilewright_top& top = *top_;
     DropData();
-    top.m_axi_arready = response.ar_ready;
-    top.m_axi_awready = response.aw_ready;
-    top.m_axi_wready = response.w_ready;
-    top.m_axi_rvalid = response.r_valid;
-    top.m_axi_bvalid = response.b_valid;
-    if (response.r_new) {
-      std::memcpy(PortBytes(top.m_axi_rdata), response.r_data, sizeof(top.m_axi_rdata));
-      top.m_axi_rresp = response.r_resp;
-      top.m_axi_rlast = response.r_last;
-      top.m_axi_rid = response.r_id;
-    } else if (read_ended) {
-      top.m_axi_rlast = 0;
-    }
-    if (response.b_valid) {
-      top.m_axi_bresp = response.b_resp;
-      top.m_axi_bid = response.b_id;
-    }
+    Pins<0>::Drive(*top_, response, read_ended);
+    ForOtherPorts([&]([[maybe_unused]] auto pins, size_t index) {
+      // After a reset, or with a new timing.
+      if (!stepped_) decltype(pins)::Drive(*top_, others_[index]->response(), true);
+    });
   }
 
   void ReleaseRegisterPins() {
@@ -253,12 +351,11 @@ class VerilatedModel {
   void Elaborate(const Geometry*) {}
 #endif
 
-  // The bytes of a write: those of the model's WDATA, of its data path, or none: without data, a
-  // beat without a strobe takes its time and changes nothing.
+  // The bytes of a write: those of the model's WDATA, or of its data path.
 #if TILEWRIGHT_DATA
   void SampleData(AxiRequest* request) {
     request->w_data = data_->FrontBeat();
-    beat_taken_ = top_->m_axi_wready;
+    beat_taken_ = top_->TILEWRIGHT_PORT_0(wready);
   }
   void DropData() {
     if (beat_taken_) data_->PopBeat();
@@ -266,9 +363,6 @@ class VerilatedModel {
   }
   std::unique_ptr<DataPath> data_;
   bool beat_taken_ = false;
-#elif TILEWRIGHT_GEOMETRY
-  void SampleData(AxiRequest* request) { request->w_strobe = 0; }
-  void DropData() {}
 #else
   void SampleData(AxiRequest*) {}
   void DropData() {}
@@ -288,8 +382,12 @@ class VerilatedModel {
   }
 
   std::unique_ptr<VerilatedContext> context_;
-  std::unique_ptr<Vtilewright_top> top_;
+  std::unique_ptr<Top> top_;
+  std::vector<std::unique_ptr<MemoryModel>> others_;  // memories of all ports but 0
+  std::vector<AxiRequest> requests_;
   bool pins_moved_ = true;  // pins that do not go to a register of the wrapper
+  bool in_reset_ = false;
+  bool stepped_ = false;  // the other ports took part in this cycle
 #if VM_TRACE_FST
   std::unique_ptr<VerilatedFstC> waves_;
   uint64_t wave_time_ = 0;
@@ -300,8 +398,8 @@ class VerilatedModel {
 
 std::unique_ptr<Simulation> CreateSimulation(uint32_t max_burst_beats, const MemoryTiming& timing,
                                              const Geometry* geometry, uint32_t initial_seed) {
-  return std::make_unique<BusSimulation<VerilatedModel>>(max_burst_beats, timing, geometry,
-                                                         initial_seed);
+  return std::make_unique<BusSimulation<VerilatedModel>>(max_burst_beats, timing, max_burst_beats,
+                                                         &timing, geometry, initial_seed);
 }
 
 }  // namespace tilewright

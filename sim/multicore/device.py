@@ -8,8 +8,8 @@ from pathlib import Path
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.system_config import SystemConfig
-from tilewright.sim.multicore.build import build_system
 from tilewright.sim.multicore.simulated import SimulatedSystem
+from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.library import Simulation
 
 
@@ -40,7 +40,7 @@ class VerilatorSystem(SimulatedSystem[Simulation]):
         library: Path | None = None,
         initial_seed: int = 0,
     ) -> None:
-        self._library = library or build_system(system, fidelity=fidelity)
+        self._library = library or build_model(system, fidelity=fidelity)
         self._initial_seed = initial_seed
         super().__init__(system, memory, fidelity)
 

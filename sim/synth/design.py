@@ -12,12 +12,11 @@ from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.area import Area, estimate, port_shortfalls, resource_shortfalls
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import CONFIG_DIR, HwConfig, load_hwconfig, named_configs
-from tilewright.host.machine.system_area import estimate_system
 from tilewright.host.machine.system_config import SystemConfig, load_system, named_systems
-from tilewright.sim.multicore.top import TOP as SYSTEM_TOP
-from tilewright.sim.multicore.top import system_sources, system_top
 from tilewright.sim.tools.yosys import copy_sources, read_command
 from tilewright.sim.verilator.build import MANIFEST, TOP, read_manifest
+from tilewright.sim.verilator.system_top import TOP as SYSTEM_TOP
+from tilewright.sim.verilator.system_top import system_sources, system_top
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +98,7 @@ def system_design(system: SystemConfig) -> Design:
         sources=tuple(sources),
         written=written,
         cores=tuple(core.hw for core in system.cores),
-        estimate=estimate_system(system),
+        estimate=estimate(system),
     )
 
 

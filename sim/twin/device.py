@@ -22,25 +22,20 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.board import MemoryModel
-from tilewright.host.machine.hwconfig import TIMING_PARAMETERS, HwConfig
+from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import COUNTERS
 from tilewright.host.runtime.device import Bytes, Counters, RunResult
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.build import build_twin
-from tilewright.sim.twin.library import CTwinHardware, load_twin
+from tilewright.sim.twin.library import CTwinHardware, create_twin, load_twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
-from tilewright.sim.twin.native_object import NativeObject
-from tilewright.sim.verilator.library import CMemoryTiming
 from tilewright.sim.verilator.rtl_variant import VARIABLE, variant_digest
 
 DEFAULT_MAX_CYCLES: Final = 10_000_000_000
 
 COUNTER_NAMES: Final = tuple(name for name, _ in COUNTERS)
 """Columns of `TwinBatch.counters`."""
-
-_TEXT_BYTES: Final = 256
-
 
 AGREED: Final = "TILEWRIGHT_TWIN_AGREES"
 """Environment variable: digest of the RTL variant that counts as the twin does (`agreement`)."""
@@ -125,21 +120,8 @@ class Twin:
         self.hw: Final = hw
         self.memory: Final = memory
         self._library = load_twin(build_twin())
-        shape = CTwinHardware(**{name: getattr(hw, name) for name in TIMING_PARAMETERS})
-        text = ctypes.create_string_buffer(_TEXT_BYTES)
-        handle = self._library.tw_pipeline_create(
-            ctypes.byref(shape), ctypes.byref(CMemoryTiming.of(memory)), text, _TEXT_BYTES
-        )
-        if not handle:
-            raise ConfigError(
-                text.value.decode(errors="replace"),
-                field="memory",
-                value=memory.name,
-                remedy="measure on fidelity rtl",
-            )
-        self._native: Final = NativeObject(
-            "the twin", handle, self._library.tw_pipeline_destroy, self._library.tw_pipeline_error
-        )
+        shape = CTwinHardware.of(hw)
+        self._native: Final = create_twin(self._library, "pipeline", memory, ctypes.byref(shape))
 
     def counters(self, program: Program, *, max_cycles: int = 0) -> Counters:
         """The counters of a program that the accelerator finishes without an error.

@@ -20,7 +20,7 @@
 namespace tilewright::twin {
 
 // A core and its share of a memory port, as host.machine.system_config has them. Plain C layout:
-// mirrored by sim/twin/system_library.py.
+// mirrored by sim/twin/library.py.
 struct SystemCore {
   Hardware hardware;
   uint32_t port, weight, read_budget, write_budget;

@@ -14,17 +14,18 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import ConfigError, DeviceError
+from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.board import MemoryModel
-from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, TIMING_PARAMETERS, HwConfig
-from tilewright.host.machine.registers import COUNTER_BASE, COUNTERS, REGISTERS
-from tilewright.host.machine.system_config import SYSTEM_VERSION, SystemConfig
-from tilewright.host.machine.system_registers import (
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
+from tilewright.host.machine.registers import (
     CORE_ENTRY,
     CORE_TABLE,
     CORE_TABLE_STEP,
+    COUNTER_BASE,
+    COUNTERS,
     PAGE,
     QUEUE_REGISTERS,
+    REGISTERS,
     SHARE_BASE,
     SHARE_COUNTER_NAMES,
     SHARE_COUNTERS,
@@ -34,19 +35,20 @@ from tilewright.host.machine.system_registers import (
     SYSTEM_REGISTERS,
     Completion,
 )
+from tilewright.host.machine.system_config import SYSTEM_VERSION, SystemConfig
 from tilewright.host.runtime.scrub import scrub_program
 from tilewright.sim.twin.build import build_twin
 from tilewright.sim.twin.device import Refusal, Twin, refused
-from tilewright.sim.twin.library import CTwinHardware
-from tilewright.sim.twin.native_object import NativeObject
-from tilewright.sim.twin.system_library import (
+from tilewright.sim.twin.library import (
     CCompletion,
     CProgress,
     CSystemCore,
     CSystemShape,
-    load_system_twin,
+    CTwinHardware,
+    create_twin,
+    load_twin,
 )
-from tilewright.sim.verilator.library import CMemoryTiming, RunOutcome, StopReason
+from tilewright.sim.verilator.library import RunOutcome, StopReason
 
 _WRITE_CYCLES: Final = 3
 _WRITTEN_AFTER: Final = 2
@@ -100,10 +102,10 @@ class TwinRegisters:
 
     def __init__(self, system: SystemConfig, memory: MemoryModel) -> None:
         self._system = system
-        self._library = load_system_twin(build_twin())
+        self._library = load_twin(build_twin())
         cores = (CSystemCore * len(system.cores))()
         for entry, core in zip(cores, system.cores, strict=True):
-            entry.hardware = CTwinHardware(**{n: getattr(core.hw, n) for n in TIMING_PARAMETERS})
+            entry.hardware = CTwinHardware.of(core.hw)
             entry.port, entry.weight = core.port, core.weight
             entry.read_budget, entry.write_budget = core.read_budget, core.write_budget
             entry.scrub = scrub_cycles(core.hw)
@@ -115,20 +117,8 @@ class TwinRegisters:
             port_writes=system.port_writes,
             queue_depth=system.queue_depth,
         )
-        text = ctypes.create_string_buffer(256)
-        timing = CMemoryTiming.of(memory)
-        handle = self._library.tw_system_create(
-            ctypes.byref(shape), cores, ctypes.byref(timing), text, len(text)
-        )
-        if not handle:
-            raise ConfigError(
-                text.value.decode(errors="replace"),
-                field="memory",
-                value=memory.name,
-                remedy="measure on fidelity rtl",
-            )
-        self._native: Final = NativeObject(
-            "the twin", handle, self._library.tw_system_destroy, self._library.tw_system_error
+        self._native: Final = create_twin(
+            self._library, "system", memory, ctypes.byref(shape), cores
         )
         self._image: npt.NDArray[np.uint8] | None = None
         self._base = 0

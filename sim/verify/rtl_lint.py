@@ -20,12 +20,12 @@ from tilewright.host.common.errors import BuildError
 from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig, load_hwconfig, named_configs
 from tilewright.host.machine.system_config import SystemConfig, load_system, named_systems
-from tilewright.sim.multicore.top import TOP as SYSTEM_TOP
-from tilewright.sim.multicore.top import system_sources, system_top
 from tilewright.sim.tools.toolchain import find_verilator
 from tilewright.sim.tools.yosys import copy_sources, read_command, run_yosys
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.build import LINT_WAIVERS, TOP, read_manifest
+from tilewright.sim.verilator.system_top import TOP as SYSTEM_TOP
+from tilewright.sim.verilator.system_top import system_sources, system_top
 
 SLANG_WAIVERS: Final = {
     "case-redundant-default": "every unique case has a default: a value outside the enum must not "

@@ -18,13 +18,15 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.places import HOST_DIR, ROOT, SIM_DIR
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+from tilewright.host.machine.system_config import SystemConfig
 from tilewright.sim.tools.build_cache import (
     cache_dir,
     cached_library,
@@ -51,6 +53,8 @@ from tilewright.sim.verilator.registered_top import (
     registered_top,
 )
 from tilewright.sim.verilator.rtl_variant import STOCK, read_manifest, rtl_manifest
+from tilewright.sim.verilator.system_top import TOP as SYSTEM_TOP
+from tilewright.sim.verilator.system_top import system_sources, system_top
 
 __all__ = [
     "CHECKS",
@@ -87,6 +91,14 @@ CHECKS: Final = tuple(
 )
 """Assertions of every simulation of the RTL: the protocols of both ports of the accelerator, no
 push into a full queue, an idle bus between runs, what units promise each other."""
+SYSTEM_CHECKS: Final = (
+    *(path for path in CHECKS if path.name not in ("axil_protocol.sv", "bind_protocol.sv")),
+    *(CHECKS[0].with_name(f"{name}.sv") for name in ("grant_checks", "slot_checks", "bind_system")),
+)
+"""Those of every simulation of a system: the same of cores and their units, the protocol of each
+core's side of an arbiter, what an arbiter grants, the bounds of each descriptor."""
+SYSTEM_FIDELITIES: Final = (Fidelity.RTL, Fidelity.TIMING)
+"""What Verilator can simulate a system at."""
 _BOUNDARY_CHECKS: Final = 3
 """Of `CHECKS`, the first so many look at the ports alone: a variant of the RTL keeps those."""
 TOP: Final = "tilewright_top"
@@ -136,7 +148,7 @@ _COVERAGE_FLAGS: Final = ("--coverage-line", "--coverage-toggle")
 
 
 def build_model(
-    hw: HwConfig,
+    design: HwConfig | SystemConfig,
     *,
     waves: bool = False,
     coverage: bool = False,
@@ -145,15 +157,18 @@ def build_model(
     manifest: Path | None = None,
     jobs: int = 2,
 ) -> Path:
-    """The shared library that simulates ``hw``, built when the cache does not hold it."""
-    recipe = _recipe(
-        hw,
-        waves=waves,
-        coverage=coverage,
-        checks=checks,
-        fidelity=fidelity,
-        manifest=manifest,
-    )
+    """The shared library that simulates a core or a system, built when the cache lacks it."""
+    if isinstance(design, SystemConfig):
+        recipe = _system_recipe(design, fidelity=fidelity, checks=checks)
+    else:
+        recipe = _recipe(
+            design,
+            waves=waves,
+            coverage=coverage,
+            checks=checks,
+            fidelity=fidelity,
+            manifest=manifest,
+        )
 
     def make(work: Path, output: Path) -> dict[str, Any]:
         verilate(recipe, work / "verilated")
@@ -161,7 +176,7 @@ def build_model(
         return {
             "parameters": dict(recipe.parameters),
             "fidelity": fidelity.value,
-            "config_hash": elaborated(hw, fidelity).config_hash,
+            "config_hash": recipe.config_hash,
             "waves": waves,
             "coverage": coverage,
             "verilator": find_verilator().version,
@@ -190,26 +205,32 @@ def build_memory_model() -> Path:
 class Recipe:
     """Everything that decides what a build gives, of an accelerator or a system of several."""
 
-    key: str
     sources: Sequence[Path]
-    parameters: Mapping[str, str]
-    waves: bool
-    coverage: bool
     fidelity: Fidelity
-    wrapper: str
+    key: str = ""
+    config_hash: int = 0
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    waves: bool = False
+    coverage: bool = False
+    wrapper: str = ""
     """Text of the simulation's top; empty: the RTL's own."""
-    compat: Sequence[str]
+    compat: Sequence[str] = ()
     """Include flags of the stand-ins for missing libraries."""
-    libraries: Sequence[str]
+    libraries: Sequence[str] = ()
     options: Sequence[str] = ()
     """Further options of Verilator."""
     optimisation: str = ""
     """Of all generated code; empty: what each part of it is worth."""
     top: str = TOP
-    simulation: Path = HARNESS_DIR / "simulation.cpp"
-    """What makes a `Simulation` of the top (simulation.h)."""
-    defines: Sequence[str] = ()
-    """Further flags of it."""
+    written: str = ""
+    """Text of the top where it is generated."""
+    ports: int = 0
+    """Memory ports of a system; 0: one core."""
+
+    @property
+    def general(self) -> bool:
+        """One build serves every configuration of a bus width."""
+        return self.fidelity in GENERAL and not self.ports
 
 
 def _recipe(
@@ -251,6 +272,7 @@ def _recipe(
     ]
     return Recipe(
         key=digest([json.dumps(item) for item in inputs]),
+        config_hash=hw.config_hash,
         sources=files,
         wrapper=wrapper,
         parameters=values,
@@ -262,6 +284,36 @@ def _recipe(
     )
 
 
+def _system_recipe(system: SystemConfig, *, fidelity: Fidelity, checks: bool) -> Recipe:
+    if fidelity not in SYSTEM_FIDELITIES:
+        raise ConfigError(
+            "a system must be simulated at one of these",
+            field="fidelity",
+            value=fidelity.value,
+            remedy=f"use one of {', '.join(SYSTEM_FIDELITIES)}",
+        )
+    data = fidelity is Fidelity.RTL
+    top = system_top(system)
+    files = [*system_sources(), *(SYSTEM_CHECKS if checks and data else ())]
+    wrapper = registered_top([top], SYSTEM_TOP)
+    inputs = [
+        *(top, wrapper, fidelity.value),
+        *(f"{path.name}\0{source_text(path)}" for path in (*files, LINT_WAIVERS)),
+        *generated_inputs(),
+    ]
+    return Recipe(
+        key="system-" + digest([json.dumps(item) for item in inputs]),
+        config_hash=system.config_hash,
+        sources=files,
+        parameters={"DataPath": str(int(data))},
+        fidelity=fidelity,
+        wrapper=wrapper,
+        top=SYSTEM_TOP,
+        written=top,
+        ports=system.memory_ports,
+    )
+
+
 _GENERATED_FLAGS: Final = ("-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT")
 """What lint says about Verilog that a tool wrote is of no use."""
 
@@ -269,15 +321,8 @@ _GENERATED_FLAGS: Final = ("-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT")
 def compile_generated(sources: Sequence[Path], work: Path, output: Path, jobs: int = 2) -> None:
     """Compile Verilog that a tool made of the accelerator: its ports, no parameters."""
     recipe = Recipe(
-        key="",
         sources=sources,
-        parameters={},
-        waves=False,
-        coverage=False,
         fidelity=Fidelity.RTL,
-        wrapper="",
-        compat=(),
-        libraries=(),
         options=_GENERATED_FLAGS,
         optimisation=_SLOW,
     )
@@ -299,9 +344,10 @@ def generated_inputs() -> list[str]:
 def verilate(recipe: Recipe, folder: Path) -> None:
     """Let Verilator generate the model of a recipe in a new folder."""
     folder.mkdir()
-    wrapper = folder.parent / f"{WRAPPER}.sv"
-    if recipe.wrapper:
-        wrapper.write_text(recipe.wrapper, encoding="utf-8")
+    written = {recipe.top: recipe.written, WRAPPER: recipe.wrapper}
+    texts = {folder.parent / f"{name}.sv": text for name, text in written.items() if text}
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
     command = [
         *_VERILATOR_FLAGS,
         *(["--trace-fst"] if recipe.waves else []),
@@ -315,8 +361,7 @@ def verilate(recipe: Recipe, folder: Path) -> None:
         "--Mdir",
         str(folder),
         str(LINT_WAIVERS),
-        *(str(path) for path in recipe.sources),
-        *([str(wrapper)] if recipe.wrapper else []),
+        *(str(path) for path in (*recipe.sources, *texts)),
     ]
     run_verilator(command)
 
@@ -372,12 +417,13 @@ def compile_model(recipe: Recipe, work: Path, output: Path, jobs: int) -> None:
         chosen = _COUNTING if recipe.coverage else recipe.optimisation or flag
         tasks.append(([chosen, "-w", *common], unit))
     forms = (
-        *recipe.defines,
-        f"-DTILEWRIGHT_GEOMETRY={int(recipe.fidelity in GENERAL)}",
+        f"-DTILEWRIGHT_PORTS={recipe.ports}",
+        f"-DTILEWRIGHT_BYTES={int(recipe.fidelity is not Fidelity.TIMING)}",
+        f"-DTILEWRIGHT_GEOMETRY={int(recipe.general)}",
         f"-DTILEWRIGHT_DATA={int(recipe.fidelity is Fidelity.DPI)}",
         *(_edge_flags(verilated) if recipe.wrapper else ()),
     )
-    tasks.append(([_FAST, *_HARNESS_WARNINGS, *common, *forms], recipe.simulation))
+    tasks.append(([_FAST, *_HARNESS_WARNINGS, *common, *forms], HARNESS_DIR / "simulation.cpp"))
     if recipe.fidelity is Fidelity.DPI:
         data = HARNESS_DIR / "data_path.cpp"
         tasks.append(([*_DATA_PATH_FLAGS, *_HARNESS_WARNINGS, f"-I{ROOT}", *common], data))

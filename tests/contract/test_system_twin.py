@@ -21,12 +21,12 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.system_config import SystemConfig, SystemCore, load_system
 from tilewright.host.runtime.system_device import Submission, SystemDevice
-from tilewright.sim.multicore.build import build_system
 from tilewright.sim.multicore.device import VerilatorSystem
 from tilewright.sim.multicore.simulated import SimulatedSystem
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.twin.system_device import TwinSystem
 from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verilator.build import build_model
 
 TINY = load_hwconfig("tiny-4x4")
 PAIR = load_system("dual-tiny")
@@ -119,7 +119,7 @@ def check_random(
     system: SystemConfig, fidelities: Sequence[Fidelity], rng: np.random.Generator, memories: int
 ) -> None:
     """The twin and these fidelities on random memories."""
-    libraries = {fidelity: build_system(system, fidelity=fidelity) for fidelity in fidelities}
+    libraries = {fidelity: build_model(system, fidelity=fidelity) for fidelity in fidelities}
     for number in range(memories):
         memory = any_memory(rng) if number else IDEAL
         with ExitStack() as opened:

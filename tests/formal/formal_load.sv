@@ -19,57 +19,41 @@ module formal_load #(
     input logic [     BeatBytes*8-1:0] beat_data_i
 );
   localparam int unsigned BeatShift = $clog2(BeatBytes);
+  localparam tw_pkg::sizes_t Sizes = '{
+      inp_shift: 2, wgt_shift: 6, acc_shift: 4, par_shift: 7, out_shift: 2, diag_shift: 3,
+      inp_depth: 16, wgt_depth: 4, acc_depth: 8, uop_depth: 8, par_depth: 2, res_depth: 8,
+      table_depth: 4, int4_weights: Int4, acc_bank_shift: 1, default: '0
+  };
   // Bytes, as a power of two, and number of the tiles of INP, WGT, ACC, UOP, PARAM, RES and TABLE.
   localparam logic [7:0][3:0] Shift = '{0: 4'd2, 1: 4'd6, 2: 4'd4, 3: 4'd3, 4: 4'd7, 5: 4'd2,
                                         7: 4'(BeatShift), default: 4'd0};
   localparam logic [7:0][19:0] Depth = '{0: 20'd16, 1: 20'd4, 2: 20'd8, 3: 20'd8, 4: 20'd2,
                                          5: 20'd8, 7: 20'd4, default: 20'd0};
 
-  logic insn_pop, req_valid, retire, idle;
-  logic [3:0] token_pop, token_push;
+  logic req_valid;
   logic [tw_pkg::AccBanks-1:0] acc_lock;
   logic [39:0] req_addr;
   logic [7:0] req_len;
   logic [7:0] write_mem;
   tw_pkg::spad_write_t write_at;
   logic [BeatBytes*8-1:0] write_data;
-  tw_pkg::wait_e state;
-  tw_pkg::error_t error;
-  tw_pkg::index_t issue_index, retire_index;
+  tw_pkg::queue_t queue;
+  tw_pkg::unit_t unit;
+  tw_pkg::index_t issue_index;
   logic started_q, broken_q;
   logic [7:0] popped_q, retired_q;  // LOADs
   logic [7:0] asked_q, came_q;      // beats
   logic [7:0] asked_by_q[16];       // beats that were asked for when a LOAD was taken, by LOAD
 
   tw_load #(
-      .BeatBytes   (BeatBytes),
-      .BurstBeats  (BurstBeats),
-      .InpTileBytes(1 << Shift[0]),
-      .WgtTileBytes(1 << Shift[1]),
-      .AccTileBytes(1 << Shift[2]),
-      .ParTileBytes(1 << Shift[4]),
-      .ResTileBytes(1 << Shift[5]),
-      .InpDepth    (32'(Depth[0])),
-      .WgtDepth    (32'(Depth[1])),
-      .AccDepth    (32'(Depth[2])),
-      .UopDepth    (32'(Depth[3])),
-      .ParDepth    (32'(Depth[4])),
-      .ResDepth    (32'(Depth[5])),
-      .TableDepth  (32'(Depth[7])),
-      .Int4Weights (Int4),
-      .AccBankShift(1),
-      .DiagBytes   (8),
-      .DiagBlocks  (1)
+      .Config('{axi_data_bits: 8 * BeatBytes, axi_burst_beats: BurstBeats, default: '0}),
+      .Sizes (Sizes)
   ) dut (
       .clk_i,
       .rst_i,
       .halt_i,
-      .insn_valid_i,
-      .entry_i       ('{insn: insn_i, index: 32'(popped_q)}),
-      .insn_pop_o    (insn_pop),
-      .token_i,
-      .token_pop_o   (token_pop),
-      .token_push_o  (token_push),
+      .queue_i       (queue),
+      .unit_o        (unit),
       .acc_busy_i,
       .acc_lock_o    (acc_lock),
       .req_valid_o   (req_valid),
@@ -81,12 +65,7 @@ module formal_load #(
       .write_mem_o   (write_mem),
       .write_at_o    (write_at),
       .write_data_o  (write_data),
-      .idle_o        (idle),
-      .retire_o      (retire),
-      .state_o       (state),
-      .error_o       (error),
-      .issue_index_o (issue_index),
-      .retire_index_o(retire_index)
+      .issue_index_o (issue_index)
   );
 
   // The LOAD that asks for data, its two rows, and the memory that is written.
@@ -98,6 +77,9 @@ module formal_load #(
   logic [1:0] in_row;  // the burst on offer lies in it
   logic [19:0] last_tile;
   assign head = tw_pkg::load_t'(insn_i);
+  assign queue = '{
+      entry: '{insn: insn_i, index: 32'(popped_q)}, valid: insn_valid_i, tokens: token_i
+  };
   assign shift = cur_q.diagonal ? 4'd3 : Shift[cur_q.memory] - 4'(cur_q.int4);
   assign row[0] = 41'(cur_q.dram_offset);
   assign scaled = Int4 > 1 && cur_q.int4;  // a beat of scales in each tile
@@ -116,17 +98,17 @@ module formal_load #(
   initial started_q = 1'b0;
   always_ff @(posedge clk_i) begin
     started_q <= 1'b1;
-    if (insn_pop) cur_q <= head;
-    if (insn_pop) asked_by_q[popped_q[3:0]] <= asked_q;
+    if (unit.take) cur_q <= head;
+    if (unit.take) asked_by_q[popped_q[3:0]] <= asked_q;
     if (rst_i) begin
       {popped_q, retired_q, asked_q, came_q} <= '0;
       broken_q <= 1'b0;
     end else begin
-      if (insn_pop) popped_q <= popped_q + 8'd1;
-      if (retire) retired_q <= retired_q + 8'd1;
+      if (unit.take) popped_q <= popped_q + 8'd1;
+      if (unit.retire) retired_q <= retired_q + 8'd1;
       if (req_valid && req_ready_i) asked_q <= asked_q + req_len + 8'd1;
       if (beat_valid_i) came_q <= came_q + 8'd1;
-      if (error.valid || halt_i) broken_q <= 1'b1;
+      if (unit.error.valid || halt_i) broken_q <= 1'b1;
     end
   end
 
@@ -150,26 +132,26 @@ module formal_load #(
           assert (32'(popped_q) == issue_index + 32'd1);
         end
         // In order, once, and with what was asked for.
-        if (retire) begin
-          assert (retire_index == 32'(retired_q) && retired_q < popped_q);
+        if (unit.retire) begin
+          assert (unit.retire_index == 32'(retired_q) && retired_q < popped_q);
           if (8'(retired_q + 8'd1) == popped_q) assert (came_q + 8'(beat_valid_i) == asked_q);
           else assert (came_q + 8'(beat_valid_i) >= asked_by_q[4'(retired_q + 8'd1)]);
         end
-        if (idle) assert (popped_q == retired_q && came_q == asked_q);
+        if (unit.idle) assert (popped_q == retired_q && came_q == asked_q);
       end
       // Nothing behind the end of a scratchpad, and one of them at a time.
       assert ((write_mem & (write_mem - 8'd1)) == '0 && !write_mem[tw_pkg::MemOut]);
       for (int unsigned m = 0; m < 8; m++) begin
         if (write_mem[m]) assert (last_tile < Depth[m] && write_at.count != '0);
       end
-      cover (retire && retire_index == 32'd1 && came_q == 8'd3 && !halt_i);
+      cover (unit.retire && unit.retire_index == 32'd1 && came_q == 8'd3 && !halt_i);
       cover (write_mem[tw_pkg::MemInp] && last_tile == Depth[0] - 20'd1 && write_at.count == 5'd2);
       cover (write_mem[tw_pkg::MemTable] && last_tile == Depth[7] - 20'd1);
       cover (write_mem[tw_pkg::MemWgt] && write_at.diagonal && !halt_i);
       if (Int4 != 0) cover (write_mem[tw_pkg::MemWgt] && write_at.int4 && !halt_i);
       if (Int4 > 1) cover (write_mem[tw_pkg::MemWgt] && write_at.scale == 4'd9 && !halt_i);
       cover (req_valid && in_row == 2'b10 && !halt_i && popped_q == 8'd1);
-      cover (error.valid && error.code == tw_pkg::ErrSramRange && write_at.pad);
+      cover (unit.error.valid && unit.error.code == tw_pkg::ErrSramRange && write_at.pad);
       cover (popped_q == 8'd2 && retired_q == 8'd0 && asked_q != came_q && req_valid && !halt_i);
     end
   end

@@ -28,24 +28,21 @@ module formal_store #(
   tw_pkg::store_t insn;
   assign insn = tw_pkg::store_t'(insn_i);
 
+  tw_pkg::unit_t unit;
+  assign {pop, retire, idle} = {unit.take, unit.retire, unit.idle};
+  assign {error, retire_index} = {unit.error, unit.retire_index};
+
   tw_store #(
-      .BeatBytes  (4),
-      .BurstBeats (2),
-      .Outstanding(Outstanding),
-      .TileBytes  (4),
-      .OutDepth   (16)
+      .Config('{axi_data_bits: 32, axi_burst_beats: 2, default: '0}),
+      .Sizes ('{write_outstanding: Outstanding, out_shift: 2, out_depth: 16, default: '0})
   ) dut (
       .clk_i,
       .rst_i,
       .halt_i,
       .mem_base_i   (40'h1000),
       .mem_size_i   (40'h2000),
-      .insn_valid_i,
-      .entry_i       ('{insn: insn_i, index: index_i}),
-      .insn_pop_o   (pop),
-      .token_i,
-      .token_pop_o  (),
-      .token_push_o (),
+      .queue_i      ('{entry: '{insn: insn_i, index: index_i}, valid: insn_valid_i, tokens: token_i}),
+      .unit_o       (unit),
       .out_read_o   (),
       .out_addr_o   (),
       .out_slice_o  (),
@@ -62,14 +59,9 @@ module formal_store #(
       .wready_i,
       .bresp_i,
       .bvalid_i,
-      .idle_o       (idle),
       .bus_idle_o   (bus_idle),
       .burst_o      (burst),
-      .beat_o       (beat),
-      .retire_o     (retire),
-      .state_o      (),
-      .error_o       (error),
-      .retire_index_o(retire_index)
+      .beat_o       (beat)
   );
 
   // Offered bursts whose data have not ended, oldest at place 0.

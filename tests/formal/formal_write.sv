@@ -32,24 +32,21 @@ module formal_write #(
   tw_pkg::error_t error;
   tw_pkg::index_t retire_index;
 
+  tw_pkg::unit_t unit;
+  assign {pop, retire, idle} = {unit.take, unit.retire, unit.idle};
+  assign {error, retire_index} = {unit.error, unit.retire_index};
+
   tw_store #(
-      .BeatBytes  (4),
-      .BurstBeats (BurstBeats),
-      .Outstanding(Outstanding),
-      .TileBytes  (4),
-      .OutDepth   (16)
+      .Config('{axi_data_bits: 32, axi_burst_beats: BurstBeats, default: '0}),
+      .Sizes ('{write_outstanding: Outstanding, out_shift: 2, out_depth: 16, default: '0})
   ) dut (
       .clk_i,
       .rst_i,
       .halt_i,
       .mem_base_i    (base_q),
       .mem_size_i    (size_q),
-      .insn_valid_i,
-      .entry_i       ('{insn: insn_i, index: '0}),
-      .insn_pop_o    (pop),
-      .token_i       ('1),
-      .token_pop_o   (),
-      .token_push_o  (),
+      .queue_i      ('{entry: '{insn: insn_i, index: '0}, valid: insn_valid_i, tokens: '1}),
+      .unit_o       (unit),
       .out_read_o    (),
       .out_addr_o    (),
       .out_slice_o   (),
@@ -66,14 +63,9 @@ module formal_write #(
       .wready_i,
       .bresp_i,
       .bvalid_i,
-      .idle_o        (idle),
       .bus_idle_o    (bus_idle),
       .burst_o       (burst),
-      .beat_o        (beat),
-      .retire_o      (retire),
-      .state_o       (),
-      .error_o       (error),
-      .retire_index_o(retire_index)
+      .beat_o        (beat)
   );
 
   // Bursts that were announced and whose data have not ended, oldest at place 0; beats sent of it.

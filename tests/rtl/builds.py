@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+from tilewright.host.machine.isa import Field, layout_bits, pack_fields
+from tilewright.host.machine.wires import CONFIG, SIZES
 from tilewright.sim.verify.cocotb_runner import SEED_VARIABLE, Bench, run_bench
 from tilewright.sim.verilator.build import CHECKS, LINT_WAIVERS, MANIFEST, read_manifest
 from tilewright.sim.verilator.interactive import Interactive, load
@@ -76,6 +78,50 @@ def open_unit(
     return load(bench or unit, clock=clock, sources=sources, **parameters)
 
 
+_MEMBERS = {
+    "Batch": "batch", "BlockIn": "block_in", "BlockOut": "block_out", "Lanes": "vector_lanes",
+    "MacPacked": "mac_packed", "MacPipeline": "mac_pipeline", "Int4Weights": "int4_weights",
+    "RowUnit": "row_unit", "BurstBeats": "axi_burst_beats", "Outstanding": "write_outstanding",
+    "InpDepth": "inp_depth", "WgtDepth": "wgt_depth", "AccDepth": "acc_depth",
+    "OutDepth": "out_depth", "UopDepth": "uop_depth", "ResDepth": "res_depth",
+    "ParDepth": "par_depth", "TableDepth": "table_depth", "AccBankShift": "acc_bank_shift",
+}  # fmt: skip
+"""Of `config_t` or `sizes_t`, by the name that the benches of units have for it."""
+_SHIFTS = {
+    "InpTileBytes": "inp_shift", "WgtTileBytes": "wgt_shift", "AccTileBytes": "acc_shift",
+    "ParTileBytes": "par_shift", "ResTileBytes": "out_shift", "TileBytes": "out_shift",
+    "DiagBytes": "diag_shift",
+}  # fmt: skip
+
+
+def literal(layout: tuple[Field, ...], values: Mapping[str, int]) -> str:
+    """A structure of `tw_pkg` as Verilog, of the values that it has members for; others are 0."""
+    members = {field.name: values.get(field.name, 0) for field in layout}
+    return f"{layout_bits(layout)}'h{pack_fields(layout, members):x}"
+
+
+def config_literal(hw: HwConfig, data_path: int = 1) -> str:
+    """`tw_pkg::config_t` of a configuration."""
+    added = {"config_hash": hw.config_hash, "data_path": data_path, "address_bits": 40}
+    return literal(CONFIG, {**hw.parameters(), **added})
+
+
+def unit_structures(parameters: Mapping[str, int]) -> dict[str, int | str]:
+    """What a bench calls its parameters as those of a unit: also sizes that no legal core has."""
+    values = {_MEMBERS[name]: value for name, value in parameters.items() if name in _MEMBERS}
+    values |= {
+        _SHIFTS[name]: value.bit_length() - 1
+        for name, value in parameters.items()
+        if name in _SHIFTS
+    }
+    values |= {"data_path": 1, "axi_data_bits": 8 * parameters.get("BeatBytes", 8)}
+    if "Lanes" in parameters:
+        block_out = values["block_out"]
+        values["vector_parts"] = values["batch"] * block_out // values["vector_lanes"]
+        values["par_rows"] = 16 * block_out // parameters["ParRowBytes"]
+    return {"Config": literal(CONFIG, values), "Sizes": literal(SIZES, values)}
+
+
 def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False) -> None:
     """Run a unit's tests; a wrapper flattens ports that a simulator's VPI does not offer."""
     sources = [LINT_WAIVERS, *sources_of(unit)]
@@ -83,7 +129,9 @@ def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False)
     if wrapper:
         top = f"bench_{unit.removeprefix('tw_')}"
         sources.append(HERE / "hdl" / f"{top}.sv")
-    bench = Bench(top=top, sources=sources, parameters=dict(parameters))
+    structures = unit in ("tw_load", "tw_gemm", "tw_vector", "tw_store")
+    values = unit_structures(parameters) if structures else dict(parameters)
+    bench = Bench(top=top, sources=sources, parameters=values)
     run_bench(
         bench,
         f"cocotb_{unit.removeprefix('tw_')}",

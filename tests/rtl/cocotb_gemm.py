@@ -9,11 +9,10 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, pack, random_tokens, unpack, unpacked
+from units import FIRST_INDEX, Surroundings, answer, pack, random_tokens, unpack
 
 from tilewright.host.machine.isa import Instruction, Opcode, encode_uop
 from tilewright.host.machine.registers import ErrorCode
-from tilewright.host.machine.wires import ERROR
 
 _SMALL = 6
 
@@ -138,7 +137,7 @@ async def products_accumulate_as_defined(dut: Any, knob: str) -> None:
     await edge
     assert not around.errors, around.errors
     assert memories.issued == products
-    assert int(dut.idle_o.value)
+    assert answer(dut)["idle"]
     assert not int(dut.acc_lock_o.value)
     wrong = np.flatnonzero((memories.acc != expected).any(axis=(1, 2)))
     assert not wrong.size, f"accumulators {wrong.tolist()} differ"
@@ -190,7 +189,7 @@ async def a_bad_field_is_reported_with_its_instruction(
     await reset(dut)
     for _ in range(400):
         await RisingEdge(dut.clk_i)
-        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+        if (error := answer(dut)["error"])["valid"]:
             found = (error["code"], error["index"])
             assert found == (code, FIRST_INDEX + 2)
             return

@@ -10,11 +10,11 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, random_tokens, unpacked
+from units import FIRST_INDEX, Surroundings, answer, random_tokens, unpacked
 
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.machine.registers import ErrorCode
-from tilewright.host.machine.wires import ERROR, SPAD_WRITE
+from tilewright.host.machine.wires import SPAD_WRITE
 
 _SIZE = 1 << 16
 _MEMORIES = {
@@ -250,7 +250,7 @@ async def tiles_arrive_as_defined(dut: Any, knob: str) -> None:
         around.step()
         world.step()
     assert not around.errors, around.errors
-    assert int(dut.idle_o.value)
+    assert answer(dut)["idle"]
     assert not int(dut.acc_lock_o.value)
     for memory, name in _MEMORIES.items():
         wrong = np.flatnonzero((world.pads[memory] != expected[memory]).any(axis=1))
@@ -333,7 +333,7 @@ async def a_bad_field_is_reported_with_its_instruction(
     await reset(dut)
     for _ in range(2000):
         await RisingEdge(dut.clk_i)
-        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+        if (error := answer(dut)["error"])["valid"]:
             found = (error["code"], error["index"])
             assert found == (code, FIRST_INDEX + 2)
             return

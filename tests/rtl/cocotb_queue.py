@@ -11,8 +11,7 @@ from bench import generator, random_bits, reset, start_clock, until
 from cocotb.triggers import RisingEdge
 from units import unpacked
 
-from tilewright.host.machine.registers import ErrorCode
-from tilewright.host.machine.system_registers import QUEUE_REGISTERS, Completion, QueueStatus
+from tilewright.host.machine.registers import QUEUE_REGISTERS, Completion, ErrorCode, QueueStatus
 from tilewright.host.machine.wires import SETTINGS, STATUS
 
 OFFSET = {register.name: register.offset for register in QUEUE_REGISTERS}

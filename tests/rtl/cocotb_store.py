@@ -10,11 +10,10 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, random_tokens, unpacked
+from units import FIRST_INDEX, Surroundings, answer, random_tokens
 
 from tilewright.host.machine.isa import Instruction, Opcode
 from tilewright.host.machine.registers import ErrorCode
-from tilewright.host.machine.wires import ERROR
 
 _BASE = 0x3_0001_0000
 _SIZE = 1 << 15
@@ -162,7 +161,7 @@ async def tiles_reach_memory_as_defined(dut: Any, knob: str) -> None:
     assert around.done, f"{around.retired} of {len(program)} instructions retired"
     await edge
     assert not around.errors, around.errors
-    assert int(dut.idle_o.value)
+    assert answer(dut)["idle"]
     assert int(dut.bus_idle_o.value)
     assert not slave.bursts
     assert slave.strobes == total
@@ -191,7 +190,7 @@ async def a_halt_drains_announced_bursts_without_strobes(dut: Any) -> None:
         for _ in range(2000):
             await edge
             slave.step()
-            assert not int(dut.token_push_o.value), "token pushed while halted"
+            assert not answer(dut)["token_push"], "token pushed while halted"
             if int(dut.bus_idle_o.value):
                 break
         assert int(dut.bus_idle_o.value), "the bus does not drain"
@@ -243,7 +242,7 @@ async def a_bad_field_or_response_is_reported(
     for _ in range(2000):
         await RisingEdge(dut.clk_i)
         slave.fail = code == ErrorCode.AXI_WRITE and around.retired == 2
-        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+        if (error := answer(dut)["error"])["valid"]:
             found = (error["code"], error["index"])
             assert found == (code, FIRST_INDEX + 2)
             return

@@ -10,7 +10,7 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, pack, random_tokens, unpack, unpacked
+from units import FIRST_INDEX, Surroundings, answer, pack, random_tokens, unpack
 
 from tilewright.host.machine.isa import (
     PARAM_FIELDS,
@@ -21,7 +21,6 @@ from tilewright.host.machine.isa import (
     pack_fields,
 )
 from tilewright.host.machine.registers import ErrorCode
-from tilewright.host.machine.wires import ERROR
 from tilewright.host.network.row_arithmetic import exp2, log2
 
 _LOW, _HIGH = -(2**31), 2**31 - 1
@@ -253,7 +252,7 @@ async def operations_compute_as_defined(dut: Any, knob: str) -> None:
         wrong = np.flatnonzero((actual != expected).any(axis=(1, 2)))
         assert not wrong.size, f"{name}: tiles {wrong.tolist()} differ"
     await edge
-    assert int(dut.idle_o.value)
+    assert answer(dut)["idle"]
     assert not int(dut.acc_lock_o.value)
 
 
@@ -299,7 +298,7 @@ async def a_bad_field_is_reported_with_its_instruction(
     await reset(dut)
     for _ in range(2000):
         await RisingEdge(dut.clk_i)
-        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+        if (error := answer(dut)["error"])["valid"]:
             found = (error["code"], error["index"])
             assert found == (code, FIRST_INDEX + 2)
             return
@@ -340,7 +339,7 @@ async def the_row_unit_checks_what_it_reads_and_puts(
         code = ErrorCode.ILLEGAL_FIELD
     for _ in range(200):
         await RisingEdge(dut.clk_i)
-        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+        if (error := answer(dut)["error"])["valid"]:
             assert (error["code"], error["index"]) == (code, FIRST_INDEX)
             return
         around.step()
@@ -430,8 +429,8 @@ async def a_halted_reduction_retires_at_most_once(dut: Any) -> None:
         for _ in range(64):
             await RisingEdge(dut.clk_i)
             memories.step()
-            assert not int(dut.token_push_o.value), "a halted unit pushes a token"
-            retired += int(dut.retire_o.value)
+            assert not answer(dut)["token_push"], "a halted unit pushes a token"
+            retired += answer(dut)["retire"]
         assert retired <= 1, f"halted after {cycles} cycles, it retired {retired} times"
         await reset(dut, cycles=1)
         after = [row_instruction(rng, memories.p) for _ in range(2)]
@@ -451,7 +450,7 @@ async def a_reset_in_the_middle_of_a_row_leaves_nothing_of_it(dut: Any) -> None:
             await RisingEdge(dut.clk_i)
             around.step()
             memories.step()
-        dut.insn_valid_i.value = 0
+        dut.queue_i.value = 0
         await reset(dut, cycles=1)
         after = [row_instruction(rng, memories.p) for _ in range(2)]
         await run(dut, memories, after, f"vector after reset {cycles}")

@@ -11,12 +11,19 @@ from support.randomness import fresh_rng, where
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from builds import open_unit
+from builds import config_literal, open_unit
 
-from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, PARAMETERS, load_hwconfig
+from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Opcode
-from tilewright.host.machine.registers import DEVICE_ID, REGISTERS, ErrorCode, Status
-from tilewright.host.machine.system_registers import QUEUE_REGISTERS, Completion, QueueStatus
+from tilewright.host.machine.registers import (
+    DEVICE_ID,
+    QUEUE_REGISTERS,
+    REGISTERS,
+    Completion,
+    ErrorCode,
+    QueueStatus,
+    Status,
+)
 from tilewright.host.runtime.scrub import scrub_program
 
 HW = load_hwconfig("tiny-4x4")
@@ -45,10 +52,8 @@ class Slot:
     """The slot, a host at its window, and a memory that holds FINISH everywhere."""
 
     def __init__(self) -> None:
-        values = {p.rtl_name: getattr(HW, p.name) for p in PARAMETERS}
-        self.sim = open_unit(
-            "tw_core_slot", **values, **scrub_parameters(), DataPath=0, QueueDepth=2
-        )
+        config = config_literal(HW, data_path=0)
+        self.sim = open_unit("tw_core_slot", Config=config, **scrub_parameters(), QueueDepth=2)
         self.io = self.sim.io
         self.finish = Instruction(Opcode.FINISH, {}).encode()
         self.reads: list[int] = []

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from builds import open_unit
 
-from tilewright.host.machine.system_registers import (
+from tilewright.host.machine.registers import (
     CORE_ENTRY,
     CORE_TABLE,
     CORE_TABLE_STEP,

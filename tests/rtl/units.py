@@ -10,7 +10,7 @@ import numpy as np
 from bench import Knob
 
 from tilewright.host.machine.isa import Field, Instruction, Unit, pack_fields, unpack_fields
-from tilewright.host.machine.wires import ENTRY, ERROR
+from tilewright.host.machine.wires import ENTRY, ERROR, QUEUE, UNIT
 
 FIRST_INDEX = 0xA5C3_96F0
 """Index of a bench's first instruction: every bit of it has to reach the error registers."""
@@ -46,6 +46,7 @@ class Surroundings:
         self._banks = banks
         self._next = 0
         self._offered = False
+        self._entry = 0
         self._busy = 0
         self.tokens = [0, 0, 0, 0]
         self._missing = [
@@ -56,8 +57,7 @@ class Surroundings:
         self.pushed: Counter[int] = Counter()
         self.errors: list[tuple[int, int]] = []
         dut.halt_i.value = 0
-        dut.insn_valid_i.value = 0
-        dut.token_i.value = 0
+        dut.queue_i.value = 0
         if banks:
             dut.acc_busy_i.value = 0
 
@@ -71,8 +71,9 @@ class Surroundings:
         dut = self._dut
         if self._banks and self._unit != Unit.VECTOR:
             self._check_locks()
-        popped = int(dut.token_pop_o.value)
-        if int(dut.insn_pop_o.value):
+        unit = answer(dut)
+        popped = unit["token_pop"]
+        if unit["take"]:
             assert self._offered, "popped without an instruction"
             head = self._instructions[self._next]
             assert popped == head.values.get("pop", 0), f"pops {popped:#x} for {head}"
@@ -87,16 +88,16 @@ class Surroundings:
             if popped >> source & 1:
                 assert self.tokens[source], f"popped a token that {source} has not pushed"
                 self.tokens[source] -= 1
-        pushed = int(dut.token_push_o.value)
-        if int(dut.retire_o.value):
+        pushed = unit["token_push"]
+        if unit["retire"]:
             expected = self._instructions[self.retired].values.get("push", 0)
             assert pushed == expected, f"instruction {self.retired} pushes {pushed:#x}"
-            index = int(dut.retire_index_o.value) - FIRST_INDEX
+            index = unit["retire_index"] - FIRST_INDEX
             assert index == self.retired, f"instruction {self.retired} retires as {index}"
             self.retired += 1
         else:
             assert not pushed, "token pushed without retirement"
-        if (error := unpacked(dut.error_o, ERROR))["valid"]:
+        if (error := unit["error"])["valid"]:
             self.errors.append((error["code"], error["index"]))
         self._drive()
 
@@ -122,7 +123,6 @@ class Surroundings:
             if self._missing[source] and not late:
                 self._missing[source] -= 1
                 self.tokens[source] += 1
-        dut.token_i.value = sum((count > 0) << s for s, count in enumerate(self.tokens))
         if self._banks:
             if self._knob.name == "back-pressure" and self._rng.random() < 0.2:
                 self._busy = int(self._rng.integers(16))
@@ -133,15 +133,21 @@ class Surroundings:
                 held |= self._wanted(self._instructions[self.taken[-1]])
             self._busy &= ~held
             dut.acc_busy_i.value = self._busy
-        if self._offered:
-            return
         more = self._next < len(self._instructions)
-        self._offered = more and not self._knob.source_pauses()
-        dut.insn_valid_i.value = int(self._offered)
-        if self._offered:
+        if not self._offered and more and not self._knob.source_pauses():
+            self._offered = True
             insn = int.from_bytes(self._instructions[self._next].encode(), "little")
             entry = {"insn": insn, "index": FIRST_INDEX + self._next}
-            dut.entry_i.value = pack_fields(ENTRY, entry)
+            self._entry = pack_fields(ENTRY, entry)
+        tokens = sum((count > 0) << s for s, count in enumerate(self.tokens))
+        queue = {"entry": self._entry, "valid": int(self._offered), "tokens": tokens}
+        dut.queue_i.value = pack_fields(QUEUE, queue)
+
+
+def answer(dut: Any) -> dict[str, Any]:
+    """What a unit says of itself in this cycle."""
+    values: dict[str, Any] = unpacked(dut.unit_o, UNIT)
+    return {**values, "error": unpack_fields(ERROR, values["error"])}
 
 
 def unpacked(port: Any, layout: tuple[Field, ...]) -> dict[str, int]:

@@ -61,7 +61,7 @@ class Ran:
     Attributes:
         wrong_bytes: by tenant, bytes of the programs' memories that differ from the reference's;
             None on a device without data.
-        shares: by core, counters of its arbiter (`system_registers.SHARE_COUNTER_NAMES`).
+        shares: by core, counters of its arbiter (`registers.SHARE_COUNTER_NAMES`).
     """
 
     times: tuple[tuple[FrameTime, ...], ...]  # of each tenant's frames, in the order of the tenants

@@ -4,9 +4,9 @@
 // the memory ports.
 bind tw_core_slot axi_protocol #(
     .DataBits        (AxiDataBits),
-    .BurstBeats      (AxiBurstBeats),
-    .ReadOutstanding (ReadOutstanding),
-    .WriteOutstanding(WriteOutstanding)
+    .BurstBeats      (Config.axi_burst_beats),
+    .ReadOutstanding (Config.read_outstanding),
+    .WriteOutstanding(Config.write_outstanding)
 ) u_axi_protocol (
     .aclk   (clk_i),
     .aresetn(!rst_i),

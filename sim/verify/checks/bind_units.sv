@@ -26,14 +26,14 @@ bind tw_gemm unit_checks u_gemm_retires_what_it_took (
     .clk_i,
     .rst_i,
     .two_i   (1'b0),
-    .orphan_i(retire_o && !unused_taken_valid)
+    .orphan_i(retire && !unused_taken_valid)
 );
 
 bind tw_vector unit_checks u_vector_retires_what_it_took (
     .clk_i,
     .rst_i,
     .two_i   (1'b0),
-    .orphan_i(retire_o && !unused_taken_valid)
+    .orphan_i(retire && !unused_taken_valid)
 );
 
 bind tw_store unit_checks u_answers_have_a_burst (

@@ -359,7 +359,7 @@ def _print(
     from rich.text import Text
 
     from tilewright.host.common.print_table import plain_table, print_table
-    from tilewright.host.machine.system_area import fits_system
+    from tilewright.host.machine.area import fits
 
     console = open_console()
     table = plain_table(
@@ -399,7 +399,7 @@ def _print(
                 f"{printable(row['network'], limit=30)}: {row['programs']} programs per frame; "
                 f"the CPU's operators between them{here} take no time here"
             )
-    fit = fits_system(config, board)
+    fit = fits(config, board)
     if not fit.ok:
         console.say(f"note: {fit.text}")
     if summary["wrong_bytes"] == 0:

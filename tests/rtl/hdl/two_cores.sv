@@ -24,26 +24,28 @@ module two_cores (
   logic [15:0] large_wstrb;
   assign rst = !aresetn;
 
-  tw_core #(
-      .Batch           (1),
-      .BlockIn         (4),
-      .BlockOut        (4),
-      .InpBytes        (4096),
-      .WgtBytes        (4096),
-      .AccBytes        (4096),
-      .OutBytes        (2048),
-      .UopBytes        (4096),
-      .ResBytes        (2048),
-      .ParamBytes      (2048),
-      .AxiDataBits     (64),
-      .AxiBurstBeats   (16),
-      .ReadOutstanding (4),
-      .WriteOutstanding(2),
-      .VectorLanes     (4),
-      .MacPipeline     (1),
-      .MacPacked       (0),
-      .MacLutColumns   (0)
-  ) u_small (
+  tw_core #(.Config('{
+      batch: 1,
+      block_in: 4,
+      block_out: 4,
+      inp_bytes: 4096,
+      wgt_bytes: 4096,
+      acc_bytes: 4096,
+      out_bytes: 2048,
+      uop_bytes: 4096,
+      res_bytes: 2048,
+      param_bytes: 2048,
+      axi_data_bits: 64,
+      axi_burst_beats: 16,
+      read_outstanding: 4,
+      write_outstanding: 2,
+      vector_lanes: 4,
+      mac_pipeline: 1,
+      mac_packed: 0,
+      data_path: 1,
+      address_bits: 40,
+      default: '0
+  })) u_small (
       .clk_i          (aclk),
       .rst_i          (rst),
       .start_i        (start_i[0]),
@@ -76,26 +78,28 @@ module two_cores (
       .attributes_o   (attributes[0])
   );
 
-  tw_core #(
-      .Batch           (1),
-      .BlockIn         (32),
-      .BlockOut        (32),
-      .InpBytes        (65536),
-      .WgtBytes        (524288),
-      .AccBytes        (262144),
-      .OutBytes        (65536),
-      .UopBytes        (32768),
-      .ResBytes        (65536),
-      .ParamBytes      (32768),
-      .AxiDataBits     (128),
-      .AxiBurstBeats   (16),
-      .ReadOutstanding (8),
-      .WriteOutstanding(4),
-      .VectorLanes     (32),
-      .MacPipeline     (2),
-      .MacPacked       (1),
-      .MacLutColumns   (0)
-  ) u_large (
+  tw_core #(.Config('{
+      batch: 1,
+      block_in: 32,
+      block_out: 32,
+      inp_bytes: 65536,
+      wgt_bytes: 524288,
+      acc_bytes: 262144,
+      out_bytes: 65536,
+      uop_bytes: 32768,
+      res_bytes: 65536,
+      param_bytes: 32768,
+      axi_data_bits: 128,
+      axi_burst_beats: 16,
+      read_outstanding: 8,
+      write_outstanding: 4,
+      vector_lanes: 32,
+      mac_pipeline: 2,
+      mac_packed: 1,
+      data_path: 1,
+      address_bits: 40,
+      default: '0
+  })) u_large (
       .clk_i          (aclk),
       .rst_i          (rst),
       .start_i        (start_i[1]),

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tilewright.host.machine import codegen, hwconfig, isa, registers
+from tilewright.host.machine import codegen, geometry, hwconfig, isa, registers
 from tilewright.host.machine.reference_pages import registers_page
 
 
@@ -27,20 +27,29 @@ def test_package_fields_stand_most_significant_first_with_their_widths():
 
 
 @pytest.mark.parametrize("rule", hwconfig.RULES, ids=lambda r: r.name)
-def test_legality_module_has_every_rule_with_rtl_names_only(rule):
+def test_legality_module_has_every_rule(rule):
     text = codegen.systemverilog_legality()
     (block,) = re.findall(
         rf"  if \(!\(([^\n]*)\)\) begin : gen_{rule.name}\n(.*?)\n  end", text, re.DOTALL
     )
     condition, statement = block
-    assert not re.search(r"[a-z]+_[a-z]+", condition)
-    assert rule.text in statement
-    assert rule.remedy in statement
-    names = {p.name: p.rtl_name for p in hwconfig.PARAMETERS}
-    back = condition
-    for name, rtl_name in names.items():
-        back = re.sub(rf"\b{rtl_name}\b", name, back)
-    assert back == rule.expression
+    (rtl_name,) = (p.rtl_name for p in hwconfig.PARAMETERS if p.name == rule.field)
+    assert f"tilewright_top: {rtl_name} ({rule.field}): {rule.text}, not %0d; " in statement
+    assert f'{rule.remedy}", Config.{rule.field});' in statement
+    assert re.sub(r"\bConfig\.", "", condition) == rule.expression
+
+
+@pytest.mark.parametrize("name", hwconfig.named_configs())
+def test_sizes_of_the_rtl_are_those_of_the_configuration(name):
+    hw = hwconfig.load_hwconfig(name)
+    sizes = geometry.geometry_of(hw)
+    depths = ("inp", "wgt", "acc", "out", "uop", "res", "table")
+    for memory in depths:
+        assert sizes[f"{memory}_depth"] == getattr(hw, f"{memory}_depth")
+    for memory in ("inp", "wgt", "acc", "out"):
+        assert 1 << sizes[f"{memory}_shift"] == getattr(hw, f"{memory}_tile_bytes")
+    assert hw.acc_depth >> sizes["acc_bank_shift"] == hw.acc_banks
+    assert sizes["config_hash"] == hw.config_hash
 
 
 def test_harness_header_and_docs_hold_every_register_and_counter():

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.machine.area import estimate
+from tilewright.host.machine.area import estimate, fits
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.system_area import estimate_system, fits_system
 from tilewright.host.machine.system_config import (
     SystemConfig,
     SystemCore,
@@ -70,13 +69,13 @@ def test_cores_of_other_widths_have_ports_of_their_own():
 @pytest.mark.parametrize("name", named_systems())
 def test_a_named_system_fits_the_board_that_it_is_for(name):
     system = load_system(name)
-    found = fits_system(system, load_board(BOARDS[name]))
+    found = fits(system, load_board(BOARDS[name]))
     assert found.ok, found.text
     assert "estimated" in found.text
 
 
 def test_the_area_is_that_of_the_cores_and_what_stands_around_them():
-    area, alone = estimate_system(PAIR), estimate(TINY)
+    area, alone = estimate(PAIR), estimate(TINY)
     assert (area.dsp, area.bram36) == (2 * alone.dsp, 2 * alone.bram36)
     assert area.lut > 2 * alone.lut
     assert area.ff > 2 * alone.ff
@@ -84,7 +83,7 @@ def test_the_area_is_that_of_the_cores_and_what_stands_around_them():
 
 def test_what_does_not_fit_is_named():
     wide = load_hwconfig("zu-32x32")
-    text = fits_system(SystemConfig(cores=(SystemCore(hw=wide),) * 2), load_board("pynq-z2")).text
+    text = fits(SystemConfig(cores=(SystemCore(hw=wide),) * 2), load_board("pynq-z2")).text
     assert "DSP 1348 exceeds 220 by 1128" in text
     assert f"core 1: axi_data_bits {wide.axi_data_bits} exceeds the port's 64" in text
 

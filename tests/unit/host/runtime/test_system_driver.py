@@ -2,14 +2,14 @@
 import threading
 import time
 
-from tilewright.host.machine.system_config import load_system
-from tilewright.host.machine.system_registers import (
+from tilewright.host.machine.registers import (
     SHARE_BASE,
     SHARE_COUNTER_NAMES,
     SHARE_COUNTERS,
     SHARE_STEP,
     SYSTEM_REGISTERS,
 )
+from tilewright.host.machine.system_config import load_system
 from tilewright.host.runtime.system_driver import SystemDriver
 
 AT = {register.name: register.offset for register in SYSTEM_REGISTERS}

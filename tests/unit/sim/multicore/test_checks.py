@@ -10,10 +10,10 @@ from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.system_config import load_system
 from tilewright.host.runtime.system_device import Submission
-from tilewright.sim.multicore import build
 from tilewright.sim.multicore.device import VerilatorSystem
-from tilewright.sim.multicore.top import system_sources
 from tilewright.sim.programs.randprog import random_program
+from tilewright.sim.verilator import build
+from tilewright.sim.verilator.system_top import system_sources
 
 TINY = load_hwconfig("tiny-4x4")
 

@@ -13,16 +13,16 @@ from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeou
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.isa import Memory
-from tilewright.host.machine.registers import ErrorCode
-from tilewright.host.machine.status import DeviceStatusError
-from tilewright.host.machine.system_config import load_system
-from tilewright.host.machine.system_registers import (
+from tilewright.host.machine.registers import (
     PAGE,
     QUEUE_REGISTERS,
     SYSTEM_REGISTERS,
+    ErrorCode,
     QueueStatus,
     window,
 )
+from tilewright.host.machine.status import DeviceStatusError
+from tilewright.host.machine.system_config import load_system
 from tilewright.host.runtime.system_device import Submission, SystemDevice
 from tilewright.host.runtime.system_driver import SystemDriver
 from tilewright.sim.multicore.device import VerilatorSystem

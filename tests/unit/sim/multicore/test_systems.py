@@ -11,11 +11,11 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.isa import Memory
 from tilewright.host.runtime.system_device import Submission
 from tilewright.sim.multicore.device import VerilatorSystem
-from tilewright.sim.multicore.top import system_top
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.coverage_campaign import random_memory
 from tilewright.sim.verilator.device import VerilatorDevice
+from tilewright.sim.verilator.system_top import system_top
 from tilewright.testing.residue import dirt, peek
 
 

@@ -5,7 +5,7 @@ import pytest
 from support.randomness import rarely
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.machine.system_area import estimate_system
+from tilewright.host.machine.area import estimate
 from tilewright.host.machine.system_config import load_system
 from tilewright.sim.synth import system_record
 from tilewright.sim.synth.design import system_design
@@ -51,7 +51,7 @@ def test_the_table_tells_counts_from_estimates_and_adds_up_the_cores(tmp_path, s
     (row,) = record_systems(["dual-8x8"], tmp_path / "systems.yaml")
     known = load_results()
     (edge,) = [each for each in known.rows if each.hw.name == "edge-8x8"]
-    text = systems_table([replace(row, lut=estimate_system(load_system("dual-8x8")).lut)], known)
+    text = systems_table([replace(row, lut=estimate(load_system("dual-8x8")).lut)], known)
     (dual,) = [line for line in text.splitlines() if line.startswith("| `dual-8x8`")]
     assert f"| Yosys | {2 * edge.lut:,} | +0.0% |" in dual
     stale = systems_table([replace(row, config_hash=1)], known)
