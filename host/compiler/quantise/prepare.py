@@ -19,7 +19,7 @@ from tilewright.host.compiler.quantise.masks import mask_inputs
 from tilewright.host.compiler.quantise.prepared import Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.edit import Array, Editor, array_of, is_kind
+from tilewright.host.compiler.read.edit import Array, Editor, array_of, input_of, is_kind
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.model_ends import arguments_of
@@ -175,8 +175,10 @@ def _require_finite(model: ir.Model, origin: Path) -> None:
     """
     rounded = set[ir.Value | None]()
     for node in reversed(list(model.graph)):
-        if not is_kind(node, "QuantizeLinear") and rounded.isdisjoint(node.outputs):
+        on_cpu = not is_kind(node, "QuantizeLinear") and rounded.isdisjoint(node.outputs)
+        if on_cpu or is_kind(node, "Clip"):
             _require_finite_attributes(node, origin)
+        if on_cpu:
             continue
         rounded.update(node.inputs)
         for name, array, takes_infinity in () if is_kind(node, "Clip") else _numbers(node):
@@ -192,17 +194,35 @@ def _require_finite(model: ir.Model, origin: Path) -> None:
 
 def _require_finite_attributes(node: ir.Node, origin: Path) -> None:
     """Refuse what TVM and ONNX Runtime compute other numbers of, where no int8 is behind it."""
-    for name, attribute in node.attributes.items():
-        bound = is_kind(node, "Clip", "Constant", "Pad")
-        if attribute.type == ir.AttributeType.FLOAT and not bound:
-            value = attribute.as_float()
-            if not np.isfinite(value):
-                raise WorkloadError(
-                    "must be finite",
-                    field=f"{origin}: {node.op_type} {short(node.name or '')}: {short(name)}",
-                    value=value,
-                    remedy="export the model again, and check what it computes in float",
-                )
+    if is_kind(node, "Clip"):
+        ends = {name: _bound(node, index, name) for index, name in ((1, "min"), (2, "max"))}
+        wrong = {name: end for name, end in ends.items() if np.isnan(end)}
+        wrong.update({"min": np.inf} if ends["min"] == np.inf else {})
+        wrong.update({"max": -np.inf} if ends["max"] == -np.inf else {})
+    else:
+        wrong = {
+            name: attribute.as_float()
+            for name, attribute in node.attributes.items()
+            if attribute.type == ir.AttributeType.FLOAT
+            and not is_kind(node, "Constant", "Pad")
+            and not np.isfinite(attribute.as_float())
+        }
+    for name, value in wrong.items():
+        raise WorkloadError(
+            "must leave finite numbers" if is_kind(node, "Clip") else "must be finite",
+            field=f"{origin}: {node.op_type} {short(node.name or '')}: {short(name)}",
+            value=value,
+            remedy="export the model again, and check what it computes in float",
+        )
+
+
+def _bound(node: ir.Node, index: int, name: str) -> float:
+    """A bound of a Clip, as an attribute or a constant; 0: neither is known, or there is none."""
+    stated = node.attributes.get(name)
+    if stated is not None and stated.type == ir.AttributeType.FLOAT:
+        return stated.as_float()
+    array = array_of(input_of(node, index))
+    return 0.0 if array is None or array.size != 1 else float(array.reshape(-1)[0])
 
 
 def _numbers(node: ir.Node) -> Iterator[tuple[str, Array, bool]]:

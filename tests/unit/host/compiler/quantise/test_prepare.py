@@ -112,3 +112,28 @@ def test_an_attribute_that_is_no_number_is_refused_on_the_cpu_too(kind, name, ba
     proto = model.proto(y, model.add(kind, x, **{name: float(bad)}))
     with pytest.raises(WorkloadError, match="must be finite"):
         prepared(proto, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(np.inf, np.inf), (-np.inf, -np.inf), (0, np.nan), (np.nan, 6), (np.inf, None)],
+)
+@pytest.mark.parametrize("behind", [True, False])
+def test_bounds_that_leave_no_finite_number_are_refused(low, high, behind) -> None:
+    """On the CPU a wrong finite number came of them."""
+    model = Model(fresh_rng())
+    x = model.input(1, 3, 8, 8)
+    y = model.add("Conv", x, model.weights(4, 3, 1, 1))
+    ends = [model.constant(np.float32(end)) for end in (low, high) if end is not None]
+    clipped = model.add("Clip", y if behind else x, *ends)
+    with pytest.raises(WorkloadError, match="finite"):
+        prepared(model.proto(y, clipped), PLAIN)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-np.inf, 6), (0, np.inf), (-np.inf, np.inf)])
+def test_a_bound_may_be_missing_as_infinity(low, high) -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 3, 8, 8)
+    y = model.add("Conv", x, model.weights(4, 3, 1, 1))
+    ends = [model.constant(np.float32(end)) for end in (low, high)]
+    prepared(model.proto(model.add("Clip", y, *ends)), PLAIN)

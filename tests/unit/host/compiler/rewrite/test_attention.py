@@ -6,7 +6,7 @@ import onnx
 import pytest
 from support.randomness import fresh_rng
 from support.small_models import Model
-from unit.host.compiler.read.test_onnx_rewrites import rewritten
+from unit.host.compiler.rewrite.test_rewrites import rewritten
 
 SEEN = np.tri(6) > 0
 
