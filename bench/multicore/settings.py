@@ -14,8 +14,7 @@ from tilewright.bench.framework.settings import (
     option,
     quick_option,
 )
-from tilewright.cli.multicore_group import ModelName
-from tilewright.cli.multicore_networks import SystemDeviceName
+from tilewright.cli.multicore_options import ModelName, SystemDeviceName
 
 PLATFORMS: Final = ("S1", "S2", "S3", "S4", "S5", "S6")
 _DEVICE: Final = "rtl (bit-exact), or the same cycles without data."

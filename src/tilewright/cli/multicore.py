@@ -6,31 +6,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tilewright.cli.common.application import EXIT_CHECK_FAILED, TUNE, app, open_console, say
+from tilewright.cli.common.application import (
+    EXIT_CHECK_FAILED,
+    TUNE,
+    Command,
+    app,
+    open_console,
+    say,
+)
 from tilewright.cli.common.arguments import (
     FOR_FLOAT_MODELS,
-    MemoryOption,
-    SeedOption,
     read_board,
     read_memory,
     refuse_given,
     require_readable,
 )
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
+from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
-from tilewright.cli.multicore_group import ModelName, PolicyName, map_group
+from tilewright.cli.multicore_group import map_group
 from tilewright.cli.multicore_networks import (
     SUFFIX,
-    SystemDeviceName,
     run_networks,
     shared,
     whole_numbers,
 )
+from tilewright.cli.multicore_options import MulticoreOptions
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 
@@ -39,26 +45,9 @@ if TYPE_CHECKING:
     from tilewright.host.machine.system_config import SystemConfig
 
 
-def run_pipeline(
-    names: Sequence[str],
-    *,
-    system: str,
-    one: str,
-    calibration: Path | None,
-    random_calibration: int,
-    device: str,
-    frames: str,
-    cores: str,
-    weights: str,
-    budgets: str,
-    window: int | None,
-    board: str,
-    memory: str,
-    search: int,
-    seed: int,
-    json: JsonTarget | None,
-) -> None:
+def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
     """Cut a model over the cores of a system and run it; the options are those of the command."""
+    names, calibration = options.targets, options.calibration
     if len(names) != 1 or names[0].lower().endswith(SUFFIX):
         raise UsageError(
             "takes one model, .onnx or .pt2: it is compiled for each core anew",
@@ -70,9 +59,11 @@ def run_pipeline(
     require_readable(path, "MODEL")
     if calibration is not None:
         require_readable(calibration, "--calibration")
-    if not system:
+    if not options.system:
         raise UsageError(
-            "must be given for --pipeline", field="--system", remedy="name one, such as dual-8x8"
+            "must be given for --pipeline",
+            field="--system",
+            remedy="name one, such as dual-8x8",
         )
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.machine.system_config import load_system
@@ -81,26 +72,26 @@ def run_pipeline(
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
     with fields_named({"system": "--system", "hw": "--one"}):
-        config = load_system(system)
-        single = load_hwconfig(one) if one else None
-    order = _order(cores, config) if cores else None
-    (count,) = whole_numbers(frames, "--frames", 1, "pipeline", least=1)
-    shares = shared(config, weights, budgets, window)
+        config = load_system(options.system)
+        single = load_hwconfig(options.one) if options.one else None
+    order = _order(options.cores, config) if options.cores else None
+    (count,) = whole_numbers(options.frames, "--frames", 1, "pipeline", least=1)
+    shares = shared(config, options.weights, options.budgets, options.window)
     with fields_named({"board": "--board"}):
-        target = read_board(board or "pynq-z2")
-    timing = read_memory(memory, target)
+        target = read_board(options.board or "pynq-z2")
+    timing = read_memory(options.memory, target)
     with progress(f"reading {path.name}", quiet=json is not None) as steps, ExitStack() as stack:
-        imported = _imported(path, calibration, random_calibration)
+        imported = _imported(path, calibration, options.random_calibration)
         books: dict[int, ScheduleLookup] = {}
 
         def book(hw: Any) -> ScheduleLookup:
             if hw.config_hash not in books:
-                lookup = ScheduleLookup(hw, timing, budget=search)
+                lookup = ScheduleLookup(hw, timing, budget=options.search)
                 books[hw.config_hash] = stack.enter_context(lookup)
             return books[hw.config_hash]
 
         steps.say(f"building {config.name}")
-        opened = stack.enter_context(closing(open_system(device, config, timing)))
+        opened = stack.enter_context(closing(open_system(options.device, config, timing)))
         with fields_named({"cores": "--cores", "frames": "--frames"}):
             found = measure_pipeline(
                 imported,
@@ -112,8 +103,8 @@ def run_pipeline(
                 frames=count,
                 cores=order,
                 one=single,
-                seed=seed,
-                check=device in WITH_DATA,
+                seed=options.seed,
+                check=options.device in WITH_DATA,
                 tell=steps.say,
             )
     rows, summary = pipeline_rows(found, target)
@@ -128,10 +119,10 @@ def run_pipeline(
         "board": target.name,
         "memory": timing.name,
         "clock_mhz": target.clock_mhz,
-        "fidelity": device,
+        "fidelity": options.device,
         "frames": max(count, len(rows)),  # each stage works on a frame of its own
-        "search": search,
-        "seed": seed,
+        "search": options.search,
+        "seed": options.seed,
     }
     _print(rows, summary, conditions)
     if json is not None:
@@ -226,158 +217,9 @@ _OF_NETWORKS: Final = ("trust_model",)
 _OF_PIPELINES: Final = ("one", "calibration", "random_calibration", "search")
 
 
-@app.command("multicore", rich_help_panel=TUNE)
-def multicore(
-    context: typer.Context,
-    targets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="TASK|TABLE|NETWORK...",
-            help="To map: vision, language, recommendation or mix, a random group of their "
-            "layers; or a CSV file of latencies and bandwidths per job and core. To run on "
-            "--system: files of 'tilewright compile'.",
-        ),
-    ],
-    platform: Annotated[
-        str,
-        typer.Option(metavar="NAME|FILE", help="Cores of a task: S1 to S6, or a YAML file."),
-    ] = "S2",
-    bandwidth: Annotated[
-        float | None,
-        typer.Option(
-            metavar="GB/S",
-            help="Of the memory; for a table in bytes per cycle. Default: the platform's largest.",
-        ),
-    ] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            "--optimizer",
-            metavar="NAME|MODULE:CLASS",
-            help="exact: proven, for small groups; a group mapper; ORDER-PLACEMENT, as "
-            "heft-greedy; a class of your own; or tuner-NAME with one of `tilewright tuners`.",
-        ),
-    ] = "tilewright",
-    budget: Annotated[
-        int, typer.Option(metavar="SAMPLES", min=1, help="Mappings that a search may try.")
-    ] = 10_000,
-    size: Annotated[int, typer.Option(metavar="N", min=1, help="Jobs of the group.")] = 100,
-    mini_batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Images, sentences or requests per job.")
-    ] = 4,
-    bw_model: Annotated[
-        ModelName,
-        typer.Option(
-            help="A job's bandwidth: its whole DRAM traffic over its latency, or the paper's, "
-            "one copy of its tiles.",
-        ),
-    ] = ModelName.TRAFFIC,
-    policy: Annotated[
-        PolicyName, typer.Option(help="How running jobs share the bandwidth.")
-    ] = PolicyName.PROPORTIONAL,
-    system: Annotated[
-        str, typer.Option(metavar="SYSTEM", help="System that networks run on, or a YAML file.")
-    ] = "",
-    device: Annotated[
-        SystemDeviceName,
-        typer.Option(
-            help="rtl (the RTL in Verilator, bit-exact), or the same cycles without data: timing "
-            "(its control alone), twin (a model, the fastest)."
-        ),
-    ] = SystemDeviceName.RTL,
-    frames: Annotated[
-        str,
-        typer.Option(
-            metavar="N[,N...]",
-            help="Inferences of the slowest network; the others fill the same time. A list has "
-            "one number per network.",
-        ),
-    ] = "4",
-    cores: Annotated[
-        str,
-        typer.Option(
-            metavar="CORE,...", help="Core of each network; default: 0, 1 ... in their order."
-        ),
-    ] = "",
-    weights: Annotated[
-        str, typer.Option(metavar="W,...", help="Weight of each core at its memory port, 1 to 15.")
-    ] = "",
-    budgets: Annotated[
-        str,
-        typer.Option(
-            metavar="READ[/WRITE],...",
-            help="Beats per window that each core may move in each direction; 0: no limit.",
-        ),
-    ] = "",
-    window: Annotated[
-        int | None,
-        typer.Option(metavar="CYCLES", help="Window of the budgets; default: the system's."),
-    ] = None,
-    board: Annotated[
-        str,
-        typer.Option(
-            metavar="BOARD",
-            help="Clock and memory; default: the board that the networks were compiled for.",
-        ),
-    ] = "",
-    memory: MemoryOption = "board",
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write an HTML report: jobs and bandwidth over time, or what networks cost each "
-            "other.",
-        ),
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each job, or frame, runs "
-            "where; of jobs also the bandwidth.",
-        ),
-    ] = None,
-    trust_model: Annotated[
-        bool,
-        typer.Option(
-            "--trust-model",
-            help="Run the networks' CPU parts in this process, without limits of memory and time.",
-        ),
-    ] = False,
-    pipeline: Annotated[
-        bool,
-        typer.Option(
-            "--pipeline", help="Cut one model (.onnx or .pt2) over the cores of --system."
-        ),
-    ] = False,
-    one: Annotated[
-        str,
-        typer.Option(
-            metavar="HW", help="Configuration of one core that --pipeline is compared with."
-        ),
-    ] = "",
-    calibration: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="Inputs of a float model for --pipeline, as of 'compile'."
-        ),
-    ] = None,
-    random_calibration: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Calibrate with N random inputs (timing, not accuracy)."
-        ),
-    ] = 0,
-    search: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Measurements on the twin per layer, for --pipeline."
-        ),
-    ] = 16,
-    seed: SeedOption = 0,
-    json: JsonOption = None,
-) -> None:
+@app.command("multicore", cls=Command, rich_help_panel=TUNE)
+@from_fields(MulticoreOptions)
+def multicore(context: typer.Context, settings: MulticoreOptions, json: JsonOption = None) -> None:
     """Map jobs of many networks onto cores that share a memory, or run networks on such cores.
 
     With a task or a table: which core runs which job, in which order; Ctrl-C ends the search, and
@@ -385,49 +227,17 @@ def multicore(
     each alone before; Ctrl-C ends the runs, and what was measured is told. With a model,
     --pipeline and --system: each core runs some of its layers, and each works on another frame.
     """
-    if pipeline:
+    targets = settings.targets
+    if settings.pipeline:
         refuse_given(
             context, (*_OF_GROUPS, *_OF_NETWORKS, "report", "trace"), "is not of --pipeline"
         )
-        run_pipeline(
-            targets,
-            system=system,
-            one=one,
-            calibration=calibration,
-            random_calibration=random_calibration,
-            device=device.value,
-            frames=frames,
-            cores=cores,
-            weights=weights,
-            budgets=budgets,
-            window=window,
-            board=board,
-            memory=memory,
-            search=search,
-            seed=seed,
-            json=json,
-        )
+        run_pipeline(settings, json)
         return
     refuse_given(context, _OF_PIPELINES, "needs --pipeline")
-    if system or any(target.lower().endswith(SUFFIX) for target in targets):
+    if settings.system or any(target.lower().endswith(SUFFIX) for target in targets):
         refuse_given(context, _OF_GROUPS, "maps a task or a table, not compiled networks")
-        run_networks(
-            targets,
-            system=system,
-            device=device.value,
-            frames=frames,
-            cores=cores,
-            weights=weights,
-            budgets=budgets,
-            window=window,
-            board=board,
-            memory=memory,
-            report=report,
-            trace=trace,
-            trusted=trust_model,
-            seed=seed,
-            json=json,
-        )
+        run_networks(settings, json)
         return
     refuse_given(
         context, (*_OF_SYSTEMS, *_OF_NETWORKS), "runs compiled networks, not a task or a table"
@@ -441,20 +251,6 @@ def multicore(
         )
     if targets[0].lower().endswith(_TABLE_SUFFIX):
         refuse_given(context, _OF_TASKS, "makes the jobs of a task; a table states them")
-    if method == "exact":
+    if settings.method == "exact":
         refuse_given(context, ("budget",), "is for methods that sample, not exact")
-    map_group(
-        targets[0],
-        platform=platform,
-        bandwidth=bandwidth,
-        method=method,
-        budget=budget,
-        size=size,
-        mini_batch=mini_batch,
-        bw_model=bw_model,
-        policy=policy,
-        report=report,
-        trace=trace,
-        seed=seed,
-        json=json,
-    )
+    map_group(settings, json)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
+    from tilewright.cli.multicore_options import MulticoreOptions
     from tilewright.tuner.multicore.allocation import Timeline
     from tilewright.tuner.multicore.instance import Instance
     from tilewright.tuner.multicore.methods.mapper import Trace
@@ -70,58 +70,28 @@ _FIELDS: Final = {
 }
 
 
-class PolicyName(StrEnum):
-    """How running jobs share the bandwidth."""
-
-    PROPORTIONAL = "proportional"
-    PRIORITY = "priority"
-    EQUAL = "equal"
-    REGULATED = "regulated"
-
-
-class ModelName(StrEnum):
-    """What the required bandwidth of a job is."""
-
-    TRAFFIC = "traffic"
-    PAPER = "paper"
-
-
-def map_group(
-    target: str,
-    *,
-    platform: str,
-    bandwidth: float | None,
-    method: str,
-    budget: int,
-    size: int,
-    mini_batch: int,
-    bw_model: ModelName,
-    policy: PolicyName,
-    report: Path | None,
-    trace: Path | None,
-    seed: int,
-    json: JsonTarget | None,
-) -> None:
+def map_group(options: MulticoreOptions, json: JsonTarget | None) -> None:
     """Map a group of jobs; the options are those of the command."""
+    (target,), method = options.targets, options.method
     from tilewright.tuner.multicore.allocation import Policy, timeline
     from tilewright.tuner.multicore.analyse import BandwidthModel
     from tilewright.tuner.multicore.bounds import lower_bound
     from tilewright.tuner.multicore.problems import Problem, instance_of, is_table
     from tilewright.tuner.multicore.solve import solver
 
-    read: dict[str, Path | None] = {"TABLE": Path(target), "--platform": Path(platform)}
-    check_places(read, report, trace, json)
+    read: dict[str, Path | None] = {"TABLE": Path(target), "--platform": Path(options.platform)}
+    check_places(read, options.report, options.trace, json)
     with fields_named(_FIELDS), progress("", quiet=json is not None) as steps:
-        solve = solver(method, budget=budget, seed=seed)
+        solve = solver(method, budget=options.budget, seed=options.seed)
         problem = Problem(
             target=target,
-            platform="" if is_table(target) else platform,
-            bandwidth=bandwidth,
-            seed=seed,
-            size=size,
-            mini_batch=mini_batch,
-            bw_model=BandwidthModel(bw_model.value),
-            policy=Policy(policy.value),
+            platform="" if is_table(target) else options.platform,
+            bandwidth=options.bandwidth,
+            seed=options.seed,
+            size=options.size,
+            mini_batch=options.mini_batch,
+            bw_model=BandwidthModel(options.bw_model),
+            policy=Policy(options.policy),
         )
         instance = instance_of(
             problem, lambda done, total, what: steps.at(f"analyse {what}", done, total)
@@ -129,7 +99,7 @@ def map_group(
         bound = lower_bound(instance).makespan
         found = solve(
             instance,
-            lambda used, lowest: steps.at(f"{method}: {lowest:,.0f} cycles", used, budget),
+            lambda used, lowest: steps.at(f"{method}: {lowest:,.0f} cycles", used, options.budget),
         )
     mapping = found.mapping
     told = timeline(
@@ -144,12 +114,12 @@ def map_group(
                 "platform": problem.platform,
                 "bytes_per_cycle": instance.bandwidth,
                 "policy": str(instance.policy),
-                "bw_model": bw_model.value,
+                "bw_model": options.bw_model,
                 "size": instance.table.jobs,
-                "mini_batch": mini_batch,
+                "mini_batch": options.mini_batch,
                 "method": method,
-                "budget": budget,
-                "seed": seed,
+                "budget": options.budget,
+                "seed": options.seed,
             },
             summary={
                 "makespan": found.makespan,
@@ -160,7 +130,9 @@ def map_group(
                 "curve": [[int(s) + 1, float(found.best[s])] for s in found.steps],
             },
         )
-    write_group(_mapped(problem, instance, told, found, bound, method), report, trace)
+    write_group(
+        _mapped(problem, instance, told, found, bound, method), options.report, options.trace
+    )
     if found.stopped:
         raise KeyboardInterrupt
 

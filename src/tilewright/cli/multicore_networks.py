@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,9 +20,9 @@ from tilewright.cli.multicore_group import check_places
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices, counted
 from tilewright.host.common.printable import printable
-from tilewright.host.machine.fidelity import Fidelity
 
 if TYPE_CHECKING:
+    from tilewright.cli.multicore_options import MulticoreOptions
     from tilewright.host.compiler.pack.artefact import CompiledNetwork
     from tilewright.host.compiler.run.side_by_side import Measured, Tenant
     from tilewright.host.machine.board import Board
@@ -35,33 +34,9 @@ DISTINCT: Final = 2
 """Inputs of a network; more frames use them again."""
 
 
-class SystemDeviceName(StrEnum):
-    """What a system of cores is simulated by."""
-
-    RTL = Fidelity.RTL
-    TIMING = Fidelity.TIMING
-    TWIN = Fidelity.TWIN
-
-
-def run_networks(
-    names: Sequence[str],
-    *,
-    system: str,
-    device: str,
-    frames: str,
-    cores: str,
-    weights: str,
-    budgets: str,
-    window: int | None,
-    board: str,
-    memory: str,
-    report: Path | None,
-    trace: Path | None,
-    trusted: bool,
-    seed: int,
-    json: JsonTarget | None,
-) -> None:
+def run_networks(options: MulticoreOptions, json: JsonTarget | None) -> None:
     """Run compiled networks alone and together; the options are those of the command."""
+    names, report, trace = options.targets, options.report, options.trace
     for name in names:
         if not name.lower().endswith(SUFFIX):
             raise UsageError(
@@ -71,38 +46,43 @@ def run_networks(
                 remedy=f"compile it, or leave --system out (files end in {SUFFIX})",
             )
         require_readable(Path(name), "NETWORK")
-    read: dict[str, Path | None] = {name: Path(name) for name in (*names, system)}
+    read: dict[str, Path | None] = {name: Path(name) for name in (*names, options.system)}
     check_places(read, report, trace, json)
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.run.side_by_side import check_placement, measure
     from tilewright.host.machine.system_config import load_system, named_systems
     from tilewright.sim.system_devices import WITH_DATA, open_system
 
-    if not system:
+    if not options.system:
         raise UsageError(
             "must be given for compiled networks",
             field="--system",
             remedy=choices("", named_systems(), "systems", limit=None),
         )
     with fields_named({"system": "--system"}):
-        config = load_system(system)
+        config = load_system(options.system)
     networks = [load(Path(name)) for name in names]
-    placed = _cores(cores, len(networks), config)
-    counts = _frames(frames, len(networks))
-    shares = shared(config, weights, budgets, window)
+    placed = _cores(options.cores, len(networks), config)
+    counts = _frames(options.frames, len(networks))
+    shares = shared(config, options.weights, options.budgets, options.window)
     with fields_named({"cores": "--cores"}):
-        check_placement(config, networks, placed, system)
-    target = _board(networks, names, board)
-    timing = read_memory(memory, target)
+        check_placement(config, networks, placed, options.system)
+    target = _board(networks, names, options.board)
+    timing = read_memory(options.memory, target)
     quiet = json is not None
     with progress("", quiet=quiet) as steps:
-        check = device in WITH_DATA
+        check = options.device in WITH_DATA
         tenants = placed_networks(
-            networks, placed, with_data=check, trusted=trusted, seed=seed, steps=steps
+            networks,
+            placed,
+            with_data=check,
+            trusted=options.trust_model,
+            seed=options.seed,
+            steps=steps,
         )
         steps.say(f"building {config.name}")
         with (
-            closing(open_system(device, config, timing)) as opened,
+            closing(open_system(options.device, config, timing)) as opened,
             fields_named({"frames": "--frames"}),
         ):
             found = measure(opened, shares, tenants, counts, check=check, tell=steps.at)
@@ -116,8 +96,8 @@ def run_networks(
         "board": target.name,
         "memory": timing.name,
         "clock_mhz": target.clock_mhz,
-        "fidelity": device,
-        "seed": seed,
+        "fidelity": options.device,
+        "seed": options.seed,
     }
     _print(rows, summary, conditions, config, target)
     if json is not None:

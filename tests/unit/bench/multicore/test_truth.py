@@ -14,7 +14,7 @@ from tilewright.bench.multicore.truth import (
     small_networks,
     summarise,
 )
-from tilewright.cli.multicore_networks import SystemDeviceName
+from tilewright.cli.multicore_options import SystemDeviceName
 from tilewright.host.common.errors import WorkloadError
 
 
