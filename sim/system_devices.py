@@ -10,7 +10,7 @@ from tilewright.host.common.names import choices
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.system_config import SystemConfig
-from tilewright.sim.multicore.simulated import SimulatedSystem
+from tilewright.sim.multicore.device import SimulatedSystem
 from tilewright.sim.verilator.build import SYSTEM_FIDELITIES as FIDELITIES
 
 SYSTEM_DEVICES: Final = (*FIDELITIES, Fidelity.TWIN)

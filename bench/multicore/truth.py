@@ -31,7 +31,7 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.runtime.device import Bytes
 from tilewright.host.runtime.system_device import Submission
-from tilewright.sim.multicore.simulated import SimulatedSystem
+from tilewright.sim.multicore.device import SimulatedSystem
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.system_devices import open_system
 from tilewright.sim.twin.device import Twin

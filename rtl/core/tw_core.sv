@@ -70,9 +70,10 @@ module tw_core #(
   logic accept, refuse;
   logic [39:0] insn_base, mem_base, mem_size;
   logic [31:0] insn_count, watchdog;
-  tw_pkg::queue_t queue[4];                // what each unit sees
-  tw_pkg::unit_t unit[4];                  // what it answers
-  tw_pkg::error_t fetch_error, error[5];   // `error` by unit, fetch last
+  tw_pkg::queue_t [3:0] queue;  // what each unit sees
+  tw_pkg::unit_t [3:0] unit;    // what it answers
+  tw_pkg::error_t unit_error[4], fetch_error, error[5];  // `error` by unit, fetch last
+  tw_pkg::index_t retire_index[4];
   tw_pkg::wait_e state[4];
   logic [3:0] retire, unit_idle, queue_valid;
   logic mac_issue, vector_issue, read_burst, write_burst, write_beat;
@@ -200,6 +201,8 @@ module tw_core #(
     assign unit_idle[u]    = unit[u].idle;
     assign retire[u]       = unit[u].retire;
     assign state[u]        = unit[u].state;
+    assign unit_error[u]   = unit[u].error;
+    assign retire_index[u] = unit[u].retire_index;
   end
   tw_tokens u_tokens (
       .clk_i,
@@ -528,11 +531,11 @@ module tw_core #(
   always_comb begin
     error[4] = fetch_error;
     for (int unsigned u = 0; u < 4; u++) begin
-      error[u] = unit[u].error;
-      if (token_overflow[u] && !unit[u].error.valid)
-        error[u] = '{valid: 1'b1, code: tw_pkg::ErrTokenOverflow, index: unit[u].retire_index};
+      error[u] = unit_error[u];
+      if (token_overflow[u] && !unit_error[u].valid)
+        error[u] = '{valid: 1'b1, code: tw_pkg::ErrTokenOverflow, index: retire_index[u]};
     end
-    if ((range_err[1] || resp_err[1] || last_err[1]) && !unit[0].error.valid) begin
+    if ((range_err[1] || resp_err[1] || last_err[1]) && !unit_error[0].valid) begin
       error[0].valid = 1'b1;
       error[0].code  = resp_err[1] ? tw_pkg::ErrAxiRead :
                        last_err[1] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;

@@ -9,7 +9,7 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.system_config import SystemConfig
 from tilewright.host.runtime.device import Bytes
 from tilewright.host.runtime.system_device import Submission
-from tilewright.sim.multicore.simulated import SimulatedSystem
+from tilewright.sim.multicore.device import SimulatedSystem
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.system_registers import TwinRegisters
 

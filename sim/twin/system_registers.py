@@ -88,7 +88,7 @@ def scrub_cycles(hw: HwConfig) -> int:
 
 
 class TwinRegisters:
-    """One system of the twin; see `sim.multicore.simulated.SystemSimulation`.
+    """One system of the twin; see `sim.verilator.simulated.AnySimulation`.
 
     Args:
         system: what is counted.

@@ -33,23 +33,21 @@ from tilewright.sim.verilator.library import (
     SimulationError,
     StopReason,
 )
+from tilewright.sim.verilator.simulated import (
+    DEFAULT_MAX_CYCLES,
+    MEMORY_BASE,
+    SLICE_CYCLES,
+    Simulated,
+)
 
 __all__ = ["DEFAULT_MAX_CYCLES", "DEFAULT_WATCHDOG_CYCLES", "MEMORY_BASE", "VerilatorDevice"]
-
-MEMORY_BASE: Final = 0x1000_0000
-"""Physical address of the program's memory: not 0, so that a lost MEM_BASE shows."""
-
-DEFAULT_MAX_CYCLES: Final = 1_000_000_000
-
-_SLICE_CYCLES: Final = 2_000_000
-"""Cycles between returns to Python, where Ctrl-C and other ends of a run are noticed."""
 
 _RESET_POLLS: Final = 1000
 _FST_SKIP: Final = b"\xff"
 """Type of a block without meaning (GTKWave, ``FST_BL_SKIP`` of fstapi.h); its length follows."""
 
 
-class VerilatorDevice:
+class VerilatorDevice(Simulated[Simulation]):
     """A `Device` that runs the verilated RTL.
 
     Equal programs and memory images give equal counters, whatever ran before.
@@ -89,68 +87,41 @@ class VerilatorDevice:
                 "must be from 0 to 2^32 - 1", field="watchdog_cycles", value=watchdog_cycles
             )
         self._hw = hw
-        self._memory = memory
         self._watchdog_cycles = watchdog_cycles
         self._max_seconds = max_seconds
-        self._fidelity = fidelity
         self._initial_seed = initial_seed
         self._given_up = threading.Event()
         self._library = library or build_model(hw, waves=waves is not None, fidelity=fidelity)
-        self._simulation: Simulation | None = self._create()
         self._waves: Path | None = None
-        try:
-            Driver(self._open_simulation()).check_identity(hw)
-            if waves is not None:
+        self._sizes = geometry_of(hw) if fidelity in GENERAL else None
+        super().__init__(memory, fidelity)
+        if waves is not None:
+            try:
                 self._open_waves(waves)
-        except BaseException:
-            self.close()
-            raise
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def hw(self) -> HwConfig:
         """The configuration that the device implements."""
         return self._hw
 
-    @property
-    def fidelity(self) -> Fidelity:
-        """What is simulated."""
-        return self._fidelity
-
-    @property
-    def memory(self) -> MemoryModel:
-        """The DRAM timing."""
-        return self._memory
-
     def run(self, program: Program, memory: Bytes, *, max_cycles: int = 0) -> RunResult:
         """Run a program to FINISH (see `Device.run`).
 
         After any error the device is reset and can run again.
         """
-        simulation = self._open_simulation()
         check_run(self._hw, program, memory, max_cycles)
         limit = max_cycles or DEFAULT_MAX_CYCLES
         image = self._image_of(memory)
-        driver = Driver(simulation)
         self._given_up.clear()
         started = time.perf_counter()
-        try:
-            simulation.set_timing(self._memory)  # no beat of an earlier run still occupies it
-            simulation.attach(image, MEMORY_BASE)
+        with self._attached(image) as simulation:
+            driver = Driver(simulation)
             driver.start(program, MEMORY_BASE, watchdog_cycles=self._watchdog_cycles)
             self._wait(simulation, limit)
             counters = driver.finish()
-        except DeviceStatusError:
-            self._soft_reset(simulation)
-            raise
-        except SimulationError:
-            self._restart()
-            raise
-        except BaseException:  # a time-out, or Ctrl-C between two slices
-            self._hard_reset(simulation)
-            raise
-        finally:
-            if self._simulation is simulation:
-                simulation.detach()
         return RunResult(
             memory=image, counters=counters, host_seconds=time.perf_counter() - started
         )
@@ -160,19 +131,16 @@ class VerilatorDevice:
 
         Their ``cycles`` says when exactly the snapshot was taken.
         """
-        simulation = self._open_simulation()
+        simulation = self.simulation
         program.check(self._hw)
         image: Bytes = np.array(memory, dtype=np.uint8, order="C", copy=True)
-        try:
-            simulation.set_timing(self._memory)
-            simulation.attach(image, MEMORY_BASE)
+        with self._attached(image):
             driver = Driver(simulation)
             driver.start(program, MEMORY_BASE, watchdog_cycles=self._watchdog_cycles)
             simulation.run(max(1, cycles))
-            return driver.snapshot()
-        finally:
+            counters = driver.snapshot()
             self._hard_reset(simulation)
-            simulation.detach()
+        return counters
 
     def _image_of(self, memory: Bytes) -> Bytes:
         """The bytes that a run works on; without data, no beat that it writes has a strobe."""
@@ -182,11 +150,10 @@ class VerilatorDevice:
 
     def close(self) -> None:
         """Release the simulation and complete the wave file. Idempotent."""
-        if self._simulation is not None:
-            self._simulation.close()
-            self._simulation = None
-            if self._waves is not None:
-                _mark_waves(self._waves)
+        opened = self._simulation is not None
+        super().close()
+        if opened and self._waves is not None:
+            _mark_waves(self._waves)
 
     def give_up(self) -> None:
         """End the run that is under way in another thread, if any, at its next slice."""
@@ -202,39 +169,37 @@ class VerilatorDevice:
         on_writes: bool = True,
     ) -> None:
         """Answer a range of the program's memory with a bus error until size 0 ends it."""
-        self._open_simulation().set_fault(
+        self.simulation.set_fault(
             MEMORY_BASE + offset, size, response=response, on_reads=on_reads, on_writes=on_writes
         )
 
     @property
     def total_cycles(self) -> int:
         """Clock cycles simulated, register accesses included."""
-        return self._open_simulation().total_cycles
+        return self.simulation.total_cycles
 
     def _create(self) -> Simulation:
         return Simulation(
             self._library,
             max_burst_beats=self._hw.axi_burst_beats,
             memory=self._memory,
-            sizes=geometry_of(self._hw) if self._fidelity in GENERAL else None,
+            sizes=self._sizes,
             initial_seed=self._initial_seed,
         )
 
-    def _open_simulation(self) -> Simulation:
-        if self._simulation is None:
-            raise DeviceError("the device is closed", field="device", remedy="create a new one")
-        return self._simulation
+    def _check_identity(self) -> None:
+        Driver(self.simulation).check_identity(self._hw)
 
     def _open_waves(self, path: Path) -> None:
         require_writable(path)
-        self._open_simulation().open_waves(path)
+        self.simulation.open_waves(path)
         self._waves = path
 
     def _wait(self, simulation: Simulation, limit: int) -> None:
         used = 0
         deadline = time.monotonic() + (self._max_seconds or float("inf"))
         while used < limit:
-            outcome = simulation.run(min(_SLICE_CYCLES, limit - used))
+            outcome = simulation.run(min(SLICE_CYCLES, limit - used))
             if outcome.reason is StopReason.INTERRUPT:
                 return
             used += outcome.cycles
@@ -252,6 +217,12 @@ class VerilatorDevice:
             remedy="raise the limit or look at the program",
         )
 
+    def _recover(self, simulation: Simulation, error: BaseException) -> None:
+        if isinstance(error, DeviceStatusError):
+            self._soft_reset(simulation)
+        else:
+            super()._recover(simulation, error)
+
     def _soft_reset(self, simulation: Simulation) -> None:
         """Soft reset; the hardware reset when it does not end or the design fails in it."""
         driver = Driver(simulation)
@@ -264,18 +235,6 @@ class VerilatorDevice:
             self._restart()
         else:
             self._hard_reset(simulation)
-
-    def _hard_reset(self, simulation: Simulation) -> None:
-        try:
-            simulation.reset()
-        except SimulationError:
-            self._restart()
-
-    def _restart(self) -> None:
-        """Replace a simulation that cannot go on (a wave file ends here)."""
-        if self._simulation is not None:
-            self._simulation.close()
-        self._simulation = self._create()
 
 
 def _mark_waves(path: Path) -> None:

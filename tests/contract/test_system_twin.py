@@ -21,8 +21,7 @@ from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.system_config import SystemConfig, SystemCore, load_system
 from tilewright.host.runtime.system_device import Submission, SystemDevice
-from tilewright.sim.multicore.device import VerilatorSystem
-from tilewright.sim.multicore.simulated import SimulatedSystem
+from tilewright.sim.multicore.device import SimulatedSystem, VerilatorSystem
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.twin.system_device import TwinSystem
 from tilewright.sim.verify.randconfig import any_hwconfig
