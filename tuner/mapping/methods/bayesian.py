@@ -26,8 +26,9 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Standardize
 
 from tilewright.tuner.mapping.methods.latent import Latent, Vectors
-from tilewright.tuner.mapping.methods.mapper import Mapper, Probe, Values
+from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.search.libraries.botorch_tuner import log_expected_improvement
+from tilewright.tuner.search.samples import Values
 from tilewright.tuner.search.torch_threads import one_thread
 
 CAP: Final = 1000

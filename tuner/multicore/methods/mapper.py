@@ -8,58 +8,39 @@ open to all and free: a manual mapper uses nothing else.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, TilewrightError
 from tilewright.tuner.multicore.annealing import anneal
 from tilewright.tuner.multicore.encoding import Population, joined
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable, Numbers
-from tilewright.tuner.search.best_so_far import BestSoFar
+from tilewright.tuner.search.samples import SampleProbe, SampleTrace, Seed, spend
 
 Listener = Callable[[int, float], None]
 """Is told samples used and the lowest makespan, after every batch."""
-
-Seed = int | tuple[int, ...]
 
 
 class GroupMapperError(TilewrightError):
     """A group mapper that there is not, or one that was used against its contract."""
 
 
-class BudgetSpentError(Exception):
-    """Every sample of the budget is used; ends a search from within `Probe.makespans`."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Trace:
-    """What one run of a mapper found.
+class Trace(SampleTrace):
+    """What one run of a mapper found; costs are makespans, in cycles."""
 
-    Attributes:
-        steps: samples that improved on it, ascending, counted from 0, shape ``[m]``.
-    """
-
-    best: Numbers  # the lowest makespan after each sample, shape ``[budget]``
-    steps: npt.NDArray[np.int64]
-    mappings: Population  # of these samples, m of them
-    samples: int  # that the mapper used of its budget; a manual one uses one
+    mappings: Population  # of its steps, m of them
     seed: Seed  # entropy of its generator
-    seconds: float = 0.0  # wall time of the run
-    stopped: bool = False  # Ctrl-C ended it
-    notes: dict[str, Any] = field(default_factory=dict)  # more that a mapper tells, in plain values
 
     @property
     def makespan(self) -> float:
         """The lowest makespan, in cycles."""
-        return float(self.best[-1])
+        return self.value
 
     @property
     def mapping(self) -> Population:
@@ -69,30 +50,14 @@ class Trace:
         return self.mappings.take([-1])
 
 
-class Probe:
-    """All that a mapper sees of the allocator: it charges samples and keeps the best.
-
-    Attributes:
-        notes: see `Trace`; a mapper may set them.
-    """
+class Probe(SampleProbe):
+    """All that a mapper sees of the allocator; a listener is told of progress."""
 
     def __init__(self, instance: Instance, budget: int, listener: Listener | None = None) -> None:
+        super().__init__(budget)
         self.instance: Final = instance
-        self.budget: Final = budget
-        self.notes: dict[str, Any] = {}
-        self._best: Final = BestSoFar(budget)
         self._listener: Final = listener
         self._found: list[Population] = []
-
-    @property
-    def left(self) -> int:
-        """Samples that remain."""
-        return self._best.left
-
-    @property
-    def lowest(self) -> float:
-        """The lowest makespan so far; infinite before the first sample."""
-        return self._best.lowest
 
     @property
     def best(self) -> Population:
@@ -116,27 +81,16 @@ class Probe:
         return walk.left
 
     def _count(self, population: Population, values: Numbers) -> None:
-        for row in self._best.add(values):
-            self._found.append(population.take([row]))
+        self._found.extend(population.take([row]) for row in self.count(values))
         if self._listener is not None:
             self._listener(self.budget - self.left, self.lowest)
-        if not self.left:
-            raise BudgetSpentError
+        self.end_if_spent()
 
-    def trace(self, seed: Seed, seconds: float, *, stopped: bool) -> Trace:
-        """What was found; after an early end, the best stays what it was."""
+    def improved(self) -> Population:
+        """The mappings that improved on the best before them."""
         jobs = self.instance.table.jobs
         none = Population(core=np.empty((0, jobs), np.int32), priority=np.empty((0, jobs)))
-        return Trace(
-            best=self._best.curve(),
-            steps=np.array(self._best.steps, dtype=np.int64),
-            mappings=joined(none, *self._found),
-            samples=self.budget - self.left,
-            seed=seed,
-            seconds=seconds,
-            stopped=stopped,
-            notes=self.notes,
-        )
+        return joined(none, *self._found)
 
 
 class GroupMapper(ABC):
@@ -175,16 +129,9 @@ class GroupMapper(ABC):
         """
         if type(budget) is not int or budget < 1:
             raise ConfigError("must be a positive integer", field="budget", value=budget)
-        probe, stopped = Probe(instance, budget, listener), False
-        started = time.perf_counter()
-        try:
-            with suppress(BudgetSpentError):
-                self._search(probe, np.random.default_rng(seed))
-        except KeyboardInterrupt:
-            if not np.isfinite(probe.lowest):
-                raise
-            stopped = True
-        return probe.trace(seed, time.perf_counter() - started, stopped=stopped)
+        probe, rng = Probe(instance, budget, listener), np.random.default_rng(seed)
+        found = spend(probe, lambda: self._search(probe, rng))
+        return Trace(mappings=probe.improved(), seed=seed, **found)
 
     @abstractmethod
     def _search(self, probe: Probe, rng: np.random.Generator) -> None:

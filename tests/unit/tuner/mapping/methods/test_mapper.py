@@ -7,10 +7,11 @@ from tests.support.randomness import fresh_rng
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective
-from tilewright.tuner.mapping.methods.mapper import BudgetSpentError, Mapper, MapperError, Probe
+from tilewright.tuner.mapping.methods.mapper import Mapper, MapperError, Probe
 from tilewright.tuner.mapping.methods.registry import MAPPERS, make_mapper
 from tilewright.tuner.mapping.nest import LoopNest
 from tilewright.tuner.search import TunerError
+from tilewright.tuner.search.samples import BudgetSpentError
 
 MODEL = CostModel(
     LoopNest(name="fc", sizes=(64, 256, 1, 1, 1, 1)), load_architecture("flexible-256")
@@ -89,9 +90,9 @@ def test_samples_of_another_model_are_charged_and_change_nothing_else():
     assert probe.left == 1
     with pytest.raises(BudgetSpentError):
         probe.charge(5)
-    trace = probe.trace(0.0)
-    assert trace.samples == 10
-    assert (trace.best[4:] == values.min()).all()
+    told = probe.told()
+    assert told["samples"] == 10
+    assert (told["best"][4:] == values.min()).all()
 
 
 def test_names_every_mapper_and_refuses_others():

@@ -7,14 +7,10 @@ from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.encoding import population_of, random_population
-from tilewright.tuner.multicore.methods.mapper import (
-    BudgetSpentError,
-    GroupMapper,
-    GroupMapperError,
-    Probe,
-)
+from tilewright.tuner.multicore.methods.mapper import GroupMapper, GroupMapperError, Probe, Trace
 from tilewright.tuner.multicore.methods.registry import GROUP_MAPPERS, MANUAL, make_group_mapper
 from tilewright.tuner.search import TunerError
+from tilewright.tuner.search.samples import BudgetSpentError
 
 
 class Patient(GroupMapper):
@@ -77,8 +73,9 @@ def test_refuses_a_budget_of_none_and_a_trace_without_a_mapping():
     instance = random_instance(fresh_rng())
     with pytest.raises(ConfigError, match="positive integer"):
         make_group_mapper("random").run(instance, 0, 0)
+    probe = Probe(instance, 3)
     with pytest.raises(GroupMapperError, match="no sample"):
-        _ = Probe(instance, 3, None).trace(0, 0.0, stopped=False).mapping
+        _ = Trace(mappings=probe.improved(), seed=0, **probe.told()).mapping
 
 
 def test_names_every_mapper_and_refuses_others():
