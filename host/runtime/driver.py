@@ -59,14 +59,16 @@ class Driver:
 
     Args:
         port: its registers.
+        base: address of the first one, of the window of a core in a system.
     """
 
-    def __init__(self, port: RegisterPort) -> None:
+    def __init__(self, port: RegisterPort, base: int = 0) -> None:
         self._port: Final = port
+        self._base: Final = base
 
     def check_identity(self, hw: HwConfig) -> None:
         """Refuse anything that is not the accelerator of a configuration."""
-        for name, expected, remedy in (
+        expected = (
             ("ID", DEVICE_ID, "check the bitstream and the address of the accelerator"),
             ("ISA", ISA_VERSION, "build the bitstream and the programs from one release"),
             (
@@ -74,15 +76,9 @@ class Driver:
                 hw.config_hash,
                 "use the hardware configuration that the device was built for",
             ),
-        ):
-            value = self._read(name)
-            if value != expected:
-                raise DeviceError(
-                    f"register {name} must read {expected:#010x}",
-                    field=hw.name,
-                    value=f"{value:#010x}",
-                    remedy=remedy,
-                )
+        )
+        for name, value, remedy in expected:
+            require_register(name, self._read(name), value, hw.name, remedy)
 
     def set_coherent(self, *, coherent: bool) -> None:
         """Say whether the memory port snoops the CPU's caches; it lasts until a hardware reset."""
@@ -143,17 +139,29 @@ class Driver:
         return Status(self._read("STATUS"))
 
     def _read(self, name: str) -> int:
-        return self._port.read(_ADDRESS[name])
+        return self._port.read(self._base + _ADDRESS[name])
 
     def _write(self, name: str, value: int) -> None:
-        self._port.write(_ADDRESS[name], value)
+        self._port.write(self._base + _ADDRESS[name], value)
 
     def _read64(self, address: int) -> int:
-        return self._port.read(address) | self._port.read(address + 4) << 32
+        low, high = (self._port.read(self._base + address + word) for word in (0, 4))
+        return low | high << 32
 
     def _write64(self, name: str, value: int) -> None:
         self._write(f"{name}_LO", value & _WORD)
         self._write(f"{name}_HI", value >> 32)
+
+
+def require_register(name: str, found: int, expected: int, field: str, remedy: str) -> None:
+    """Refuse hardware of which a register reads something else than it must."""
+    if found != expected:
+        raise DeviceError(
+            f"register {name} must read {expected:#010x}",
+            field=field,
+            value=f"{found:#010x}",
+            remedy=remedy,
+        )
 
 
 def check_places(program: Program, base: int) -> None:

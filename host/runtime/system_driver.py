@@ -39,7 +39,7 @@ from tilewright.host.machine.system_config import (
     SystemConfig,
     check_integer,
 )
-from tilewright.host.runtime.driver import Driver, RegisterPort, check_places
+from tilewright.host.runtime.driver import Driver, RegisterPort, check_places, require_register
 
 _WORD: Final = 0xFFFF_FFFF
 _SHARED: Final = {register.name: register.offset for register in SYSTEM_REGISTERS}
@@ -65,20 +65,6 @@ class Ended:
     cycles: int
     error: DeviceError | None = None
     in_scrub: bool = False
-
-
-class _Window:
-    """The registers of a core of a system, at the offsets of a core by itself."""
-
-    def __init__(self, port: RegisterPort, base: int) -> None:
-        self._port = port
-        self._base = base
-
-    def read(self, address: int, /) -> int:
-        return self._port.read(self._base + address)
-
-    def write(self, address: int, value: int, /) -> None:
-        self._port.write(self._base + address, value)
 
 
 class SystemDriver:
@@ -110,18 +96,11 @@ class SystemDriver:
             remedy = "use the system that the device was built for"
             expected.append((f"HASH of core {number}", place, core.hw.config_hash, remedy))
         for name, address, value, remedy in expected:
-            found = self._port.read(address)
-            if found != value:
-                raise DeviceError(
-                    f"register {name} must read {value:#010x}",
-                    field=self._system.name,
-                    value=f"{found:#010x}",
-                    remedy=remedy,
-                )
+            require_register(name, self._port.read(address), value, self._system.name, remedy)
 
     def core(self, number: int) -> Driver:
         """The driver of one core, as if it were alone."""
-        return Driver(_Window(self._port, window(number)))
+        return Driver(self._port, window(number))
 
     # -- shares of memory ports -------------------------------------------------------------
 
