@@ -93,17 +93,11 @@ class Area:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """Whether a configuration fits a board.
+    """Whether a configuration fits a board."""
 
-    Attributes:
-        ok: everything fits.
-        text: one line: what is used of what, or what does not fit and by how much.
-        area: the estimate behind it.
-    """
-
-    ok: bool
-    text: str
-    area: Area
+    ok: bool  # everything fits
+    text: str  # one line: what is used of what, or what does not fit and by how much
+    area: Area  # the estimate behind it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,24 +105,15 @@ class LogicModel:
     """Coefficients of the LUT and FF models (counts a unit of the named quantity).
 
     Fitted by `sim.synth.fit` to the recorded syntheses; docs/results/synthesis.md has the error.
-
-    Attributes:
-        lut_fixed: control, registers, counters, load, store, fetch.
-        lut_per_lane: ALU and requantisation of a vector lane.
-        lut_per_element: adder, forwarding and bank multiplexers of an output element.
-        lut_per_axi_bit: alignment and steering of a bit of the bus.
-        ff_fixed: as for LUTs.
-        ff_per_lane: pipeline of a vector lane.
-        ff_per_element: results and forwarding registers of an output element.
     """
 
-    lut_fixed: float = 0.0
-    lut_per_lane: float = 0.0
-    lut_per_element: float = 0.0
-    lut_per_axi_bit: float = 0.0
-    ff_fixed: float = 0.0
-    ff_per_lane: float = 0.0
-    ff_per_element: float = 0.0
+    lut_fixed: float = 0.0  # control, registers, counters, load, store, fetch
+    lut_per_lane: float = 0.0  # ALU and requantisation of a vector lane
+    lut_per_element: float = 0.0  # adder, forwarding and bank multiplexers of an output element
+    lut_per_axi_bit: float = 0.0  # alignment and steering of a bit of the bus
+    ff_fixed: float = 0.0  # as for LUTs
+    ff_per_lane: float = 0.0  # pipeline of a vector lane
+    ff_per_element: float = 0.0  # results and forwarding registers of an output element
 
 
 LUT_ERROR: Final = 0.025
@@ -153,15 +138,12 @@ class SurroundModel:
     Taken from Yosys's synthesis of the modules of rtl/system/ by themselves for xc7.
 
     Attributes:
-        fixed: shared page and control port of any system.
-        per_core: shared page, queue, scrub and a place in an arbiter of a core.
-        per_port: an arbiter.
         per_data_bit: multiplexers of write data for a bit of a core's bus where cores share a port.
     """
 
-    fixed: float
-    per_core: float
-    per_port: float
+    fixed: float  # shared page and control port of any system
+    per_core: float  # shared page, queue, scrub and a place in an arbiter of a core
+    per_port: float  # an arbiter
     per_data_bit: float
 
     def count(self, system: SystemConfig) -> int:
@@ -186,19 +168,14 @@ class Scratchpad:
     """One on-chip memory as the RTL describes it.
 
     Attributes:
-        name: scratchpad.
-        banks: equal, independent copies of the structure below.
-        width: bits that are read at once.
-        depth: rows of a bank.
-        write_bits: neighbouring bits that share a write enable.
         used: by bit of a row, whether the hardware reads it; all when None.
     """
 
-    name: str
-    banks: int
-    width: int
-    depth: int
-    write_bits: int
+    name: str  # scratchpad
+    banks: int  # equal, independent copies of the structure below
+    width: int  # bits that are read at once
+    depth: int  # rows of a bank
+    write_bits: int  # neighbouring bits that share a write enable
     used: tuple[bool, ...] | None = None
 
     @property

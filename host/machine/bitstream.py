@@ -32,33 +32,19 @@ _KEYS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class BitstreamManifest:
-    """A bitstream that met timing.
+    """A bitstream that met timing."""
 
-    Attributes:
-        path: of the manifest.
-        board: name of the board that it was built for.
-        part: FPGA part.
-        hw: configuration.
-        clock_mhz: clock that the processing system gives it.
-        setup_slack_ns: of the worst path at that clock.
-        limit_mhz: clock at which that path would just pass.
-        utilisation: what it takes of lut, ff, bram36 and dsp.
-        strategy: directive of the implementation.
-        vivado: version.
-        files: SHA-256 of the files beside the manifest.
-    """
-
-    path: Path
-    board: str
-    part: str
-    hw: HwConfig
-    clock_mhz: float
-    setup_slack_ns: float
-    limit_mhz: float
-    utilisation: Mapping[str, float]
-    strategy: str
-    vivado: str
-    files: Mapping[str, str]
+    path: Path  # of the manifest
+    board: str  # name of the board that it was built for
+    part: str  # FPGA part
+    hw: HwConfig  # configuration
+    clock_mhz: float  # clock that the processing system gives it
+    setup_slack_ns: float  # of the worst path at that clock
+    limit_mhz: float  # clock at which that path would just pass
+    utilisation: Mapping[str, float]  # what it takes of lut, ff, bram36 and dsp
+    strategy: str  # directive of the implementation
+    vivado: str  # version
+    files: Mapping[str, str]  # SHA-256 of the files beside the manifest
 
     @property
     def source(self) -> str:

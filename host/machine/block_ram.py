@@ -19,23 +19,14 @@ _BYTE_BITS: Final = 9
 
 @dataclass(frozen=True, kw_only=True)
 class _Primitive:
-    """A memory primitive, or one that is configured as such.
+    """A memory primitive, or one that is configured as such."""
 
-    Attributes:
-        kind: resource that it uses.
-        address_bits: log2 of its depth at a width of one bit.
-        widths: usable data widths by log2 of the depth that they cost.
-        cost: what one instance costs.
-        width_cost: part of `cost` that is counted by the data bits in use.
-        write_bits: bits that share a write enable; 0: the whole width.
-    """
-
-    kind: str
-    address_bits: int
-    widths: tuple[tuple[int, int], ...]
-    cost: int
-    width_cost: int
-    write_bits: int
+    kind: str  # resource that it uses
+    address_bits: int  # log2 of its depth at a width of one bit
+    widths: tuple[tuple[int, int], ...]  # usable data widths by log2 of the depth that they cost
+    cost: int  # what one instance costs
+    width_cost: int  # part of `cost` that is counted by the data bits in use
+    write_bits: int  # bits that share a write enable; 0: the whole width
 
 
 _BLOCK_WIDTHS: Final = ((0, 1), (1, 2), (2, 4), (3, 9), (4, 18), (5, 36))
@@ -58,12 +49,11 @@ class MemoryCost:
 
     Attributes:
         ramb36, ramb18: block RAMs.
-        lutram: LUTs used as memory.
     """
 
     ramb36: int = 0
     ramb18: int = 0
-    lutram: int = 0
+    lutram: int = 0  # LUTs used as memory
 
     def times(self, count: int) -> MemoryCost:
         """The cost of ``count`` such memories."""

@@ -37,29 +37,24 @@ class MemoryModel:
     """Timing of the DRAM behind the AXI port, in accelerator clock cycles.
 
     Attributes:
-        name: label.
-        read_latency: cycles from the acceptance of a read address to its first beat, at least 1.
-        write_latency: cycles from the last write beat to its response, at least 1.
         read_bytes_per_cycle: bandwidth of the read channel; a bus beat costs bytes / this,
             never less than one cycle.
-        write_bytes_per_cycle: bandwidth of the write channel.
         shared_bytes_per_cycle: bandwidth of the DRAM shared by both directions; 0: not shared.
         max_reads, max_writes: bursts that the memory accepts before it stalls the address channel.
         stall_percent: verification only: chance in percent, each cycle and channel, that a
             ready or valid is withheld.
-        stall_seed: seed of those stalls.
     """
 
-    name: str
-    read_latency: int
-    write_latency: int
+    name: str  # label
+    read_latency: int  # cycles from the acceptance of a read address to its first beat, at least 1
+    write_latency: int  # cycles from the last write beat to its response, at least 1
     read_bytes_per_cycle: float
-    write_bytes_per_cycle: float
+    write_bytes_per_cycle: float  # bandwidth of the write channel
     shared_bytes_per_cycle: float = 0.0
     max_reads: int = 16
     max_writes: int = 16
     stall_percent: int = 0
-    stall_seed: int = 1
+    stall_seed: int = 1  # seed of those stalls
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -99,21 +94,13 @@ class MemoryModel:
 
 @dataclass(frozen=True, kw_only=True)
 class CpuModel:
-    """What the board's CPU does beside the accelerator; it decides what is offloaded.
+    """What the board's CPU does beside the accelerator; it decides what is offloaded."""
 
-    Attributes:
-        name: of the cores.
-        macs_per_second: int8 or float multiply-accumulates, all cores, in compiled operators.
-        bytes_per_second: of elements that are converted, packed or moved.
-        call_seconds: of one run of the accelerator (registers, cache maintenance, waiting).
-        contiguous_bytes: physically contiguous memory for programs and tensors.
-    """
-
-    name: str
-    macs_per_second: float
-    bytes_per_second: float
-    call_seconds: float
-    contiguous_bytes: int
+    name: str  # of the cores
+    macs_per_second: float  # int8 or float multiply-accumulates, all cores, in compiled operators
+    bytes_per_second: float  # of elements that are converted, packed or moved
+    call_seconds: float  # of one run of the accelerator (registers, cache maintenance, waiting)
+    contiguous_bytes: int  # physically contiguous memory for programs and tensors
 
     def __post_init__(self) -> None:
         """Validate."""

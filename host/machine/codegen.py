@@ -16,6 +16,7 @@ from enum import IntEnum
 from typing import Final
 
 from tilewright.host.common import generated_files
+from tilewright.host.common.generated_files import GENERATED_NOTE as _NOTE
 from tilewright.host.common.generated_files import camel, cpp_enum, cpp_struct
 from tilewright.host.machine import (
     geometry,
@@ -28,7 +29,6 @@ from tilewright.host.machine import (
     wires,
 )
 from tilewright.host.machine.fusesoc_core import fusesoc_core
-from tilewright.host.machine.reference_pages import GENERATED_NOTE as _NOTE
 from tilewright.host.machine.reference_pages import REFERENCE_PAGES
 
 

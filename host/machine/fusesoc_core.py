@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 from typing import Final
 
+from tilewright.host.common.generated_files import GENERATED_NOTE
 from tilewright.host.common.places import RTL_DIR
 from tilewright.host.machine.hwconfig import PARAMETERS
-from tilewright.host.machine.reference_pages import GENERATED_NOTE
 
 NAME: Final = "tilewright:core:tilewright:0"
 """Vendor, library, name and version in FuseSoC. A version there is no promise of ours."""

@@ -21,15 +21,13 @@ class Size:
     """One size.
 
     Attributes:
-        name: the member of `tw_pkg::sizes_t` and of the harness's `Geometry`.
         expression: integer arithmetic over parameters, ``config_hash`` and sizes above it, with
             ``log2``, ``least`` and ``most``; codegen writes the same in SystemVerilog.
-        meaning: of a group of sizes, with its first one.
     """
 
-    name: str
+    name: str  # the member of `tw_pkg::sizes_t` and of the harness's `Geometry`
     expression: str
-    meaning: str = ""
+    meaning: str = ""  # of a group of sizes, with its first one
 
 
 def _s(name: str, expression: str = "", meaning: str = "") -> Size:

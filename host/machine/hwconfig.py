@@ -101,19 +101,15 @@ class Rule:
     """A legality rule that spans parameters.
 
     Attributes:
-        name: short identifier.
         expression: holds for legal configurations; integer arithmetic over parameter names,
             written so that it means the same in Python and in SystemVerilog.
-        field: the parameter that the message names.
-        text: what must hold.
-        remedy: what to change.
     """
 
-    name: str
+    name: str  # short identifier
     expression: str
-    field: str
-    text: str
-    remedy: str
+    field: str  # the parameter that the message names
+    text: str  # what must hold
+    remedy: str  # what to change
 
 
 def _range_rule(p: Parameter) -> Rule:

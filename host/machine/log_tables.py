@@ -25,22 +25,17 @@ class LogTable:
     """A function of a fraction from 0 to 1 as a sum of two entries.
 
     Attributes:
-        name: in generated files.
-        meaning: in their comments.
         high, middle, low: bits of the fraction, the first ones the highest.
-        result_bits: of the sum.
-        coarse: entries by the high and middle bits.
-        fine: entries by the high and low bits.
     """
 
-    name: str
-    meaning: str
+    name: str  # in generated files
+    meaning: str  # in their comments
     high: int
     middle: int
     low: int
-    result_bits: int
-    coarse: tuple[int, ...]
-    fine: tuple[int, ...]
+    result_bits: int  # of the sum
+    coarse: tuple[int, ...]  # entries by the high and middle bits
+    fine: tuple[int, ...]  # entries by the high and low bits
 
     @property
     def index_bits(self) -> int:

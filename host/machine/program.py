@@ -30,18 +30,15 @@ class Program:
     """Instructions, constants and layout.
 
     Attributes:
-        config_hash: `HwConfig.config_hash` of the configuration it was built for.
-        instructions: concatenated 32-byte instructions, ending with FINISH.
         regions: memory layout; ``insn`` is the instruction stream and ``uop`` the micro-ops.
         constants: initial bytes of some regions (``uop``; the instruction stream is implied).
-        memory_bytes: size of the whole memory image.
     """
 
-    config_hash: int
-    instructions: bytes
+    config_hash: int  # `HwConfig.config_hash` of the configuration it was built for
+    instructions: bytes  # concatenated 32-byte instructions, ending with FINISH
     regions: Mapping[str, Region]
     constants: Mapping[str, bytes]
-    memory_bytes: int
+    memory_bytes: int  # size of the whole memory image
 
     def __post_init__(self) -> None:
         """Refuse regions that leave the memory or overlap."""

@@ -17,23 +17,14 @@ DEVICE_ID: Final = 0x54575231
 
 @dataclass(frozen=True, kw_only=True)
 class Register:
-    """One 32-bit register.
+    """One 32-bit register."""
 
-    Attributes:
-        name: in capitals.
-        offset: in bytes.
-        access: ``ro``, ``rw`` or ``w1c``.
-        meaning: of its bits.
-        kept: bits of a ``rw`` register that keep what is written; the others read as 0.
-        reset: what it reads after a hardware reset.
-    """
-
-    name: str
-    offset: int
-    access: str
-    meaning: str
-    kept: int = 0
-    reset: int = 0
+    name: str  # in capitals
+    offset: int  # in bytes
+    access: str  # ``ro``, ``rw`` or ``w1c``
+    meaning: str  # of its bits
+    kept: int = 0  # bits of a ``rw`` register that keep what is written; the others read as 0
+    reset: int = 0  # what it reads after a hardware reset
 
 
 def _r(

@@ -37,14 +37,7 @@ _WAIT_TEXT: Final = {
 
 
 class DeviceStatusError(DeviceError):
-    """The accelerator stopped with an error status.
-
-    Args:
-        code: why.
-        unit: who raised it.
-        instruction: index of the failing instruction in the stream.
-        wait_states: what load, gemm, vector and store were doing; empty when not known.
-    """
+    """The accelerator stopped with an error status."""
 
     def __init__(
         self,

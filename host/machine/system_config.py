@@ -37,15 +37,12 @@ class SystemCore:
     """One core of a system and its share of a memory port.
 
     Attributes:
-        hw: its configuration.
-        port: memory port that it is connected to.
-        weight: bursts in a row that it gets while others of its port want the bus, 1 to 15.
         read_budget, write_budget: beats a window that it may ask for; 0: no limit.
     """
 
-    hw: HwConfig
-    port: int = 0
-    weight: int = 1
+    hw: HwConfig  # its configuration
+    port: int = 0  # memory port that it is connected to
+    weight: int = 1  # bursts in a row that it gets while others of its port want the bus, 1 to 15
     read_budget: int = 0
     write_budget: int = 0
 
@@ -58,15 +55,7 @@ class SystemConfig:
     them while programs run.
 
     Attributes:
-        name: label, no part of the hash.
-        cores: 1 to 8 of them; a core's number is its place here.
-        memory_ports: AXI4 ports to DRAM, 1 to 4. Each has a core.
-        window: cycles in which a budget counts, 16 to 65535.
         port_reads, port_writes: bursts in flight of a port, 1 to 32.
-        queue_depth: descriptors, and completions, that a core's queue holds: 2, 4, 8 or 16.
-
-    Raises:
-        ConfigError: on the first rule that does not hold.
 
     Example:
         >>> from tilewright.host.machine.system_config import load_system
@@ -75,13 +64,13 @@ class SystemConfig:
         [256, 16]
     """
 
-    name: str = "custom"
-    cores: tuple[SystemCore, ...]
-    memory_ports: int = 1
-    window: int = 1024
+    name: str = "custom"  # label, no part of the hash
+    cores: tuple[SystemCore, ...]  # 1 to 8 of them; a core's number is its place here
+    memory_ports: int = 1  # AXI4 ports to DRAM, 1 to 4. Each has a core
+    window: int = 1024  # cycles in which a budget counts, 16 to 65535
     port_reads: int = 16
     port_writes: int = 16
-    queue_depth: int = 8
+    queue_depth: int = 8  # descriptors, and completions, that a core's queue holds: 2, 4, 8 or 16
 
     def __post_init__(self) -> None:
         """Check every rule in order."""

@@ -33,18 +33,14 @@ class VivadoTarget:
     """How the block design for a board differs from that for another.
 
     Attributes:
-        processor: one of `PROCESSORS`.
-        board_part: pattern of the board files' names in Vivado.
-        registers_base: where the CPU finds the accelerator's registers.
-        memory_bytes: DRAM from address 0 that the accelerator reaches.
         processor_properties: of the processing system, without ``CONFIG.``, where Vivado does not
             have the board files.
     """
 
-    processor: str
-    board_part: str
-    registers_base: int
-    memory_bytes: int
+    processor: str  # one of `PROCESSORS`
+    board_part: str  # pattern of the board files' names in Vivado
+    registers_base: int  # where the CPU finds the accelerator's registers
+    memory_bytes: int  # DRAM from address 0 that the accelerator reaches
     processor_properties: Mapping[str, str]
 
     def __post_init__(self) -> None:

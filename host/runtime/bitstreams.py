@@ -81,17 +81,7 @@ def bit_file(manifest: BitstreamManifest) -> tuple[Path, str]:
 
 
 class ReconfigurableDevice:
-    """A `Device` that holds one of several bitstreams at a time.
-
-    Args:
-        bitstreams: by configuration hash (`read_bitstreams`).
-        start: configuration hash of the one to begin with.
-        open_device: loads a bitstream and opens its accelerator.
-
-    Raises:
-        ConfigError: a file is not the one of its manifest.
-        Exception: what ``open_device`` raises.
-    """
+    """A `Device` that holds one of several bitstreams at a time."""
 
     def __init__(
         self,

@@ -25,21 +25,13 @@ _NAME_CHARACTERS: Final = 60
 
 @dataclass(frozen=True, kw_only=True)
 class BoardAddress:
-    """How to reach one board.
+    """How to reach one board."""
 
-    Attributes:
-        name: label in messages and reports.
-        agent: ``HOST:PORT`` of its agent.
-        token_file: the secret that it shares with its clients, or its file for clients.
-        plain: its agent does without TLS; for agents of this machine alone.
-        wait_seconds: how long to wait while another client has it.
-    """
-
-    name: str
-    agent: str
-    token_file: Path
-    plain: bool = False
-    wait_seconds: float = DEFAULT_WAIT_SECONDS
+    name: str  # label in messages and reports
+    agent: str  # ``HOST:PORT`` of its agent
+    token_file: Path  # the secret that it shares with its clients, or its file for clients
+    plain: bool = False  # its agent does without TLS; for agents of this machine alone
+    wait_seconds: float = DEFAULT_WAIT_SECONDS  # how long to wait while another client has it
 
     def connect(self) -> RemoteDevice:
         """Lease the board."""

@@ -23,10 +23,6 @@ class ContiguousBuffers:
 
     A thread that alone uses them gets the same one each time. Where the memory holds one buffer
     only, a second thread waits for it.
-
-    Args:
-        allocate: makes a `pynq` buffer of so many bytes.
-        limit: largest memory of a program in bytes; 0: whatever can be allocated.
     """
 
     def __init__(self, allocate: Callable[[int], Any], limit: int) -> None:

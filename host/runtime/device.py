@@ -38,17 +38,11 @@ class Counters:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """Outcome of one run.
+    """Outcome of one run."""
 
-    Attributes:
-        memory: uint8 array of ``program.memory_bytes``: the memory image after the run.
-        counters: what the device counted.
-        host_seconds: wall-clock time of the run itself.
-    """
-
-    memory: Bytes
-    counters: Counters
-    host_seconds: float
+    memory: Bytes  # uint8 array of ``program.memory_bytes``: the memory image after the run
+    counters: Counters  # what the device counted
+    host_seconds: float  # wall-clock time of the run itself
 
 
 @runtime_checkable

@@ -55,12 +55,7 @@ class RegisterPort(Protocol):
 
 
 class Driver:
-    """Speaks to one accelerator.
-
-    Args:
-        port: its registers.
-        base: address of the first one, of the window of a core in a system.
-    """
+    """Speaks to one accelerator."""
 
     def __init__(self, port: RegisterPort, base: int = 0) -> None:
         self._port: Final = port

@@ -30,15 +30,10 @@ _LONGEST_PAUSE: Final = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A program's memory where the accelerator reaches it.
+    """A program's memory where the accelerator reaches it."""
 
-    Attributes:
-        base: its physical address.
-        fetch: a copy of it as it is now.
-    """
-
-    base: int
-    fetch: Callable[[], Bytes]
+    base: int  # its physical address
+    fetch: Callable[[], Bytes]  # a copy of it as it is now
 
 
 class PolledDevice(ABC):

@@ -35,26 +35,6 @@ class PynqDevice(PolledDevice):
 
     A physically contiguous buffer holds a program's memory. Of two threads that call `run`, one
     fills or reads its buffer while the accelerator works on that of the other.
-
-    Args:
-        hw: the configuration that the bitstream was built for.
-        bitstream: file to load, with the metadata that pynq needs beside it.
-        overlay: a `pynq.Overlay` that is loaded already, instead of a file.
-        ip: key of the accelerator in the overlay's ``ip_dict``; by default the one whose name or
-            type says tilewright, or else the one of no Xilinx catalogue whose ID register does.
-        target: pynq device to load the file to; by default pynq's active one.
-        coherent: the accelerator's memory port snoops the CPU's caches (`Board.coherent`): nothing
-            is flushed or invalidated, and every burst says that it may be cached.
-        memory_limit: largest program memory in bytes (`CpuModel.contiguous_bytes`); 0: whatever
-            can be allocated.
-        max_seconds: longest run.
-        watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
-
-    Raises:
-        ToolError: pynq cannot be imported.
-        ConfigError: an argument of the wrong kind, or a file that does not exist.
-        DeviceError: pynq cannot load the bitstream, or it is not the accelerator that ``hw``
-            describes.
     """
 
     def __init__(

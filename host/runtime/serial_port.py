@@ -19,17 +19,7 @@ _SECONDS: Final = 1.0
 
 
 class SerialPort:
-    """A serial port: 8 data bits, no parity, one stop bit, no flow control.
-
-    Args:
-        path: such as ``/dev/ttyUSB0``.
-        baud: one of those that the system names.
-        seconds: pause after which `receive` gives up.
-
-    Raises:
-        ConfigError: a speed that the system does not name.
-        DeviceError: it cannot be opened.
-    """
+    """A serial port: 8 data bits, no parity, one stop bit, no flow control."""
 
     def __init__(self, path: Path, *, baud: int = BAUD, seconds: float = _SECONDS) -> None:
         speed = getattr(termios, f"B{baud}", None)

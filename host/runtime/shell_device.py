@@ -19,18 +19,7 @@ from tilewright.host.runtime.shell_link import MEMORY, REGISTERS, ByteLink, Shel
 
 
 class ShellDevice(PolledDevice):
-    """A `Device` at the other end of a serial line.
-
-    Args:
-        hw: the configuration that the bitstream was built for.
-        link: its bytes; `close` closes it.
-        max_seconds: longest run, without the time that its memory takes on the line.
-        watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
-
-    Raises:
-        ConfigError: a limit that cannot be.
-        DeviceError: no shell answers, or it does not hold the accelerator that ``hw`` describes.
-    """
+    """A `Device` at the other end of a serial line."""
 
     def __init__(
         self,

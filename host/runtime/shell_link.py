@@ -54,12 +54,6 @@ class ByteLink(Protocol):
 class ShellLink:
     """The shell at the other end of a link.
 
-    Args:
-        link: its bytes.
-
-    Raises:
-        DeviceError: no shell answers.
-
     Attributes:
         memory_bytes: of the memory for programs.
         clock_hz: of the accelerator.

@@ -19,36 +19,26 @@ class Submission:
     """A program for one core of a system.
 
     Attributes:
-        core: number of the core; its submissions run in their order.
-        program: built for the core's configuration.
         memory: uint8 array of ``program.memory_bytes`` that holds the program's image and the input
             tensors; not modified.
-        scrub: zero the core's scratchpads before it.
         watchdog_cycles: cycles without progress until the core gives up; 0: never.
     """
 
-    core: int
-    program: Program
+    core: int  # number of the core; its submissions run in their order
+    program: Program  # built for the core's configuration
     memory: Bytes
-    scrub: bool = False
+    scrub: bool = False  # zero the core's scratchpads before it
     watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubmissionResult:
-    """What became of a submission.
+    """What became of a submission."""
 
-    Attributes:
-        memory: its memory after the run, whatever ended it.
-        begin: cycles from the first start of the run to its start.
-        cycles: of its run; what counter ``cycles`` says if it ended well.
-        error: why it did not end well; the others are not touched by it.
-    """
-
-    memory: Bytes
-    begin: int
-    cycles: int
-    error: DeviceError | None = None
+    memory: Bytes  # its memory after the run, whatever ended it
+    begin: int  # cycles from the first start of the run to its start
+    cycles: int  # of its run; what counter ``cycles`` says if it ended well
+    error: DeviceError | None = None  # why it did not end well; the others are not touched by it
 
     @property
     def end(self) -> int:
@@ -61,17 +51,15 @@ class SystemResult:
     """Outcome of a run of a system.
 
     Attributes:
-        results: of the submissions, in their order.
         counters: by core, what it counted in its last submission; None for a core without one.
         shares: by core, what its arbiter counted in the run
             (`host.machine.registers.SHARE_COUNTER_NAMES`).
-        host_seconds: wall-clock time of the run itself.
     """
 
-    results: tuple[SubmissionResult, ...]
+    results: tuple[SubmissionResult, ...]  # of the submissions, in their order
     counters: tuple[Counters | None, ...]
     shares: tuple[Mapping[str, int], ...]
-    host_seconds: float
+    host_seconds: float  # wall-clock time of the run itself
 
     @property
     def makespan(self) -> int:

@@ -50,21 +50,13 @@ _QUEUE: Final = {register.name: register.offset for register in QUEUE_REGISTERS}
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """What became of a descriptor.
+    """What became of a descriptor."""
 
-    Attributes:
-        tag: of the descriptor.
-        begin: time in cycles since the reset at which its program started.
-        cycles: of its run; what counter ``cycles`` says if it ended well.
-        error: why it ended otherwise.
-        in_scrub: the error is of the scrub before the program, which did not run.
-    """
-
-    tag: int
-    begin: int
-    cycles: int
-    error: DeviceError | None = None
-    in_scrub: bool = False
+    tag: int  # of the descriptor
+    begin: int  # time in cycles since the reset at which its program started
+    cycles: int  # of its run; what counter ``cycles`` says if it ended well
+    error: DeviceError | None = None  # why it ended otherwise
+    in_scrub: bool = False  # the error is of the scrub before the program, which did not run
 
 
 class SystemDriver:
@@ -72,10 +64,6 @@ class SystemDriver:
 
     Threads may share a driver where they only read times and counters of shares; a system has one
     driver at a time.
-
-    Args:
-        port: its registers.
-        system: what it is.
     """
 
     def __init__(self, port: RegisterPort, system: SystemConfig) -> None:

@@ -38,20 +38,15 @@ class Outcome:
     """The end of one job.
 
     Attributes:
-        job_id: as given to `Executor.submit`.
-        status: how it ended.
-        value: what the function returned, if ``OK``.
         error: what it raised, if ``ERROR``; a `DeviceError` for a crash or a time-out.
-        detail: traceback or cause as text; empty if ``OK``.
-        seconds: wall-clock time from dispatch to end.
     """
 
-    job_id: Hashable
-    status: OutcomeStatus
-    value: Any = None
+    job_id: Hashable  # as given to `Executor.submit`
+    status: OutcomeStatus  # how it ended
+    value: Any = None  # what the function returned, if ``OK``
     error: BaseException | None = None
-    detail: str = ""
-    seconds: float = 0.0
+    detail: str = ""  # traceback or cause as text; empty if ``OK``
+    seconds: float = 0.0  # wall-clock time from dispatch to end
 
     @property
     def ok(self) -> bool:
@@ -64,17 +59,13 @@ class Job:
     """A job on the parent's side.
 
     Attributes:
-        job_id: as given to `Executor.submit`.
-        payload: what `run_payload` takes.
-        started: when it was last dispatched, by `time.monotonic`.
-        crashes: workers that died under it.
         limited: whether it may take only so long; a build takes what the machine's load makes it.
     """
 
-    job_id: Hashable
-    payload: bytes
-    started: float = 0.0
-    crashes: int = 0
+    job_id: Hashable  # as given to `Executor.submit`
+    payload: bytes  # what `run_payload` takes
+    started: float = 0.0  # when it was last dispatched, by `time.monotonic`
+    crashes: int = 0  # workers that died under it
     limited: bool = True
 
     def deadline(self, wall_limit_s: float) -> float:

@@ -80,18 +80,6 @@ class RayExecutor(Executor):
     """An `Executor` on a Ray cluster.
 
     A job whose worker or machine dies is run again on another one.
-
-    Args:
-        address: of a running cluster (``host:port``, ``auto``), or ``local`` to start one here.
-        workers: actors, one CPU each; None: as many as the cluster has CPUs at the start.
-        wall_limit_s: see `Executor`.
-        retries: see `Executor`.
-        fingerprint: called here and on each worker; the texts must be equal.
-
-    Raises:
-        ConfigError: a value out of range.
-        ToolError: Ray is not installed.
-        DeviceError: there is no cluster at that address.
     """
 
     def __init__(

@@ -52,14 +52,6 @@ class WorkerPool(Executor):
     Workers start on demand and are replaced when they die. They form their own process groups:
     Ctrl-C reaches the parent only, which then kills them, and a worker whose parent has died
     kills itself with everything that it started (compilers, for example).
-
-    Args:
-        workers: see `Executor`.
-        wall_limit_s: see `Executor`.
-        retries: see `Executor`.
-
-    Raises:
-        ConfigError: a value out of range.
     """
 
     def __init__(

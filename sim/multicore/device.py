@@ -36,14 +36,6 @@ class SimulatedSystem(Simulated[Kind]):
 
     The memories of submissions lie side by side, in their order, without a gap. Every memory port
     has a DRAM of the same timing.
-
-    Args:
-        system: what is simulated.
-        memory: DRAM timing of each port.
-        fidelity: how it is simulated.
-
-    Raises:
-        DeviceError: the simulation is not the system that is described.
     """
 
     def __init__(self, system: SystemConfig, memory: MemoryModel, fidelity: Fidelity) -> None:
@@ -233,22 +225,7 @@ class _Run:
 
 
 class VerilatorSystem(SimulatedSystem[Simulation]):
-    """A `SystemDevice` that runs the verilated RTL of a system.
-
-    Args:
-        system: it is built when the cache does not hold it.
-        memory: DRAM timing of each port.
-        fidelity: what is simulated. ``timing`` counts cycles alone: a run returns the memory images
-            that it was given.
-        library: simulate this library instead of building one.
-        initial_seed: registers and memories hold random bits of this seed before the reset, as on
-            a device; 0: zeros.
-
-    Raises:
-        BuildError: the model cannot be built.
-        ToolError: a tool is missing.
-        DeviceError: the model is not the system that is described.
-    """
+    """A `SystemDevice` that runs the verilated RTL of a system."""
 
     def __init__(
         self,

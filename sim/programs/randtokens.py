@@ -18,10 +18,6 @@ class TokenTracker:
     and a pop on ``e``. It is added only if B does not know yet that ``d`` is complete, so for
     each pair (A, B) tokens have increasing ``d`` for increasing ``e``: the k-th push meets the
     k-th pop although tokens carry no names.
-
-    Args:
-        rng: chooses whether knowledge passes through third units (fewer tokens) or only
-            through tokens of the pair itself, and where redundant tokens go.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:

@@ -64,14 +64,7 @@ MAX_TOKENS: Final = 2**16 - 1
 
 
 class ReferenceDevice:
-    """Runs programs functionally; implements `host.runtime.device.Device`.
-
-    Args:
-        hw: the configuration to implement.
-        strict: refuse a program that reads a scratchpad tile which no instruction of it wrote
-            (hardware would read what an earlier program left there). If False such a tile is
-            zero.
-    """
+    """Runs programs functionally; implements `host.runtime.device.Device`."""
 
     def __init__(self, hw: HwConfig, *, strict: bool = True) -> None:
         self._hw = hw

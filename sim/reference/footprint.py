@@ -148,14 +148,12 @@ class Transfer:
 
     Attributes:
         first, count: scratchpad tiles ``first .. first + count - 1``, padding included.
-        tiles: scratchpad tile of each tile that exists in DRAM, in walk order.
-        dram: byte offset of that tile from the start of the program's memory.
     """
 
     first: int
     count: int
-    tiles: Index
-    dram: Index
+    tiles: Index  # scratchpad tile of each tile that exists in DRAM, in walk order
+    dram: Index  # byte offset of that tile from the start of the program's memory
 
 
 def _region(v: Values) -> tuple[int, int, int]:

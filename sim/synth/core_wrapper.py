@@ -40,17 +40,11 @@ _SINGLE: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Port:
-    """A port of the top module.
+    """A port of the top module."""
 
-    Attributes:
-        name: in the RTL.
-        direction: ``input`` or ``output``.
-        width: in bits.
-    """
-
-    name: str
-    direction: str
-    width: int
+    name: str  # in the RTL
+    direction: str  # ``input`` or ``output``
+    width: int  # in bits
 
     @property
     def pin(self) -> str:

@@ -21,25 +21,15 @@ from tilewright.sim.verilator.system_top import system_sources, system_top
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """RTL with its parameters, and what is known of it before any synthesis.
+    """RTL with its parameters, and what is known of it before any synthesis."""
 
-    Attributes:
-        name: of the configuration or the system.
-        top: its top module.
-        read: the pass of Yosys that reads it from a folder that `put` has filled.
-        sources: files of the RTL.
-        written: generated files, text by name.
-        cores: the configuration of each core.
-        estimate: resources as tuners take them.
-    """
-
-    name: str
-    top: str
-    read: str
-    sources: tuple[Path, ...]
-    written: Mapping[str, str] = field(default_factory=dict)
-    cores: tuple[HwConfig, ...]
-    estimate: Area
+    name: str  # of the configuration or the system
+    top: str  # its top module
+    read: str  # the pass of Yosys that reads it from a folder that `put` has filled
+    sources: tuple[Path, ...]  # files of the RTL
+    written: Mapping[str, str] = field(default_factory=dict)  # generated files, text by name
+    cores: tuple[HwConfig, ...]  # the configuration of each core
+    estimate: Area  # resources as tuners take them
 
     @property
     def rtl(self) -> str:

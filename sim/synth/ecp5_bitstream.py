@@ -40,19 +40,15 @@ class Ecp5Bitstream:
     """A bitstream that meets timing.
 
     Attributes:
-        path: the file.
-        clock_mhz: of the board's oscillator.
-        limit_mhz: clock that the routed design reaches by static timing analysis.
         used, available: resources by nextpnr's names, shell and memory included.
-        tools: names and versions.
     """
 
-    path: Path
-    clock_mhz: float
-    limit_mhz: float
+    path: Path  # the file
+    clock_mhz: float  # of the board's oscillator
+    limit_mhz: float  # clock that the routed design reaches by static timing analysis
     used: Mapping[str, int]
     available: Mapping[str, int]
-    tools: str
+    tools: str  # names and versions
 
 
 def write_ecp5_project(hw: HwConfig, board: OpenBoard, folder: Path) -> Path:

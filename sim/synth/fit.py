@@ -46,14 +46,12 @@ class HeldOut:
     """Error of an estimate for a row that its fit has not seen.
 
     Attributes:
-        name: configuration.
-        fresh: never fitted (else left out of a fit over all the others).
         lut, ff: estimate over count, less one.
         bram36, dsp: estimate less count.
     """
 
-    name: str
-    fresh: bool
+    name: str  # configuration
+    fresh: bool  # never fitted (else left out of a fit over all the others)
     lut: float
     ff: float
     bram36: int

@@ -29,28 +29,20 @@ class OpenBoard:
     """How to build for a board with a Lattice ECP5.
 
     Attributes:
-        name: of the board, of its YAML file, and of its list of RTL files in rtl/boards.
-        part: whole name of the device.
         device, speed, package: nextpnr's words for it.
-        top: module whose ports are the board's pins.
-        clock_mhz: of the oscillator.
-        memory_bytes: of the memory for programs, in block RAM.
-        constraints: LPF file beside the YAML file.
-        program: command that loads ``tilewright.bit``.
-        sources: where each figure comes from.
     """
 
-    name: str
-    part: str
+    name: str  # of the board, of its YAML file, and of its list of RTL files in rtl/boards
+    part: str  # whole name of the device
     device: str
     speed: int
     package: str
-    top: str
-    clock_mhz: float
-    memory_bytes: int
-    constraints: str
-    program: str
-    sources: Mapping[str, str]
+    top: str  # module whose ports are the board's pins
+    clock_mhz: float  # of the oscillator
+    memory_bytes: int  # of the memory for programs, in block RAM
+    constraints: str  # LPF file beside the YAML file
+    program: str  # command that loads ``tilewright.bit``
+    sources: Mapping[str, str]  # where each figure comes from
 
     @property
     def conditions(self) -> Conditions:

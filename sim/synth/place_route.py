@@ -61,15 +61,12 @@ class Conditions:
     """What a placement is made for.
 
     Attributes:
-        device: key of `ECP5_DEVICES`.
-        speed: speed grade, one of `SPEEDS`.
-        frequency_mhz: clock that the placer and the router aim at.
         router: nextpnr's ``router1``, or ``router2``, which does not converge on `edge-8x8`.
     """
 
-    device: str = "85k"
-    speed: int = 8
-    frequency_mhz: float = DEFAULT_FREQUENCY_MHZ
+    device: str = "85k"  # key of `ECP5_DEVICES`
+    speed: int = 8  # speed grade, one of `SPEEDS`
+    frequency_mhz: float = DEFAULT_FREQUENCY_MHZ  # clock that the placer and the router aim at
     router: str = "router1"
 
     def __post_init__(self) -> None:
@@ -100,31 +97,21 @@ class PlaceRouteResult:
     """Result of one seed.
 
     Attributes:
-        config: name of the configuration.
-        device: ECP5 part.
-        speed: speed grade.
-        seed: seed of placer and router.
-        tools: names and versions.
-        target_mhz: clock that was aimed at.
-        fmax_mhz: clock that the routed design reaches by static timing analysis.
         used, available: resources by nextpnr's names, wrapper included.
-        path: slowest path of the clock.
-        endpoints: slowest arrival by module, slowest first.
-        seconds: wall-clock time of placement and routing.
     """
 
-    config: str
-    device: str
-    speed: int
-    seed: int
-    tools: str
-    target_mhz: float
-    fmax_mhz: float
+    config: str  # name of the configuration
+    device: str  # ECP5 part
+    speed: int  # speed grade
+    seed: int  # seed of placer and router
+    tools: str  # names and versions
+    target_mhz: float  # clock that was aimed at
+    fmax_mhz: float  # clock that the routed design reaches by static timing analysis
     used: Mapping[str, int]
     available: Mapping[str, int]
-    path: TimingPath
-    endpoints: tuple[Endpoint, ...]
-    seconds: float
+    path: TimingPath  # slowest path of the clock
+    endpoints: tuple[Endpoint, ...]  # slowest arrival by module, slowest first
+    seconds: float  # wall-clock time of placement and routing
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> PlaceRouteResult:

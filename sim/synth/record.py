@@ -36,20 +36,16 @@ class Ecp5Counts:
     """The same configuration on Lattice ECP5.
 
     Attributes:
-        rtl: `rtl_digest` of the sources that were synthesised.
-        lut: four-input LUTs: logic, carry chains and memory.
-        lutram: those of memory.
         ff, dp16kd, mult18: flip-flops, 18 Kb block RAMs, multipliers.
-        seconds: as in `Row`.
     """
 
-    rtl: str
-    lut: int
-    lutram: int
+    rtl: str  # `rtl_digest` of the sources that were synthesised
+    lut: int  # four-input LUTs: logic, carry chains and memory
+    lutram: int  # those of memory
     ff: int
     dp16kd: int
     mult18: int
-    seconds: float
+    seconds: float  # as in `Row`
 
     @property
     def fits(self) -> bool:
@@ -66,23 +62,19 @@ class Row:
     """One recorded synthesis.
 
     Attributes:
-        hw: configuration, under the name of the record.
-        rtl: `rtl_digest` of the sources that were synthesised.
         lut, lutram, ff, ramb36, ramb18, dsp: as in `SynthesisReport`.
-        seconds: wall-clock time, on a machine that was busy with other work.
-        ecp5: counts for ECP5; None: not recorded.
     """
 
-    hw: HwConfig
-    rtl: str
+    hw: HwConfig  # configuration, under the name of the record
+    rtl: str  # `rtl_digest` of the sources that were synthesised
     lut: int
     lutram: int
     ff: int
     ramb36: int
     ramb18: int
     dsp: int
-    seconds: float
-    ecp5: Ecp5Counts | None = None
+    seconds: float  # wall-clock time, on a machine that was busy with other work
+    ecp5: Ecp5Counts | None = None  # counts for ECP5; None: not recorded
 
     @property
     def area(self) -> Area:

@@ -62,19 +62,12 @@ _KINDS: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Ecp5Device:
-    """Resources of a Lattice ECP5 part (Lattice FPGA-DS-02012, ECP5 Family Data Sheet, table 1.1).
+    """Resources of a Lattice ECP5 part (Lattice FPGA-DS-02012, ECP5 data sheet, table 1.1)."""
 
-    Attributes:
-        name: part without speed and package.
-        lut: four-input LUTs, each with a flip-flop beside it.
-        dp16kd: 18 Kb block RAMs.
-        mult18: 18 x 18 multipliers.
-    """
-
-    name: str
-    lut: int
-    dp16kd: int
-    mult18: int
+    name: str  # part without speed and package
+    lut: int  # four-input LUTs, each with a flip-flop beside it
+    dp16kd: int  # 18 Kb block RAMs
+    mult18: int  # 18 x 18 multipliers
 
 
 ECP5_DEVICES: Final = {
@@ -90,15 +83,13 @@ class MemoryUse:
     """What one memory of the RTL became.
 
     Attributes:
-        name: hierarchical name in the RTL.
         ramb36, ramb18: block RAMs (a DP16KD of ECP5 is an 18 Kb block too).
-        lutram: LUTs used as memory.
     """
 
-    name: str
+    name: str  # hierarchical name in the RTL
     ramb36: int = 0
     ramb18: int = 0
-    lutram: int = 0
+    lutram: int = 0  # LUTs used as memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,30 +97,22 @@ class SynthesisReport:
     """Resources of one synthesised configuration.
 
     Attributes:
-        config: name of the configuration.
-        family: device family.
-        tool: name and version of the tool.
         lut: all LUTs: logic (an inverter that is left counts as one) and memory. On ECP5 they
             have four inputs and make the carry chains too.
-        lutram: LUTs of those that serve as memory or shift register.
-        ff: flip-flops.
         ramb36, ramb18: block RAMs by size; DP16KD is an 18 Kb block.
-        dsp: DSP slices, on ECP5 MULT18X18D.
-        seconds: wall-clock time of the synthesis that made the report.
-        memories: memories in block RAM or LUT RAM, largest first.
     """
 
-    config: str
-    family: str
-    tool: str
+    config: str  # name of the configuration
+    family: str  # device family
+    tool: str  # name and version of the tool
     lut: int
-    lutram: int
-    ff: int
+    lutram: int  # LUTs of those that serve as memory or shift register
+    ff: int  # flip-flops
     ramb36: int
     ramb18: int
-    dsp: int
-    seconds: float
-    memories: tuple[MemoryUse, ...]
+    dsp: int  # DSP slices, on ECP5 MULT18X18D
+    seconds: float  # wall-clock time of the synthesis that made the report
+    memories: tuple[MemoryUse, ...]  # memories in block RAM or LUT RAM, largest first
 
     @property
     def bram36(self) -> int:
@@ -259,17 +242,11 @@ def _memories(family: str, work: Path) -> tuple[MemoryUse, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """How much of one kind of resource a configuration takes.
+    """How much of one kind of resource a configuration takes."""
 
-    Attributes:
-        resource: the device's word for it, such as ``LUT``.
-        used: by the configuration.
-        available: on the device.
-    """
-
-    resource: str
-    used: int
-    available: int
+    resource: str  # the device's word for it, such as ``LUT``
+    used: int  # by the configuration
+    available: int  # on the device
 
     @property
     def fits(self) -> bool:

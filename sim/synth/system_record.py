@@ -29,15 +29,12 @@ class SystemRow:
     """One recorded synthesis of a system.
 
     Attributes:
-        name: of the system.
-        config_hash: of the system that was synthesised.
-        rtl: `Design.rtl` of what was synthesised.
         tool, family, lut, lutram, ff, ramb36, ramb18, dsp, seconds: as in `SynthesisReport`.
     """
 
-    name: str
-    config_hash: int
-    rtl: str
+    name: str  # of the system
+    config_hash: int  # of the system that was synthesised
+    rtl: str  # `Design.rtl` of what was synthesised
     tool: str
     family: str
     lut: int

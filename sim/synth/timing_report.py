@@ -22,20 +22,16 @@ class TimingPath:
     Attributes:
         source, target: registers (or block RAMs, multipliers), by their names in the RTL.
         source_module, target_module: modules of the RTL that hold them.
-        cell_ns: time in cells, with clock-to-output and setup, in ns.
-        routing_ns: time on wires between cells, in ns.
-        cells: cells between the registers by type, such as ``{"LUT4": 9}``.
-        modules: time in ns by the module that the path runs through.
     """
 
     source: str
     target: str
     source_module: str
     target_module: str
-    cell_ns: float
-    routing_ns: float
-    cells: Mapping[str, int]
-    modules: Mapping[str, float]
+    cell_ns: float  # time in cells, with clock-to-output and setup, in ns
+    routing_ns: float  # time on wires between cells, in ns
+    cells: Mapping[str, int]  # cells between the registers by type, such as ``{"LUT4": 9}``
+    modules: Mapping[str, float]  # time in ns by the module that the path runs through
 
     @property
     def total_ns(self) -> float:
@@ -45,17 +41,11 @@ class TimingPath:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """The slowest arrival at the registers of one module.
+    """The slowest arrival at the registers of one module."""
 
-    Attributes:
-        module: module that holds the registers.
-        target: slowest of them.
-        arrival_ns: delay of the slowest path to it, in ns.
-    """
-
-    module: str
-    target: str
-    arrival_ns: float
+    module: str  # module that holds the registers
+    target: str  # slowest of them
+    arrival_ns: float  # delay of the slowest path to it, in ns
 
 
 class Owners:

@@ -45,15 +45,12 @@ class Tool:
     """A tool that was found and answers.
 
     Attributes:
-        name: what it is.
-        path: executable.
-        version: version text that the tool prints about itself.
         environment: variables that must be set when it runs.
     """
 
-    name: str
-    path: Path
-    version: str
+    name: str  # what it is
+    path: Path  # executable
+    version: str  # version text that the tool prints about itself
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def full_environment(self) -> dict[str, str]:
@@ -69,21 +66,13 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One line of `doctor`.
+    """One line of `doctor`."""
 
-    Attributes:
-        name: what was checked.
-        ok: whether it can be used.
-        detail: version and place, or what is missing.
-        remedy: how to get it; empty when ``ok``.
-        required: whether Tilewright cannot simulate or tune without it.
-    """
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
-    required: bool = True
+    name: str  # what was checked
+    ok: bool  # whether it can be used
+    detail: str  # version and place, or what is missing
+    remedy: str = ""  # how to get it; empty when ``ok``
+    required: bool = True  # whether Tilewright cannot simulate or tune without it
 
 
 @functools.cache

@@ -77,14 +77,13 @@ class TwinBatch:
         rules: int64 of shape (schedules,): index in `records.VERDICTS` of the rule that lowering
             refuses the schedule by; 0: legal.
         refusals: int64 of shape (schedules,): `Refusal` of the run; 0: it finished.
-        instructions: int64 of shape (schedules,): length of the program.
         counters: int64 of shape (schedules, 35): the columns `COUNTER_NAMES`; all 0 in a row
             without a finished run.
     """
 
     rules: npt.NDArray[np.int64]
     refusals: npt.NDArray[np.int64]
-    instructions: npt.NDArray[np.int64]
+    instructions: npt.NDArray[np.int64]  # int64 of shape (schedules,): length of the program
     counters: npt.NDArray[np.int64]
 
     @property
@@ -94,19 +93,7 @@ class TwinBatch:
 
 
 class Twin:
-    """Counts cycles on one configuration and one memory. Use one object a thread.
-
-    Args:
-        hw: configuration of the programs.
-        memory: DRAM timing, without random stalls.
-        compared: the RTL that is built is Tilewright's, or agreed with the twin on a sample
-            (`agreement`); False: this twin is the one that it is compared with.
-
-    Raises:
-        ConfigError: the twin does not cover the memory, or does not stand for the RTL.
-        BuildError: the library cannot be built or loaded.
-        ToolError: the compiler is missing.
-    """
+    """Counts cycles on one configuration and one memory. Use one object a thread."""
 
     def __init__(self, hw: HwConfig, memory: MemoryModel, *, compared: bool = True) -> None:
         variant = variant_digest() if compared else ""
@@ -215,16 +202,7 @@ class Twin:
 
 
 class TwinDevice:
-    """A `Device`: memory image of the functional reference, counters of the twin.
-
-    Args:
-        hw: configuration of the programs.
-        memory: DRAM timing, without random stalls.
-
-    Raises:
-        ConfigError: the twin does not cover the memory.
-        BuildError, ToolError: the library cannot be built.
-    """
+    """A `Device`: memory image of the functional reference, counters of the twin."""
 
     def __init__(self, hw: HwConfig, memory: MemoryModel) -> None:
         self._twin = Twin(hw, memory)

@@ -86,11 +86,6 @@ class NativeLowering:
         hw: the configuration to lower for.
         workload: what to compute.
         clip: int8 bounds of the output; by default the workload's (`clip_bounds`).
-
-    Raises:
-        ProgramError: a clip that is not int8 or not in order, or an extent of 2^31 or more.
-        BuildError: the library cannot be built or loaded.
-        ToolError: the compiler is missing.
     """
 
     def __init__(

@@ -10,14 +10,7 @@ from tilewright.host.common.errors import DeviceError
 
 
 class NativeObject:
-    """A handle and how it is freed.
-
-    Args:
-        what: it is, for messages: ``the twin``.
-        handle: as its library made it.
-        destroy: frees it.
-        error: its library's last message, as UTF-8.
-    """
+    """A handle and how it is freed."""
 
     def __init__(
         self,

@@ -25,20 +25,16 @@ class LayerTiming:
     """A layer in its place.
 
     Attributes:
-        name: label of the layer.
-        workload: what it computes.
         cycles: from the retirement of the layer before it to its own last one; the sum over the
             layers is the program's cycles but for its end.
-        bound: no schedule of the workload takes fewer cycles (`host.lowering.cycle_bound`).
-        limiter: what the bound comes from.
         bytes_read, bytes_written: by LOAD and STORE.
     """
 
-    name: str
-    workload: Workload
+    name: str  # label of the layer
+    workload: Workload  # what it computes
     cycles: int
-    bound: int
-    limiter: str
+    bound: int  # no schedule of the workload takes fewer cycles (`host.lowering.cycle_bound`)
+    limiter: str  # what the bound comes from
     bytes_read: int
     bytes_written: int
 
@@ -50,15 +46,10 @@ class LayerTiming:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkTiming:
-    """A network's programs, one after another.
+    """A network's programs, one after another."""
 
-    Attributes:
-        layers: of all programs.
-        cycles: of all programs.
-    """
-
-    layers: tuple[LayerTiming, ...]
-    cycles: int
+    layers: tuple[LayerTiming, ...]  # of all programs
+    cycles: int  # of all programs
 
     @property
     def bound(self) -> int:

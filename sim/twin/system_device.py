@@ -19,15 +19,6 @@ class TwinSystem(SimulatedSystem[TwinRegisters]):
 
     Programs are those that the cores finish without an error; watchdogs do not run.
 
-    Args:
-        system: any system.
-        memory: DRAM timing of each port, without random stalls.
-        outputs: False: count alone, and return the memory images that were given.
-
-    Raises:
-        ConfigError: the twin does not cover the memory, or does not stand for the RTL.
-        BuildError, ToolError: the library cannot be built.
-
     Example:
         >>> from tilewright.host.machine.board import load_memory
         >>> from tilewright.host.machine.system_config import load_system

@@ -88,17 +88,7 @@ def scrub_cycles(hw: HwConfig) -> int:
 
 
 class TwinRegisters:
-    """One system of the twin; see `sim.verilator.simulated.AnySimulation`.
-
-    Args:
-        system: what is counted.
-        memory: DRAM timing of each port, without random stalls.
-
-    Raises:
-        ConfigError: the twin does not cover the memory, or does not stand for the RTL.
-        BuildError: the library cannot be built or loaded.
-        ToolError: the compiler is missing.
-    """
+    """One system of the twin; see `sim.verilator.simulated.AnySimulation`."""
 
     def __init__(self, system: SystemConfig, memory: MemoryModel) -> None:
         self._system = system

@@ -52,16 +52,13 @@ class Bench:
     """What is elaborated.
 
     Attributes:
-        top: HDL top module; its signals are visible to the tests, those below are not.
-        sources: SystemVerilog and `.vlt` files in dependency order.
         parameters: values of the top's parameters.
-        flags: further Verilator arguments.
     """
 
-    top: str
-    sources: Sequence[Path]
+    top: str  # HDL top module; its signals are visible to the tests, those below are not
+    sources: Sequence[Path]  # SystemVerilog and `.vlt` files in dependency order
     parameters: Mapping[str, int | str] = field(default_factory=dict)
-    flags: Sequence[str] = ()
+    flags: Sequence[str] = ()  # further Verilator arguments
 
     def key(self, verilator: Tool, compiler: Tool, *, waves: bool) -> str:
         """Hash of everything that the build depends on."""

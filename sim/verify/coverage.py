@@ -67,15 +67,10 @@ _COUNTED: Final = _TINY.with_(
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A configuration and how much runs on it.
+    """A configuration and how much runs on it."""
 
-    Attributes:
-        hw: configuration.
-        quick: part of the quick campaign.
-    """
-
-    hw: HwConfig
-    quick: bool = False
+    hw: HwConfig  # configuration
+    quick: bool = False  # part of the quick campaign
 
 
 SCENARIOS: Final = (

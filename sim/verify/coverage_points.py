@@ -23,29 +23,17 @@ _WAIVER_KEYS: Final = {"file", "line", "reason"}
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One coverage point of one instance.
+    """One coverage point of one instance."""
 
-    Attributes:
-        file: name of the source file.
-        line: line where the point stands, from 1.
-        column: column where it stands, from 1.
-        kind: ``line``, ``branch`` or ``toggle``.
-        what: the alternative (``if``, ``else``, ``case``, ``block`` ...) or ``signal[bit]:0->1``.
-        lines: source lines that run when the point is hit.
-        page: module with its parameters, as Verilator names the variant.
-        instance: place in the hierarchy.
-        count: how often it was hit.
-    """
-
-    file: str
-    line: int
-    column: int
-    kind: str
-    what: str
-    lines: tuple[int, ...]
-    page: str
-    instance: str
-    count: int
+    file: str  # name of the source file
+    line: int  # line where the point stands, from 1
+    column: int  # column where it stands, from 1
+    kind: str  # ``line``, ``branch`` or ``toggle``
+    what: str  # the alternative (``if``, ``else``, ``case``, ``block`` ...) or ``signal[bit]:0->1``
+    lines: tuple[int, ...]  # source lines that run when the point is hit
+    page: str  # module with its parameters, as Verilator names the variant
+    instance: str  # place in the hierarchy
+    count: int  # how often it was hit
 
     @property
     def is_branch(self) -> bool:
@@ -203,19 +191,12 @@ def _share(counts: Iterable[int]) -> Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Waiver:
-    """A reviewed reason why misses on a source line are accepted.
+    """A reviewed reason why misses on a source line are accepted."""
 
-    Attributes:
-        file: name of the source file.
-        line: text of the line, runs of blanks as one.
-        reason: why no run can or need reach it.
-        through: text of the last line of a block that starts with ``line``; empty: one line.
-    """
-
-    file: str
-    line: str
-    reason: str
-    through: str = ""
+    file: str  # name of the source file
+    line: str  # text of the line, runs of blanks as one
+    reason: str  # why no run can or need reach it
+    through: str = ""  # text of the last line of a block that starts with ``line``; empty: one line
 
 
 def load_waivers(path: Path) -> list[Waiver]:

@@ -45,26 +45,20 @@ class Proof:
     """One property module and how it is proven.
 
     Attributes:
-        name: of the proof.
-        units: RTL files that are read, without suffix, in dependency order.
-        depth: cycles of the bounded check, or of the induction.
         bounded: check executions of ``depth`` cycles from reset only; else prove all executions.
-        slow: too slow for the fast regression.
-        covers: cycles within which every ``cover`` statement must be reached.
-        claims: what is proven, in a line.
         module: that holds the properties, without ``formal_``; empty: it has the proof's name.
         parameters: values of its parameters that differ from its defaults.
         abstract: modules that stand for anything: their outputs are free but for what the
             properties assume of them, which proofs of their own must show.
     """
 
-    name: str
-    units: Sequence[str]
-    depth: int
-    covers: int
-    claims: str
+    name: str  # of the proof
+    units: Sequence[str]  # RTL files that are read, without suffix, in dependency order
+    depth: int  # cycles of the bounded check, or of the induction
+    covers: int  # cycles within which every ``cover`` statement must be reached
+    claims: str  # what is proven, in a line
     bounded: bool = False
-    slow: bool = False
+    slow: bool = False  # too slow for the fast regression
     module: str = ""
     parameters: Mapping[str, int] = field(default_factory=dict)
     abstract: Sequence[str] = ()
@@ -231,19 +225,15 @@ class Verdict:
     """Result of a proof.
 
     Attributes:
-        proof: what was tried.
-        holds: whether it was proven.
         failed: ``file:line`` of each assertion with a counterexample, or, if there is none, of
             each ``cover`` statement that cannot be reached.
-        text: the tool's summary; the reason when the proof does not hold.
-        seconds: wall-clock time.
     """
 
-    proof: Proof
-    holds: bool
+    proof: Proof  # what was tried
+    holds: bool  # whether it was proven
     failed: tuple[str, ...]
-    text: str
-    seconds: float
+    text: str  # the tool's summary; the reason when the proof does not hold
+    seconds: float  # wall-clock time
 
 
 def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERTIES) -> Verdict:

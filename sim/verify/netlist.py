@@ -25,15 +25,10 @@ _MAX_CYCLES = 2_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A program that did not end on the netlist as on the reference.
+    """A program that did not end on the netlist as on the reference."""
 
-    Attributes:
-        program: its number, from 0.
-        text: the error of the device, or how many bytes of memory differ.
-    """
-
-    program: int
-    text: str
+    program: int  # its number, from 0
+    text: str  # the error of the device, or how many bytes of memory differ
 
 
 def differences(

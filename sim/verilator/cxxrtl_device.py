@@ -16,17 +16,6 @@ class CxxrtlDevice(VerilatorDevice):
 
     Results, error statuses and counters equal those of `VerilatorDevice`, which drives its library
     through the same interface. It is some 40 times slower and records no waves.
-
-    Args:
-        hw: configuration; it is built when the cache does not hold it.
-        memory: DRAM timing.
-        watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
-        library: simulate this library instead of building one.
-
-    Raises:
-        BuildError: the model cannot be built.
-        ToolError: a tool is missing.
-        DeviceError: the model is not the accelerator that ``hw`` describes.
     """
 
     def __init__(

@@ -51,23 +51,6 @@ class VerilatorDevice(Simulated[Simulation]):
     """A `Device` that runs the verilated RTL.
 
     Equal programs and memory images give equal counters, whatever ran before.
-
-    Args:
-        hw: configuration; it is built when the cache does not hold it.
-        memory: DRAM timing.
-        waves: FST file that records everything until `close`; slow.
-        fidelity: what is simulated. ``timing`` counts cycles alone: a run returns the memory
-            image that it was given.
-        watchdog_cycles: cycles without progress until the accelerator gives up; 0: never.
-        max_seconds: longest run in seconds of this machine, to one slice of it; 0: no limit.
-        library: simulate this library instead of building one.
-        initial_seed: registers and memories hold random bits of this seed before the reset, as on
-            a device; 0: zeros.
-
-    Raises:
-        BuildError: the model cannot be built.
-        ToolError: a tool is missing.
-        DeviceError: the model is not the accelerator that ``hw`` describes.
     """
 
     def __init__(

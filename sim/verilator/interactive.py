@@ -65,16 +65,13 @@ class Port:
     """A pin of the module.
 
     Attributes:
-        name: as in the RTL.
-        bits: of an element.
-        elements: of an unpacked array; 0: not an array.
         is_input: driven from outside; of an array, whose direction the generated code does not
             tell, that its name does not end in ``_o``.
     """
 
-    name: str
-    bits: int
-    elements: int
+    name: str  # as in the RTL
+    bits: int  # of an element
+    elements: int  # of an unpacked array; 0: not an array
     is_input: bool
 
     @property

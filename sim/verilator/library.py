@@ -52,12 +52,7 @@ class AxiResponseCode(IntEnum):
 
 
 class SimulationError(DeviceError):
-    """The simulation itself failed: a broken bus rule, a fired assertion, a dead register bus.
-
-    Args:
-        status: what failed.
-        text: the harness's description of it.
-    """
+    """The simulation itself failed: a broken bus rule, a fired assertion, a dead register bus."""
 
     def __init__(self, status: Status, text: str) -> None:
         self.status = status
@@ -140,21 +135,7 @@ class RunOutcome:
 
 
 class Simulation:
-    """One simulated accelerator in this process.
-
-    Args:
-        library: path that `build_model` returned.
-        max_burst_beats: longest AXI burst that the design may issue.
-        memory: DRAM timing.
-        sizes: of the configuration (`geometry_of`), for a library that serves
-            all.
-        initial_seed: of the random bits that registers and memories hold before the reset, as on
-            a device; 0: zeros.
-
-    Raises:
-        BuildError: the library cannot be loaded or has another ABI.
-        SimulationError: the design fails during reset.
-    """
+    """One simulated accelerator in this process."""
 
     def __init__(
         self,

@@ -22,12 +22,7 @@ DISTURBANCE: Final = 3
 
 
 class NoisyMemory:
-    """Draws the timing of one run after the other; its median is the timing that it is given.
-
-    Args:
-        timing: in the median.
-        seed: of the draws.
-    """
+    """Draws the timing of one run after the other; its median is the timing that it is given."""
 
     def __init__(self, timing: MemoryModel, seed: int) -> None:
         self._timing: Final = timing

@@ -41,27 +41,15 @@ _GARBAGE: Final = 0xEE
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Allocation:
-    """A buffer of contiguous memory.
+    """A buffer of contiguous memory."""
 
-    Attributes:
-        address: physical.
-        cpu: what the CPU sees.
-        device: what the accelerator sees; the same bytes where caches are coherent.
-    """
-
-    address: int
-    cpu: Bytes
-    device: Bytes
+    address: int  # physical
+    cpu: Bytes  # what the CPU sees
+    device: Bytes  # what the accelerator sees; the same bytes where caches are coherent
 
 
 class ContiguousMemory:
-    """Physically contiguous memory behind caches.
-
-    Args:
-        size: bytes of it.
-        coherent: the CPU and the device see the same bytes at all times.
-        alignment: of addresses, in bytes.
-    """
+    """Physically contiguous memory behind caches."""
 
     def __init__(self, size: int, *, coherent: bool, alignment: int = 4096) -> None:
         self._coherent = coherent
@@ -98,13 +86,6 @@ class SimulatedLogic:
     """The accelerator in the programmable logic, with its registers on a bus.
 
     The clock runs with register accesses, and on between two reads of STATUS.
-
-    Args:
-        hw: configuration.
-        timing: of the DRAM.
-        library: what `build_model` returned for ``hw``.
-        memory: contiguous memory that the accelerator reaches.
-        noise: draws the timing of each run; None: it is always ``timing``.
     """
 
     def __init__(
@@ -242,19 +223,7 @@ def _device_class() -> Any:
 
 
 class SimulatedBoard(PynqDevice):
-    """`PynqDevice` on a simulated board: what it does on a real one, for users without one.
-
-    Args:
-        hw: configuration.
-        timing: of the DRAM.
-        library: what `build_model` returned for ``hw``.
-        contiguous_bytes: contiguous memory of the board.
-        noise_seed: of the DRAM's noise (`NoisyMemory`); None: the DRAM is always alike.
-        options: of `PynqDevice`.
-
-    Raises:
-        ToolError: pynq cannot be imported.
-    """
+    """`PynqDevice` on a simulated board: what it does on a real one, for users without one."""
 
     def __init__(
         self,

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from tilewright.host.common.generated_files import GENERATED_NOTE
 from tilewright.host.common.places import RTL_DIR
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
-from tilewright.host.machine.reference_pages import GENERATED_NOTE
 from tilewright.host.machine.system_config import SystemConfig
 from tilewright.host.runtime.scrub import scrub_program
 from tilewright.sim.verilator.rtl_variant import read_manifest, rtl_manifest

@@ -33,14 +33,9 @@ if TYPE_CHECKING:
     from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
     from tilewright.host.network.schedule import Schedule
     from tilewright.host.network.workload import Workload, conv2d, dense, depthwise, maxpool
+    from tilewright.interface.layers import default_schedule, legal, lower
     from tilewright.interface.networks import compile, run
-    from tilewright.interface.search import (
-        default_schedule,
-        legal,
-        lower,
-        make_tuner,
-        schedule_space,
-    )
+    from tilewright.interface.search import make_tuner, schedule_space
     from tilewright.interface.simulate import (
         SimulatedLayer,
         connect_device,
@@ -119,15 +114,15 @@ _HOMES = {
     "compile": "interface.networks",
     "connect_device": "interface.simulate",
     "conv2d": "host.network.workload",
-    "default_schedule": "interface.search",
+    "default_schedule": "interface.layers",
     "dense": "host.network.workload",
     "depthwise": "host.network.workload",
-    "legal": "interface.search",
+    "legal": "interface.layers",
     "load_board": "host.machine.board",
     "load_hwconfig": "host.machine.hwconfig",
     "load_network": "host.compiler.tasks",
     "load_study": "interface.study",
-    "lower": "interface.search",
+    "lower": "interface.layers",
     "make_tuner": "interface.search",
     "maxpool": "host.network.workload",
     "open_device": "interface.simulate",

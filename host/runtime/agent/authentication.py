@@ -54,15 +54,10 @@ class AgentFullError(DeviceError):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientFile:
-    """What a client has to know of an agent.
+    """What a client has to know of an agent."""
 
-    Attributes:
-        agent: its address, ``HOST:PORT``.
-        token: the shared secret.
-    """
-
-    agent: str
-    token: bytes = field(repr=False)
+    agent: str  # its address, ``HOST:PORT``
+    token: bytes = field(repr=False)  # the shared secret
 
 
 def client_file(agent: str, token: bytes) -> bytes:

@@ -40,12 +40,7 @@ Buffers = Sequence[bytes | bytearray | memoryview]
 
 
 class Channel:
-    """Messages over a connected socket; one thread at a time may send or receive.
-
-    Args:
-        connection: it becomes the channel's to close.
-        seconds: until everything must have passed; `lift_deadline` ends that.
-    """
+    """Messages over a connected socket; one thread at a time may send or receive."""
 
     def __init__(self, connection: socket.socket, *, seconds: float = math.inf) -> None:
         self._socket = connection

@@ -61,15 +61,10 @@ class _Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class _Lost:
-    """A run whose answer did not arrive.
+    """A run whose answer did not arrive."""
 
-    Attributes:
-        trial: its name at the agent.
-        run: digest of what was run.
-    """
-
-    trial: bytes
-    run: bytes
+    trial: bytes  # its name at the agent
+    run: bytes  # digest of what was run
 
 
 def _identity(program: Program, memory: Bytes, max_cycles: int) -> bytes:
@@ -86,16 +81,6 @@ class RemoteDevice:
     A thread keeps the lease alive between runs. After a lost connection, or an interrupt in a run,
     the next run connects and leases anew. If it is the run that was lost once more, it asks for
     that one: an agent with a journal has the result, if the run had ended.
-
-    Args:
-        address: ``HOST:PORT`` of the agent.
-        token: shared secret (`authentication.read_token`).
-        wait_seconds: how long to wait while other clients have the device or every place.
-        plain: do without TLS, as the agent does; only for an address of this machine.
-
-    Raises:
-        ConfigError: no such address, one of another machine without TLS, or no such wait.
-        DeviceError: nobody listens there, the device is leased, or a side does not know the token.
     """
 
     def __init__(

@@ -27,11 +27,6 @@ class Door:
 
     So nobody who only connects can keep out who knows the token: an honest handshake takes
     milliseconds, and yields only if so many others begin meanwhile.
-
-    Args:
-        most: guests at a time.
-        most_of_a_host: guests of one address at a time.
-        seconds: after which `close_late` ends a guest's connection.
     """
 
     def __init__(

@@ -15,33 +15,19 @@ _MOST: Final = 2**53
 
 @dataclass(frozen=True, kw_only=True)
 class AgentStatus:
-    """What an agent says of itself.
+    """What an agent says of itself."""
 
-    Attributes:
-        version: of Tilewright on the agent's side.
-        hw: name of the configuration that is loaded.
-        config_hash: of that configuration, eight hexadecimal digits.
-        board: name of the kind of board.
-        leased: a client has the device.
-        waiting: clients that wait for it.
-        closing: the agent is about to end.
-        uptime_seconds: since its start.
-        trials: runs that ended with a result since its start.
-        last_error: what went wrong last; empty: nothing did.
-        temperature: of the board in degrees Celsius; None: the platform does not say.
-    """
-
-    version: str
-    hw: str
-    config_hash: str
-    board: str
-    leased: bool
-    waiting: int
-    closing: bool
-    uptime_seconds: float
-    trials: int
-    last_error: str
-    temperature: float | None
+    version: str  # of Tilewright on the agent's side
+    hw: str  # name of the configuration that is loaded
+    config_hash: str  # of that configuration, eight hexadecimal digits
+    board: str  # name of the kind of board
+    leased: bool  # a client has the device
+    waiting: int  # clients that wait for it
+    closing: bool  # the agent is about to end
+    uptime_seconds: float  # since its start
+    trials: int  # runs that ended with a result since its start
+    last_error: str  # what went wrong last; empty: nothing did
+    temperature: float | None  # of the board in degrees Celsius; None: the platform does not say
 
     def to_fields(self) -> dict[str, Any]:
         """As values of a message."""

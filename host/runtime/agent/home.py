@@ -42,19 +42,12 @@ def file_for_clients(home: Path) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """What an agent's folder has.
+    """What an agent's folder has."""
 
-    Attributes:
-        folder: where it is.
-        agent: address at which clients reach the agent.
-        certificate: SHA-256 of the certificate, in hexadecimal.
-        made: files that were not there before.
-    """
-
-    folder: Path
-    agent: str
-    certificate: str
-    made: tuple[Path, ...]
+    folder: Path  # where it is
+    agent: str  # address at which clients reach the agent
+    certificate: str  # SHA-256 of the certificate, in hexadecimal
+    made: tuple[Path, ...]  # files that were not there before
 
     def lines(self) -> list[str]:
         """What there is, and what comes next, for people; no secret."""

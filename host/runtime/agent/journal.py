@@ -35,28 +35,14 @@ _LENGTH_BYTES: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """A result that is kept.
+    """A result that is kept."""
 
-    Attributes:
-        fields: small values of its message.
-        body: pages of its message.
-    """
-
-    fields: dict[str, Any]
-    body: bytes
+    fields: dict[str, Any]  # small values of its message
+    body: bytes  # pages of its message
 
 
 class Journal:
-    """Keeps results by trial; whoever has the device uses it, one client at a time.
-
-    Args:
-        folder: it is made as needed; no other user may reach it.
-        most_entries: results at a time.
-        most_bytes: of all files.
-
-    Raises:
-        ConfigError: the folder cannot be used.
-    """
+    """Keeps results by trial; whoever has the device uses it, one client at a time."""
 
     def __init__(
         self, folder: Path, *, most_entries: int = MOST_ENTRIES, most_bytes: int = MOST_BYTES

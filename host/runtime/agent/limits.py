@@ -22,21 +22,13 @@ _IN_SECONDS = ("run_seconds", "lease_seconds")
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds of a session.
+    """Bounds of a session."""
 
-    Attributes:
-        program_bytes: instructions and constants of a program.
-        memory_bytes: memory image of a program.
-        run_seconds: longest run.
-        lease_seconds: silence after which a client loses the device.
-        connections: clients that know the token at a time, those that wait included.
-    """
-
-    program_bytes: int = 128 * _MIB
-    memory_bytes: int = 128 * _MIB
-    run_seconds: float = 60.0
-    lease_seconds: float = 30.0
-    connections: int = 64
+    program_bytes: int = 128 * _MIB  # instructions and constants of a program
+    memory_bytes: int = 128 * _MIB  # memory image of a program
+    run_seconds: float = 60.0  # longest run
+    lease_seconds: float = 30.0  # silence after which a client loses the device
+    connections: int = 64  # clients that know the token at a time, those that wait included
 
     def __post_init__(self) -> None:
         """Refuse what is not a positive number."""

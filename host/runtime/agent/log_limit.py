@@ -11,12 +11,7 @@ from tilewright.host.runtime.agent.events import log_event
 
 
 class LimitedLog:
-    """Writes so many lines a period, and then how many it left out.
-
-    Args:
-        lines: most lines of a period.
-        seconds: length of a period.
-    """
+    """Writes so many lines a period, and then how many it left out."""
 
     def __init__(self, *, lines: int, seconds: float) -> None:
         self._lines: Final = lines

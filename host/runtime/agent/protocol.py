@@ -44,17 +44,11 @@ class ConnectionLostError(DeviceError):
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """A received message.
+    """A received message."""
 
-    Attributes:
-        kind: what it is, in small letters.
-        fields: small values; use the typed getters.
-        body: plain bytes.
-    """
-
-    kind: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    body: bytes | bytearray = b""
+    kind: str  # what it is, in small letters
+    fields: Mapping[str, Any] = field(default_factory=dict)  # small values; use the typed getters
+    body: bytes | bytearray = b""  # plain bytes
 
     def integer(self, name: str, low: int, high: int) -> int:
         """A field that must be a whole number of a range."""

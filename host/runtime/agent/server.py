@@ -47,22 +47,7 @@ GUEST_LINES: Final = 30
 
 
 class AgentServer:
-    """Listens, and answers each client in a thread of its own.
-
-    Args:
-        device: what is served; it stays the caller's to close, after `stop`.
-        listen: ``HOST:PORT``; port 0 means any free one.
-        token: shared secret.
-        identity: for TLS; None: no TLS, at an address of this machine alone.
-        limits: for every client.
-        max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
-        board: name of the kind of board, for clients that ask for one.
-        digest: of the bitstream, or of what stands for it.
-        journal: keeps results until they arrived; None: nothing does.
-
-    Raises:
-        ConfigError: no such address, it cannot be listened at, or others reach it without TLS.
-    """
+    """Listens, and answers each client in a thread of its own."""
 
     def __init__(
         self,

@@ -88,17 +88,11 @@ def open_bitstreams(
 
 @dataclass(frozen=True, kw_only=True)
 class Belongings:
-    """What an agent has besides its device.
+    """What an agent has besides its device."""
 
-    Attributes:
-        token: shared secret.
-        identity: for TLS; None: no TLS.
-        journal: keeps results until they arrived; None: nothing does.
-    """
-
-    token: bytes = field(repr=False)
-    identity: Identity | None
-    journal: Journal | None
+    token: bytes = field(repr=False)  # shared secret
+    identity: Identity | None  # for TLS; None: no TLS
+    journal: Journal | None  # keeps results until they arrived; None: nothing does
 
 
 def open_belongings(

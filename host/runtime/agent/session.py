@@ -78,25 +78,18 @@ class Service:
     """What an agent serves.
 
     Attributes:
-        device: runs the programs.
-        limits: for every client.
-        lease: of the device.
-        max_cycles: longest run in cycles, for devices that know no seconds; 0: no limit.
-        board: name of the kind of board.
-        digest: of the bitstream, or of what stands for it, when it is the only one.
         journal: keeps results until they arrived; None: a result that was lost is lost.
-        health: what was done so far.
         closing: set when the agent is about to end.
     """
 
-    device: Device
-    limits: Limits
-    lease: Lease
-    max_cycles: int = 0
-    board: str = ""
-    digest: str = ""
+    device: Device  # runs the programs
+    limits: Limits  # for every client
+    lease: Lease  # of the device
+    max_cycles: int = 0  # longest run in cycles, for devices that know no seconds; 0: no limit
+    board: str = ""  # name of the kind of board
+    digest: str = ""  # of the bitstream, or of what stands for it, when it is the only one
     journal: Journal | None = None
-    health: Health = field(default_factory=Health)
+    health: Health = field(default_factory=Health)  # what was done so far
     closing: threading.Event = field(default_factory=threading.Event)
 
     def check_open(self) -> None:
@@ -129,13 +122,7 @@ class Service:
 
 
 class Session:
-    """Answers one client until it leaves.
-
-    Args:
-        channel: to the client.
-        client: its name, for messages.
-        service: what is served.
-    """
+    """Answers one client until it leaves."""
 
     def __init__(self, channel: Channel, client: str, service: Service) -> None:
         self._channel: Final = channel

@@ -42,15 +42,10 @@ class TlsError(DeviceError):
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What an agent shows to its clients.
+    """What an agent shows to its clients."""
 
-    Attributes:
-        context: of its connections.
-        digest: SHA-256 of its certificate.
-    """
-
-    context: ssl.SSLContext
-    digest: bytes
+    context: ssl.SSLContext  # of its connections
+    digest: bytes  # SHA-256 of its certificate
 
 
 def load_identity(path: Path) -> Identity:

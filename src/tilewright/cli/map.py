@@ -190,7 +190,7 @@ def map_layers(
 
 def _nests(target: str, layers: str) -> list[LoopNest]:
     """The distinct loop nests of a layer or a network."""
-    from tilewright.interface.search import load_layer
+    from tilewright.interface.layers import load_layer
     from tilewright.tuner.mapping.nest import nest_of, nests_of
 
     if ":" in target and not Path(target).is_file():

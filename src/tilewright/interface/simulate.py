@@ -18,7 +18,7 @@ from tilewright.host.network.workload import Workload
 from tilewright.host.runtime.agent.authentication import read_token
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.device import Device
-from tilewright.interface.search import resolved
+from tilewright.interface.layers import resolved
 from tilewright.interface.typed import typed
 from tilewright.sim.devices import open_simulated
 from tilewright.sim.verilator.rtl_variant import rtl_variant

@@ -14,15 +14,10 @@ from typing import Any, Final, ParamSpec, TypeVar, Union, get_args, get_origin, 
 import numpy as np
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.read.import_options import Array, Int4Layers, Method
-from tilewright.host.compiler.read.own_operator import Operator
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.workload import Workload
-from tilewright.host.runtime.device import Device
-from tilewright.tuner.search.tuner import Tuner
 
 A = ParamSpec("A")
 R = TypeVar("R")
@@ -33,14 +28,23 @@ _PLAIN: Final[Mapping[Any, tuple[type, ...]]] = {
     float: (Real,),
 }
 
-_NAMES: Final = {
-    named.__name__: named
-    for named in (
-        Any, Board, CompiledNetwork, Device, HwConfig, Iterable, Mapping, MemoryModel, NetworkTable,
-        Operator, Path, Sequence, Tuner, Workload,
-    )
-} | {"Array": Array, "Int4Layers": Int4Layers, "Method": Method}  # fmt: skip
-"""What annotations of settings name that their module imports for type checkers alone."""
+
+def _names() -> dict[str, Any]:
+    """What annotations of settings name that their module imports for type checkers alone."""
+    # ruff: noqa: PLC0415  (a network's are slow to import, and a layer needs none)
+    from tilewright.host.compiler.pack.artefact import CompiledNetwork
+    from tilewright.host.compiler.read.import_options import Array, Int4Layers, Method
+    from tilewright.host.compiler.read.own_operator import Operator
+    from tilewright.host.runtime.device import Device
+    from tilewright.tuner.search.tuner import Tuner
+
+    return {
+        "Any": Any, "Array": Array, "Board": Board, "CompiledNetwork": CompiledNetwork,
+        "Device": Device, "HwConfig": HwConfig, "Int4Layers": Int4Layers, "Iterable": Iterable,
+        "Mapping": Mapping, "MemoryModel": MemoryModel, "Method": Method,
+        "NetworkTable": NetworkTable, "Operator": Operator, "Path": Path, "Sequence": Sequence,
+        "Tuner": Tuner, "Workload": Workload,
+    }  # fmt: skip
 
 
 def typed(function: Callable[A, R]) -> Callable[A, R]:
@@ -50,7 +54,11 @@ def typed(function: Callable[A, R]) -> Callable[A, R]:
         TilewrightError: (the function does) an argument is of another type.
     """
     signature = inspect.signature(function)
-    hints = functools.cache(lambda: get_type_hints(function, localns=_NAMES))
+    hints = functools.cache(
+        lambda: get_type_hints(
+            function, localns=_names() if hasattr(function, "__signature__") else None
+        )
+    )
 
     @functools.wraps(function)
     def checked(*args: A.args, **kwargs: A.kwargs) -> R:
