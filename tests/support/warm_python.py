@@ -26,7 +26,6 @@ from typing import Any
 
 COMMAND = "tilewright.cli"
 CHILDREN = (
-    "support.store_writer",
     "support.study_process",
     "tilewright.host.compiler.quantise.prepare_process",
     "tilewright.host.compiler.run.host_child",

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from support.analytic_study import run
+from support.analytic_oracle import run
 from support.html_structure import structure_of
 from support.randomness import fresh_rng
 from support.small_models import Model, imported

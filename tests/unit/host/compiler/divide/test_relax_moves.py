@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 import onnx
 import pytest
-from support.partitioned_runs import assert_same_outputs
+from support.compiled_runs import assert_same_outputs
 from support.qdq_runs import quantised_names, run_all
 from support.randomness import fresh_rng
 from support.small_models import Model, accelerated, imported, operators
