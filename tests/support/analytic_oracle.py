@@ -149,24 +149,28 @@ def run(
     folder: Path,
     oracle: AnalyticOracle | None = None,
     *,
+    study: str = "s",
     seconds: float | None = None,
+    screening: AnalyticOracle | None = None,
     listener: Silent | None = None,
     **changes: Any,
 ) -> tuple[StudyResult, str]:
     """The result, and the name of the study that holds it."""
     settings = make(**changes)
+    if settings.screen == "twin" and screening is None:
+        screening = AnalyticOracle(identity="fast")
     with Store(folder / "s.sqlite") as store:
-        study = run_study(
-            "s",
+        kept = run_study(
+            study,
             settings,
             store=store,
             oracle=oracle or AnalyticOracle(),
             rules=RULES,
             listener=listener or Silent(),
-            screen=AnalyticOracle(identity="fast") if settings.screen == "twin" else None,
+            screen=screening,
             seconds=seconds,
         )
-        return load_result(store, study.name), study.name
+        return load_result(store, kept.name), kept.name
 
 
 def course(result: StudyResult) -> list[tuple[Any, ...]]:

@@ -11,14 +11,13 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from support.analytic_oracle import AnalyticOracle, Silent
+from support.analytic_oracle import AnalyticOracle, Silent, make
 from support.trials import SETTINGS, add, measured, request
 
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
+from tilewright.testing.analytic import RULES
 from tilewright.tuner.measure.measurement import Measurement, Request
 from tilewright.tuner.store.records import request_key
 from tilewright.tuner.store.store import Store
-from tilewright.tuner.study.settings import StudySettings
 from tilewright.tuner.study.study import run_study
 
 BUDGET = 30
@@ -37,20 +36,6 @@ class LoggedOracle(AnalyticOracle):
             with self._log.open("a", encoding="utf-8") as log:
                 log.write("/".join(requests[position].key) + "\n")
             yield position, answer
-
-
-def settings() -> StudySettings:
-    return StudySettings(
-        model="net",
-        tasks=TASKS,
-        board=BOARD,
-        memory=MEMORY,
-        base=BASE,
-        budget=BUDGET,
-        configs=2,
-        batch=4,
-        tuner="coordinate",
-    )
 
 
 def place(location: str) -> str | Path:
@@ -73,7 +58,7 @@ def run(location: str, name: str, log: str, seconds: str) -> None:
     with Store(place(location)) as store:
         run_study(
             name,
-            settings(),
+            make(budget=BUDGET, configs=2),
             store=store,
             oracle=LoggedOracle(Path(log), float(seconds)),
             rules=RULES,

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from support.analytic_oracle import AnalyticOracle, Silent, counters_of
+from support.analytic_oracle import make as make_settings
+from support.analytic_oracle import run as run_whole
 from support.results import Found as StudyResult
 from support.results import load_result
 
@@ -221,42 +223,22 @@ BUDGET = 60
 
 
 def make(**changes: Any) -> StudySettings:
-    values: dict[str, Any] = {
-        "model": "net",
-        "tasks": TASKS,
-        "board": BOARD,
-        "memory": MEMORY,
-        "base": BASE,
-        "budget": BUDGET,
-        "configs": 3,
-        "batch": 4,
-        "tuner": "coordinate",
-        "screen": "twin",
-        **changes,
-    }
-    return StudySettings(**values)
+    return make_settings(**{"screen": "twin", **changes})
 
 
 def run(
     folder: Path,
     *,
-    screen: AnalyticOracle | None = None,
     oracle: AnalyticOracle | None = None,
-    listener: Silent | None = None,
+    screen: AnalyticOracle | None = None,
     **changes: Any,
 ) -> tuple[StudyResult, StudyResult]:
     """The confirmed and the screened study."""
+    oracle = oracle or AnalyticOracle(identity="slow-1")
+    screen = screen or AnalyticOracle(identity="fast-1")
+    found, _ = run_whole(folder, oracle, screening=screen, screen="twin", **changes)
     with Store(folder / "s.sqlite") as store:
-        run_study(
-            "s",
-            make(**changes),
-            store=store,
-            oracle=oracle or AnalyticOracle(identity="slow-1"),
-            rules=RULES,
-            listener=listener or Silent(),
-            screen=screen or AnalyticOracle(identity="fast-1"),
-        )
-        return load_result(store, "s"), load_result(store, screening_name("s"))
+        return found, load_result(store, screening_name("s"))
 
 
 class Counting(AnalyticOracle):
