@@ -108,7 +108,9 @@ def marked_model() -> bytes:
         f"<!-- {MARK} -->\n# Study".encode(),
         json.dumps({"generator": MARK, "rows": []}, indent=1).encode(),
         (document("a study") + "x" * 9000).encode(),
-        gzip.compress(f'# {{"format": "t", "version": 1, "generator": "{MARK}"}}'.encode()),
+        gzip.compress(
+            f'# {{"format": "t", "version": 1, "generator": "{MARK}"}}'.encode(), mtime=0
+        ),
         marked_archive(),
         marked_waves(),
         marked_model(),
