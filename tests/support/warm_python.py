@@ -88,10 +88,10 @@ class Popen(subprocess.Popen):
         return self.returncode
 
     def _ended(self, timeout: float | None) -> int | None:
-        with self._waitpid_lock:
-            if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-                self.returncode = int(self._status.recv(64) or -signal.SIGKILL)
-                self._status.close()
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            with self._waitpid_lock:  # another thread may wait, too
+                if self.returncode is None:
+                    self.returncode = int(self._status.recv(64) or -signal.SIGKILL)
         return self.returncode
 
 
