@@ -55,7 +55,7 @@ def test_styles_of_the_command_itself_stay():
 # -- no name from a file steers the terminal ------------------------------------------------------
 
 EVIL = "evil\x1b]0;owned\x07\x1b[2J\r\u202e"
-SPEAKER = Path("application.py")
+SPEAKER = Path("common/application.py")
 """The one module that may print."""
 
 
