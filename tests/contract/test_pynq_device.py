@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.few_errors import FewErrorsContract
+from support.boards import FewErrorsContract
 from support.randomness import fresh_rng, often
 from support.rtl import IDEAL, ROUGH
 

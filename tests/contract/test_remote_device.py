@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from support.few_errors import FewErrorsContract
+from support.boards import FewErrorsContract
 from support.rtl import IDEAL
 
 from tilewright.host.common.errors import DeviceTimeoutError

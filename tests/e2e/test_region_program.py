@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from e2e.test_lowering_on_rtl import MEMORIES, device_of
 from support.hazards import check_hazards
-from support.qgraph_functions import draw_functions
+from support.qgraph_floats import draw_functions
 from support.qgraphs import (
     GraphMaker,
     apply,

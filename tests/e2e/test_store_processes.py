@@ -37,7 +37,7 @@ def shared(request, tmp_path_factory):
 @pytest.mark.parametrize("attempt", sample(2, 50))
 def test_kill_nine_at_a_random_point_loses_no_acknowledged_trial(shared, attempt):
     delay = float(generator(f"kill {attempt}").uniform(0, 0.5))
-    writer = start("-m", "support.store_writer", shared)
+    writer = start("-m", "support.study_process", shared)
     first = writer.stdout.readline()
     time.sleep(delay)
     writer.send_signal(signal.SIGKILL)

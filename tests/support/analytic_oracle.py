@@ -2,12 +2,20 @@
 """An oracle of the analytic accelerator (`tilewright.testing.analytic`), and who listens to it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from support.results import Found as StudyResult
+from support.results import load_result
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES
-from tilewright.testing.analytic import cycles_of
+from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, cycles_of
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.session import Proposal
+from tilewright.tuner.study.settings import StudySettings
+from tilewright.tuner.study.study import run_study
 
 
 def counters_of(cycles: int) -> dict[str, int]:
@@ -114,3 +122,59 @@ class Silent:
 
     def advance(self, known: int, text: str) -> None:
         self.known = known
+
+
+# -- whole studies on the analytic accelerator ----------------------------------------------------
+
+BUDGET = 60
+
+
+def make(**changes: Any) -> StudySettings:
+    values: dict[str, Any] = {
+        "model": "net",
+        "tasks": TASKS,
+        "board": BOARD,
+        "memory": MEMORY,
+        "base": BASE,
+        "budget": BUDGET,
+        "configs": 3,
+        "batch": 4,
+        "tuner": "coordinate",
+        **changes,
+    }
+    return StudySettings(**values)
+
+
+def run(
+    folder: Path,
+    oracle: AnalyticOracle | None = None,
+    *,
+    study: str = "s",
+    seconds: float | None = None,
+    screening: AnalyticOracle | None = None,
+    listener: Silent | None = None,
+    **changes: Any,
+) -> tuple[StudyResult, str]:
+    """The result, and the name of the study that holds it."""
+    settings = make(**changes)
+    if settings.screen == "twin" and screening is None:
+        screening = AnalyticOracle(identity="fast")
+    with Store(folder / "s.sqlite") as store:
+        kept = run_study(
+            study,
+            settings,
+            store=store,
+            oracle=oracle or AnalyticOracle(),
+            rules=RULES,
+            listener=listener or Silent(),
+            screen=screening,
+            seconds=seconds,
+        )
+        return load_result(store, kept.name), kept.name
+
+
+def course(result: StudyResult) -> list[tuple[Any, ...]]:
+    return [
+        (t.sequence, t.task, t.origin, t.config_hash, str(t.schedule), t.measurement.cycles)
+        for t in result.trials
+    ]

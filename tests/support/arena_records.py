@@ -3,10 +3,14 @@
 
 import math
 
+import numpy as np
+
 from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.records import PRICES
 from tilewright.bench.arena.summary import summarise
-from tilewright.bench.arena.tasks import parts_of
+from tilewright.bench.arena.tables import Table
+from tilewright.bench.arena.tasks import make_task, parts_of
+from tilewright.host.network.workload import conv2d
 from tilewright.host.network.zoo import load_network
 
 NETWORK = "transformer_encoder"
@@ -70,3 +74,17 @@ def a_part(records, **conditions):
 
 def a_study(records, **conditions):
     return merge([a_part(records, **conditions)])
+
+
+# -- A table for tests of the arena: real knobs, invented cycles ----------------------------------
+
+
+def made_up_table(track="per-layer", legal=0.4, seed=0) -> Table:
+    """A real space with cycles that are drawn: no twin needed, one optimum."""
+    task = make_task(track, conv2d("T", 14, 64, 64, 3, 1, 1))
+    rng = np.random.default_rng(seed)
+    shape = tuple(len(knob) for knob in task.space.knobs)
+    cycles = rng.integers(1_100, 100_000, size=shape)
+    cycles[rng.random(shape) > legal] = -1
+    cycles.ravel()[rng.integers(cycles.size)] = 1_000
+    return Table(task=task, cycles=cycles)

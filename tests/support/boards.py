@@ -8,7 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from support.agents import TINY, TOKEN, serving
+from support.randomness import often
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.board import load_board, load_memory
@@ -16,6 +18,7 @@ from tilewright.host.runtime.board_pool import BoardAddress
 from tilewright.host.runtime.scrub import scrub_program
 from tilewright.sim.twin.device import TwinDevice
 from tilewright.sim.verilator.noisy_memory import NoisyMemory
+from tilewright.testing.device_contract import ERRORS, DeviceContract
 from tilewright.tuner.measure.board_oracle import BoardOracle
 
 KIND = "pynq-z2"
@@ -150,3 +153,11 @@ def oracle_of(folder, *, configs=(TINY,), journal=None, **devices):
             yield oracle, told
         finally:
             oracle.close()
+
+
+class FewErrorsContract(DeviceContract):
+    """Of a device that only hands on what another, which is held to all errors, says."""
+
+    @pytest.mark.parametrize("case", often("errors of a device", sorted(ERRORS), 8))
+    def test_reports_an_illegal_instruction_and_stays_usable(self, tiny, case: str) -> None:
+        super().test_reports_an_illegal_instruction_and_stays_usable(tiny, case)

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study on the analytic accelerator as a process of its own: location, name, log, seconds.
+"""What writes to a store as a process of its own.
 
-Each measurement takes some seconds and then adds a line to the log.
+With location, name, log and seconds: a study on the analytic accelerator, each measurement of which
+takes so long and then adds a line to the log. With a location alone: trials, until it is killed.
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from support.analytic_oracle import AnalyticOracle, Silent
+from support.analytic_oracle import AnalyticOracle, Silent, make
+from support.trials import SETTINGS, add, measured, request
 
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
+from tilewright.testing.analytic import RULES
 from tilewright.tuner.measure.measurement import Measurement, Request
+from tilewright.tuner.store.records import request_key
 from tilewright.tuner.store.store import Store
-from tilewright.tuner.study.settings import StudySettings
 from tilewright.tuner.study.study import run_study
 
 BUDGET = 30
@@ -35,26 +38,27 @@ class LoggedOracle(AnalyticOracle):
             yield position, answer
 
 
-def settings() -> StudySettings:
-    return StudySettings(
-        model="net",
-        tasks=TASKS,
-        board=BOARD,
-        memory=MEMORY,
-        base=BASE,
-        budget=BUDGET,
-        configs=2,
-        batch=4,
-        tuner="coordinate",
-    )
+def place(location: str) -> str | Path:
+    return location if "://" in location else Path(location)
 
 
-def main(location: str, name: str, log: str, seconds: str) -> None:
-    place = location if "://" in location else Path(location)
-    with Store(place) as store:
+def add_trials(location: str) -> None:
+    """Tell the number of each trial that the store has acknowledged."""
+    store = Store(place(location))
+    study = store.open_study("a", SETTINGS, {})
+    for n in range(len(store.trials(study.id)), 1_000_000):
+        if n % 8 == 0:
+            keys = [request_key(request(n + i + 1), "oracle-1") for i in range(8)]
+            store.claim(keys, "writer", seconds=60)
+        add(store, study.id, n, request(n + 1), measured(n + 1), owner="writer")
+        os.write(1, b"%d\n" % n)
+
+
+def run(location: str, name: str, log: str, seconds: str) -> None:
+    with Store(place(location)) as store:
         run_study(
             name,
-            settings(),
+            make(budget=BUDGET, configs=2),
             store=store,
             oracle=LoggedOracle(Path(log), float(seconds)),
             rules=RULES,
@@ -63,4 +67,4 @@ def main(location: str, name: str, log: str, seconds: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run(*sys.argv[1:]) if sys.argv[2:] else add_trials(sys.argv[1])

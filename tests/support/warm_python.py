@@ -26,7 +26,6 @@ from typing import Any
 
 COMMAND = "tilewright.cli"
 CHILDREN = (
-    "support.store_writer",
     "support.study_process",
     "tilewright.host.compiler.quantise.prepare_process",
     "tilewright.host.compiler.run.host_child",
@@ -89,10 +88,10 @@ class Popen(subprocess.Popen):
         return self.returncode
 
     def _ended(self, timeout: float | None) -> int | None:
-        with self._waitpid_lock:
-            if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-                self.returncode = int(self._status.recv(64) or -signal.SIGKILL)
-                self._status.close()
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            with self._waitpid_lock:  # another thread may wait, too
+                if self.returncode is None:
+                    self.returncode = int(self._status.recv(64) or -signal.SIGKILL)
         return self.returncode
 
 
@@ -182,10 +181,10 @@ def _load() -> None:
     import onnxruntime  # noqa: F401, PLC0415  (heavy)
 
     import tilewright  # noqa: PLC0415  (see above)
-    from tilewright.host.common.library_loading import load_onnx_ir, load_tvm  # noqa: PLC0415
+    from tilewright.host.common import library_loading as heavy  # noqa: PLC0415  (see above)
 
-    load_onnx_ir()
-    load_tvm()
+    heavy.load_onnx_ir()
+    heavy.load_tvm()
     sys.modules.update(dict.fromkeys(SELDOM))
     for folder in ("host", "sim", "tuner", "interface", "cli"):
         place = next(Path(path) / folder for path in tilewright.__path__)
@@ -222,7 +221,7 @@ def _become(request: dict[str, Any], streams: Sequence[int], packages: list[str]
     os.environ.update(request["env"])
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         errors = "backslashreplace" if name == "stderr" else "strict"
-        stream = open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+        stream = open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115  (stays)
         if mode == "w":
             unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
             stream.reconfigure(line_buffering=name == "stderr", write_through=unbuffered)

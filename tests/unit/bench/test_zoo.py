@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The zoo's members, its figures on record, and what is made of the rows."""
 
-import importlib.util
+import importlib
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tilewright.bench.framework.study import run_study
+from tilewright.bench.hardware import decode
+from tilewright.bench.hardware.settings import DecodeSettings
 from tilewright.bench.networks.settings import NetworksSettings
 from tilewright.bench.networks.zoo import BEFORE_FILE, QUICK, Zoo, before_milliseconds, summary
 from tilewright.bench.networks.zoo_network import CONTROLS, MEMBERS, TRAINED
+from tilewright.bench.speed import first_count
+from tilewright.bench.speed.settings import FirstCountSettings
 from tilewright.host.common.yaml_files import read_yaml_mapping
+from tilewright.host.network.zoo.transformer import decoder_block
 
 PUBLISHED = {
     "resnet18": 11_689_512,
@@ -116,3 +123,54 @@ def test_controls_count_apart_from_the_zoo() -> None:
     assert found["controls_worst_ratio"] == pytest.approx(0.5)
     assert (found["networks"], found["networks_with_before"], found["controls"]) == (1, 1, 2)
     assert (found["most_regions"], found["worst_mac_share"]) == (1, 0.9)
+
+
+# -- tokens per second ----------------------------------------------------------------------------
+
+
+def test_a_token_needs_every_weight_of_a_block_once() -> None:
+    block = decoder_block(width=128, context=32, weight_bits=4)
+    weighted = [layer for layer in block if layer.weight_bits == 4]
+    assert sum(layer.macs for layer in weighted) == 12 * 128**2
+    cached = [layer for layer in block if layer.weight_bits == 8]
+    assert sum(layer.macs * layer.count for layer in cached) == 2 * 128 * 32
+
+
+def test_tokens_per_second_are_those_of_all_layers_in_turn() -> None:
+    rows = [{"cycles": 100, "of_token": 3}, {"cycles": 50, "of_token": 4}]
+    assert decode.tokens_per_second(rows, 100.0) == 100e6 / 500
+
+
+def test_weights_of_4_bits_are_faster(capsys) -> None:
+    settings = DecodeSettings(
+        hw="tiny-4x4", width=64, context=8, blocks=2, words=0, search_cycles=1
+    )
+    result = run_study(decode.Decode(settings))
+    assert {row["weight_bits"] for row in result.rows} == {4, 8}
+    assert all(row["cycles"] >= row["bound"] for row in result.rows)
+    assert result.summary["int4_over_int8"] > 1.2
+    assert "per token" in capsys.readouterr().out
+
+
+# -- time to the first cycle count ----------------------------------------------------------------
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
+
+
+@pytest.mark.slow
+def test_what_a_user_sees_is_timed() -> None:
+    settings = FirstCountSettings(networks=(str(DIGITS),), hw="tiny-4x4", repeat=2)
+    study = first_count.FirstCount(settings)
+    result = run_study(study)
+    (row,) = result.rows
+    assert 0 < row["progress_seconds"] <= row["count_seconds"] <= row["whole_seconds"]
+    for what in ("progress", "count", "whole", "cpu"):
+        least, most = (row[f"{what}_seconds_{end}"] for end in ("least", "most"))
+        assert 0 < least <= row[f"{what}_seconds"] <= most
+    assert f"| {DIGITS} | " in study.text(result.document)
+
+
+def test_a_command_that_fails_is_no_time(tmp_path) -> None:
+    (tmp_path / "no.onnx").write_bytes(b"no model")
+    with pytest.raises(subprocess.CalledProcessError):
+        first_count.measure(tmp_path / "no.onnx", "tiny-4x4", tmp_path)

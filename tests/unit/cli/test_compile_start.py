@@ -9,21 +9,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support.command_line import call
+from support.randomness import generator
+from support.small_models import Model
 from typer.testing import CliRunner
 
 from tilewright.cli import compile as command
 from tilewright.cli.commands import app
 from tilewright.cli.common import progress as shown
 from tilewright.host.common.errors import ProgramError
+from tilewright.host.compiler import pipeline
 from tilewright.host.compiler.pack import artefact
 from tilewright.host.compiler.quantise import prepare_process
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions
+from tilewright.host.machine.hwconfig import load_hwconfig
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 WORDS = ("compile", str(DIGITS), "--hw", "tiny-4x4", "--random-calibration", "1", "--search", "0")
-
 PARENT = """
 import json, subprocess, sys
 from tilewright.cli import progress
@@ -52,7 +57,6 @@ except SystemExit as end:
 seen["end"] = sorted(sys.modules)
 print("\\n" + json.dumps(seen))
 """
-
 CHILD = """
 import json, sys
 from pathlib import Path
@@ -150,3 +154,29 @@ def test_the_file_is_written_where_the_twin_fails(tmp_path, monkeypatch) -> None
 def test_progress_is_shown_within_the_first_second() -> None:
     assert command.progress is shown.progress
     assert shown.PATIENCE_SECONDS <= 0.5
+
+
+# -- what a compilation tells of what it was given ------------------------------------------------
+
+NOISE = ("--random-calibration", "1")
+
+
+def test_an_operator_that_only_makes_constants_is_explained_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "require_named", lambda *_: None)
+    words = ("--hw", "tiny-4x4", "--search", "0", "--explain", "Shape", "-o")
+    done = call("compile", str(DIGITS), *NOISE, *words, str(tmp_path / "made.tw"))
+    assert done.exit_code == 0, done.output
+    assert "Shape only makes constants: nothing of it is left to run" in done.stdout
+
+
+def test_a_quantised_model_is_not_said_to_be_calibrated() -> None:
+    model = Model(generator("quantised"))
+    x = model.quantised(model.input(1, 4, 4, 4), 0.05, 0)
+    weights = model.quantised(model.constant(np.ones((4, 4, 1, 1), np.float32)), 0.01, 0)
+    compilation = pipeline.compile_model(
+        model.proto(model.quantised(model.add("Conv", x, weights), 0.05, 0)),
+        load_hwconfig("tiny-4x4"),
+        command.read_board("pynq-z2"),
+        calibration=pipeline.Calibration(random_samples=2),
+    )
+    assert compilation.network.conditions["calibration"] == "0 random inputs"

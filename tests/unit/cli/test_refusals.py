@@ -55,7 +55,7 @@ def quantised_model() -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> Path:
-    """A folder: models (float, of open sizes, quantised, compiled), numbers, tables, secrets."""
+    """A folder: models (float, of open sizes, quantised, compiled), numbers, tables, a token."""
     path = tmp_path_factory.mktemp("refusals")
     for name, text in TEXTS.items():
         (path / name).write_text(text)

@@ -11,8 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from support.compiled_runs import run_compiled
-from support.cpu_runs import beside_a_layer
+from support.compiled_runs import beside_a_layer, run_compiled
 from support.qdq_runs import run_all
 from support.qgraph_floats import FloatRegions
 

@@ -9,6 +9,8 @@ import sys
 import time
 import zipfile
 from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from tilewright.host.common.errors import ConfigError, ProgramError, WorkloadErr
 from tilewright.host.common.result_document import result_document, to_json
 from tilewright.host.compiler.pack.artefact import save
 from tilewright.host.deploy import board_run
-from tilewright.host.deploy.board_run import top_classes
+from tilewright.host.deploy.board_run import BundleReport, top_classes
 from tilewright.host.deploy.bundle import MANIFEST, read_bundle
 from tilewright.host.deploy.bundle_archive import unpack_bundle
 from tilewright.host.deploy.bundle_parts import make_bundle
@@ -201,8 +203,6 @@ def test_without_a_bitstream_one_must_be_named(unpacked):
 
 
 # -- damage ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -334,3 +334,29 @@ def test_bytes_that_are_no_archive_are_refused(archive, tmp_path):
         (tmp_path / "b.zip").write_bytes(archive[:size])
         with pytest.raises(ProgramError, match="must be a bundle"):
             unpack_bundle(tmp_path / "b.zip", tmp_path)
+
+
+# -- what a bundle's figures rest on is said beside them ------------------------------------------
+
+
+@pytest.mark.parametrize("reached", [True, False])
+@pytest.mark.parametrize("simulated", [True, False])
+def test_an_assumed_clock_and_simulated_times_are_called_so(reached: bool, simulated: bool) -> None:
+    measured: Any = SimpleNamespace(
+        runs=[SimpleNamespace(cycles=1000)],
+        quantile=lambda _: 0.1,
+        serial_seconds=1.0,
+        pipelined_seconds=1.0,
+    )
+    report = BundleReport(
+        name="b",
+        clock_mhz=100.0,
+        clock_reached=reached,
+        simulated=simulated,
+        labels=(),
+        titles=("x",),
+        measured=measured,
+    )
+    clock, *times = report.figures()
+    assert ("at an assumed 100 MHz" in clock) is not reached
+    assert [("of the simulation on this machine" in line) for line in times] == [simulated] * 2

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools lowered, run on the reference device, and refused."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 
@@ -13,6 +14,7 @@ from support.hazards import check_hazards
 from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.lowering.pooling_rows import streamed_rows
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.machine.isa import Instruction, Memory, Opcode, VectorOp
@@ -280,7 +282,6 @@ def test_buffer_depths_do_not_change_the_order_of_work():
 
 
 # -- refusals ----------------------------------------------------------------------------------
-
 ROOMY = TINY.with_(res_bytes=1 << 20, acc_bytes=1 << 20, out_bytes=1 << 20)
 WHOLE = LoopOrder.INPUT_STATIONARY
 ONE = Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
@@ -416,8 +417,6 @@ def test_native_lowering_refuses_a_pool():
 
 
 # -- the untuned default -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", named_configs())
 @pytest.mark.parametrize(
     "workload",
@@ -479,3 +478,53 @@ def test_an_average_of_a_padded_window_is_no_pool_of_the_vector_unit():
     values = global_pool(Kind.AVGPOOL, 8).to_mapping() | {"pad_top": 1}
     with pytest.raises(WorkloadError, match="0 for a avgpool workload"):
         Workload.from_mapping(values)
+
+
+# -- the rows that a pool streams, against enumeration --------------------------------------------
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    height=st.integers(1, 12), kernel=st.integers(1, 6), stride=st.integers(1, 5),
+    pad=st.integers(0, 9), below=st.integers(0, 9), data=st.data(),
+)  # fmt: skip
+def test_every_output_row_gathers_each_row_that_it_sees_once_and_starts_fresh(
+    height, kernel, stride, pad, below, data
+):
+    assume(height + pad + below >= kernel)
+    outs = (height + pad + below - kernel) // stride + 1
+    first = data.draw(st.integers(0, outs - 1))
+    count = data.draw(st.integers(1, outs - first))
+    most = data.draw(st.integers(1, 12))
+    pieces = streamed_rows(
+        first, count, height=height, stride=stride, pad=pad, kernel=kernel, most=most
+    )
+    loaded, gathered, fresh = Counter(), Counter(), Counter()
+    for piece in pieces:
+        rows = range(piece.span.source, piece.span.source + piece.span.size)
+        assert len(rows) <= min(kernel, stride, most)
+        assert all(0 <= row < height for row in rows)
+        loaded.update(rows)
+        for use in piece.uses:
+            assert use.outs == 1
+            assert use.row + use.taps <= len(rows)
+            assert use.fresh == (use.out not in fresh)
+            fresh[use.out] += 1
+            seen = rows[use.row : use.row + use.taps]
+            assert all(0 <= row - (first + use.out) * stride + pad < kernel for row in seen)
+            gathered.update((use.out, row) for row in seen)
+    expected = {
+        (out, row)
+        for out in range(count)
+        for row in range(height)
+        if 0 <= row - (first + out) * stride + pad < kernel
+    }
+    assert gathered == Counter(expected)
+    assert loaded == Counter({row for _, row in expected})
+    assert set(fresh) == set(range(count))
+
+
+def test_a_tile_that_sees_padding_alone_loads_nothing():
+    (piece,) = streamed_rows(0, 2, height=3, stride=1, pad=5, kernel=2, most=3)
+    assert not piece.loads
+    assert [(use.out, use.taps, use.fresh) for use in piece.uses] == [(0, 0, True), (1, 0, True)]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exact method is as good as all mappings of a group together."""
 
 import itertools
@@ -9,8 +10,9 @@ from support.randomness import fresh_rng, where
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.allocation import Policy
-from tilewright.tuner.multicore.bounds import lower_bound
-from tilewright.tuner.multicore.encoding import Population
+from tilewright.tuner.multicore.annealing import anneal
+from tilewright.tuner.multicore.bounds import loads_of, lower_bound
+from tilewright.tuner.multicore.encoding import Population, random_population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.solve import best_mapping
@@ -68,3 +70,201 @@ def test_tries_a_part_of_the_mappings():
 def test_refuses_a_group_that_is_too_large():
     with pytest.raises(ConfigError, match="jobs"):
         best_mapping(random_instance(fresh_rng(), 24, 4))
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+def every_mapping(jobs, cores):
+    """All placements with all orders; a queue's order is that of the whole."""
+    found = [
+        (core, order)
+        for core in itertools.product(range(cores), repeat=jobs)
+        for order in itertools.permutations(range(jobs))
+    ]
+    return Population(
+        core=np.array([core for core, _ in found], dtype=np.int32),
+        priority=np.array([order for _, order in found], dtype=np.float64),
+    )
+
+
+@pytest.mark.parametrize("ports", [(), (0, 1)], ids=["one-port", "two-ports"])
+@pytest.mark.parametrize("policy", list(Policy))
+def test_no_mapping_of_a_small_group_is_below_the_bounds(policy, ports):
+    rng = fresh_rng()
+    mappings = every_mapping(4, 2)
+    for case in range(12):
+        instance = random_instance(
+            rng, 4, 2, float(np.exp(rng.normal(0, 1))), policy, ports, unable=0.2 * (case % 2)
+        )
+        least = instance.makespans(mappings).min()
+        about = where(case=case)
+        assert lower_bound(instance).makespan <= least * (1 + 1e-12), about
+        closed = loads_of(instance).makespans(mappings.core)
+        assert (closed <= instance.makespans(mappings) * (1 + 1e-12)).all(), about
+
+
+def test_no_mapping_of_a_large_group_is_below_the_bound():
+    rng = fresh_rng()
+    for case, policy in enumerate(Policy):
+        ports = (0, 1, 1, 0, 1) if rng.random() < 0.5 else ()
+        instance = random_instance(rng, 60, 5, 0.6, policy, ports)
+        mappings = random_population(instance.table, 2000, rng)
+        assert lower_bound(instance).makespan <= instance.makespans(mappings).min(), where(
+            case=case
+        )
+
+
+def test_the_bound_is_the_longest_job_where_one_dominates():
+    table = JobTable([[100, 100], [7, 7], [9, 9]], np.full((3, 2), 0.1))
+    assert lower_bound(Instance(table=table, bandwidth=1.0)).makespan == pytest.approx(100)
+
+
+def test_a_job_is_not_on_a_core_on_which_it_alone_takes_longer():
+    # Cut, the job takes 9 on the fast core and 900 on the slow one, in parts: below 10.
+    table = JobTable([[10, 1000], [1000, 2]], np.full((2, 2), 1e-3))
+    bound = lower_bound(Instance(table=table, bandwidth=1.0))
+    assert bound.makespan == pytest.approx(10)
+    assert bound.shares.argmax(axis=1).tolist() == [0, 1]
+
+
+def test_bytes_of_a_port_do_not_pass_the_memory_of_another():
+    """Jobs that only core 0 can run, beside an idle port: half of a common memory would do."""
+    table = JobTable([[10, np.inf]] * 4, np.full((4, 2), 8.0))
+    one, two = (Instance(table=table, bandwidth=4.0, ports=ports) for ports in ((), (0, 1)))
+    assert lower_bound(one).makespan == lower_bound(two).makespan == pytest.approx(80)
+    free = JobTable([[10, 10]] * 4, np.full((4, 2), 8.0))
+    one, two = (Instance(table=free, bandwidth=4.0, ports=ports) for ports in ((), (0, 1)))
+    assert lower_bound(one).makespan == pytest.approx(80)
+    assert lower_bound(two).makespan == pytest.approx(40)
+
+
+def test_jobs_below_a_solvers_tolerance_do_not_lift_the_bound():
+    """A short job may lie on the core of the long one in the solver's optimum, to its tolerance."""
+    latency = [[0.8322919160944432, 1.0885044420629888], [1.0, 0.3880944000982999], [6.9e8, 1.8e9]]
+    need = [[1e-30, 74.64313742532714], [1e-30, 1e-30], [1e-30, 1e-30]]
+    instance = Instance(
+        table=JobTable(latency, need), bandwidth=2.8627031674886955e-06, policy=Policy.EQUAL
+    )
+    assert lower_bound(instance).makespan <= best_mapping(instance).makespan
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_numbers_of_any_size_have_a_bound(policy):
+    """As far apart as a table allows: more than a solver takes."""
+    rng = fresh_rng()
+    mappings = every_mapping(4, 2)
+    for case in range(12):
+        latency, need = np.exp(rng.uniform(-200, 200, (2, 4, 2)))
+        table = JobTable(latency, need)
+        bandwidth = float(np.exp(rng.uniform(-200, 200)))
+        instance = Instance(table=table, bandwidth=bandwidth, policy=policy)
+        least = instance.makespans(mappings).min()
+        assert 0 < lower_bound(instance).makespan <= least * (1 + 1e-12), where(case=case)
+
+
+def test_the_bound_is_the_memory_where_everything_waits_for_it():
+    table = JobTable(np.full((8, 4), 10.0), np.full((8, 4), 2.0))
+    assert lower_bound(Instance(table=table, bandwidth=4.0)).makespan == pytest.approx(40)
+    assert lower_bound(Instance(table=table, bandwidth=4.0)).gap(44.0) == pytest.approx(0.1)
+
+
+def test_what_a_job_needs_above_the_bandwidth_delays_every_core():
+    # While the long job runs on one core, the short one on the other holds it up for 10 cycles.
+    table = JobTable([[100, 100], [10, 10]], [[0.0001, 0.0001], [2.0, 2.0]])
+    shared = lower_bound(Instance(table=table, bandwidth=1.0))
+    equal = lower_bound(Instance(table=table, bandwidth=1.0, policy=Policy.EQUAL))
+    assert shared.makespan == pytest.approx(110, rel=1e-3)
+    assert equal.makespan == pytest.approx(100)
+
+
+def test_the_bound_cuts_jobs():
+    instance = Instance(table=JobTable([[10, 10]] * 3, [[1, 1]] * 3), bandwidth=4.0)
+    assert lower_bound(instance).makespan == pytest.approx(15)  # whole, they take 20
+
+
+@pytest.mark.parametrize("policy", [Policy.PROPORTIONAL, Policy.EQUAL])
+def test_a_job_on_a_core_lifts_the_bound_by_at_least_its_charge(policy):
+    rng = fresh_rng()
+    lifted = 0
+    for case in range(30):
+        instance = random_instance(rng, 60, 3, float(rng.uniform(0.5, 2)), policy)
+        bound = lower_bound(instance)
+        if loads_of(instance).own.max() > bound.makespan:
+            continue  # some pairs are forbidden, and the charge is what the job takes alone
+        job, core = np.unravel_index(int(np.argmax(bound.charges)), bound.charges.shape)
+        latency = instance.table.latency.copy()
+        latency[job, np.arange(3) != core] = np.inf
+        there = JobTable(latency, instance.table.bandwidth)
+        least = lower_bound(Instance(table=there, bandwidth=instance.bandwidth, policy=policy))
+        expected = bound.makespan + bound.charges[job, core]
+        assert least.makespan >= expected * (1 - 1e-6), where(case=case)
+        lifted += bound.charges[job, core] > 1e-3 * bound.makespan
+        if lifted == 3:
+            return
+    pytest.fail(f"{lifted} charges of 3 could be looked at")
+
+
+# -- annealing ------------------------------------------------------------------------------------
+
+COLD = np.full(400, 1e-300)  # takes no rise, however small
+
+
+@pytest.mark.parametrize("policy", [Policy.PROPORTIONAL, Policy.PRIORITY])
+def test_each_step_changes_one_thing_and_tells_its_makespan(policy):
+    rng = fresh_rng()
+    ports = (0, 1, 0, 1) if rng.random() < 0.5 else ()
+    instance = random_instance(rng, 20, 4, 0.6, policy, ports, unable=0.3)
+    start = random_population(instance.table, 1, rng)
+    walk = anneal(instance, start, COLD, 7)
+    np.testing.assert_array_equal(walk.makespans, instance.makespans(walk.tried))
+    at, value, changes = start, instance.makespans(start)[0], set()
+    for step, makespan in enumerate(walk.makespans):
+        there = walk.tried.take([step])
+        cores = np.flatnonzero(there.core != at.core)
+        priorities = np.flatnonzero(there.priority != at.priority)
+        assert len(set(cores) | set(priorities)) <= 2, where(step=step)
+        changes.add((len(cores), len(priorities)))
+        if makespan <= value:
+            at, value = there, makespan
+    np.testing.assert_array_equal(walk.left.core, at.core)
+    np.testing.assert_array_equal(walk.left.priority, at.priority)
+    # A job moves, with or without its place; two of two cores, too; one place is new; two change.
+    assert changes >= {(1, 0), (1, 1), (2, 0), (2, 2), (0, 1), (0, 2)}
+
+
+def test_a_hot_chain_goes_anywhere():
+    rng = fresh_rng()
+    instance = random_instance(rng, 20, 3)
+    start = random_population(instance.table, 1, rng)
+    walk = anneal(instance, start, np.full(50, 1e9), 7)
+    np.testing.assert_array_equal(walk.left.core, walk.tried.core[-1:])
+    assert (np.diff(walk.makespans) > 0).any()
+
+
+def test_the_start_stays_as_it_is_and_the_seed_decides():
+    rng = fresh_rng()
+    instance = random_instance(rng, 20, 3)
+    start = random_population(instance.table, 1, rng)
+    kept = start.take([0])
+    first, again, other = (anneal(instance, start, COLD, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(start.core, kept.core)
+    np.testing.assert_array_equal(start.priority, kept.priority)
+    np.testing.assert_array_equal(first.makespans, again.makespans)
+    assert (first.makespans != other.makespans).any()
+
+
+def test_orders_are_left_alone_where_nobody_waits():
+    rng = fresh_rng()
+    table = JobTable(rng.uniform(1, 9, (20, 3)), np.full((20, 3), 0.1))
+    walk = anneal(Instance(table=table, bandwidth=9.0), random_population(table, 1, rng), COLD, 7)
+    before = np.concatenate([walk.left.core[:0], walk.tried.core[:-1]])
+    moved = (walk.tried.core[1:] != before).any(axis=1)
+    assert moved.mean() > 0.9
+
+
+def test_one_job_and_one_core_are_enough():
+    for table in (JobTable([[3, 2]], [[1, 1]]), JobTable([[3], [2]], [[9], [9]])):
+        instance = Instance(table=table, bandwidth=1.0)
+        start = random_population(table, 1, fresh_rng())
+        assert np.isfinite(anneal(instance, start, COLD, 3).makespans).all()

@@ -2,13 +2,25 @@
 """Platforms: those that ship, and one clear message for each bad field."""
 
 from collections import Counter
+from itertools import combinations, permutations
 
+import numpy as np
 import pytest
+from support.randomness import fresh_rng, where
 
-from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.errors import ConfigError, WorkloadError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.system_config import SystemConfig, SystemCore
 from tilewright.tuner.mapping.architecture import Architecture
-from tilewright.tuner.multicore.platform import load_platform, named_platforms
+from tilewright.tuner.multicore.allocation import makespans
+from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.pipeline import best_cut
+from tilewright.tuner.multicore.platform import (
+    load_platform,
+    named_platforms,
+    platform_of,
+    regulation_of,
+)
 
 PAPER = {
     "S1": {"hb-32x64": 4},
@@ -146,3 +158,86 @@ def test_names_what_is_wrong_in_a_file(tmp_path, old, new, message):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(ConfigError, match=r"no platform of that name: 'S7'.*S1, S2"):
         load_platform("S7")
+
+
+# -- systems of our hardware, as platforms of the model -------------------------------------------
+
+HW = load_hwconfig("tiny-4x4")
+
+
+def test_a_platform_has_the_cores_of_the_system_in_their_order():
+    other = load_hwconfig("edge-8x8").with_(axi_data_bits=HW.axi_data_bits)
+    system = SystemConfig(name="s", cores=(SystemCore(hw=HW), SystemCore(hw=other)))
+    platform = platform_of(system, clock_mhz=100, bandwidths=[0.4, 0.8])
+    assert [core.hardware for core in platform.cores] == [HW, other]
+    assert (platform.name, platform.bandwidths) == ("s", (0.4, 0.8))
+
+
+def test_budgets_become_bytes_and_weights_shares():
+    system = SystemConfig(
+        window=64,
+        cores=(
+            SystemCore(hw=HW, weight=3, read_budget=10, write_budget=6),
+            SystemCore(hw=HW, read_budget=10),
+            SystemCore(hw=HW),
+        ),
+    )
+    rules = regulation_of(system)
+    assert rules.window == 64
+    assert rules.budgets == (16 * HW.axi_bytes, np.inf, np.inf)
+    of_reads = regulation_of(system, reads=True)
+    assert of_reads.budgets == (10 * HW.axi_bytes, 10 * HW.axi_bytes, np.inf)
+    assert rules.weights[0] == 3 * rules.weights[1] == 3 * rules.weights[2]
+
+
+def test_a_system_after_reset_shares_equally():
+    system = SystemConfig(cores=(SystemCore(hw=HW), SystemCore(hw=HW)))
+    table = JobTable(np.full((3, 2), 50.0), np.array([[8.0, 8.0], [6.0, 6.0], [2.0, 2.0]]))
+    mapping = ([[0, 1, 0]], [[0, 0, 1]])
+    regulated = makespans(table, 8, *mapping, "regulated", regulation_of(system))
+    assert regulated == pytest.approx(makespans(table, 8, *mapping, "equal"))
+
+
+# -- the cut into stages --------------------------------------------------------------------------
+
+
+def slowest(costs, places, cores):
+    edges = [0, *places, costs.shape[1]]
+    return max(costs[core, edges[n] : edges[n + 1]].sum() for n, core in enumerate(cores))
+
+
+def every_cut(costs, moved, fixed):
+    """(slowest stage, bytes) of every legal cut."""
+    count, operators = costs.shape
+    orders = [tuple(fixed)] if fixed else [
+        order for n in range(1, count + 1) for order in permutations(range(count), n)
+    ]  # fmt: skip
+    for cores in orders:
+        for places in combinations(range(1, operators), len(cores) - 1):
+            yield slowest(costs, places, cores), sum(moved[p] for p in places)
+
+
+@pytest.mark.parametrize("fixed", [None, (2, 0)])
+def test_no_cut_is_better(fixed):
+    rng = fresh_rng()
+    for _ in range(20):
+        operators = int(rng.integers(3, 7))
+        costs = rng.integers(0, 9, (3, operators)).astype(float)
+        if rng.random() < 0.5:
+            costs[1] = costs[0]
+        moved = rng.integers(0, 100, operators).tolist()
+        found = best_cut(costs, moved, fixed)
+        best = min(every_cut(costs, moved, fixed))
+        assert (found.cycles, found.moved) == pytest.approx(best), where(costs=costs, moved=moved)
+        assert slowest(costs, found.places, found.cores) == found.cycles
+        assert sum(moved[p] for p in found.places) == found.moved
+
+
+def test_a_core_that_would_be_the_slowest_stage_is_left_out():
+    found = best_cut(np.array([[1.0, 1.0, 1.0], [9.0, 9.0, 9.0]]), [0, 1, 1])
+    assert (found.cores, found.places, found.cycles) == ((0,), (), 3.0)
+
+
+def test_more_fixed_cores_than_operators_are_refused():
+    with pytest.raises(WorkloadError, match="no more stages than that"):
+        best_cut(np.ones((2, 1)), [0], (0, 1))

@@ -2,20 +2,30 @@
 """The command of a report makes the settings of its study again."""
 
 import shlex
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
+from support.trials import SETTINGS, add, measured, request
 from typer.testing import CliRunner
 
 from tilewright.cli import app
+from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.board import load_board, load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
+from tilewright.tuner.measure.measurement import Measurement, Status
+from tilewright.tuner.report import optuna_study
+from tilewright.tuner.report.optuna_study import export_to_optuna
 from tilewright.tuner.report.page import repeat
+from tilewright.tuner.report.result_json import report_path
 from tilewright.tuner.store.records import StoredStudy
+from tilewright.tuner.store.store import Store
 from tilewright.tuner.store.summary import TrialSummary
 from tilewright.tuner.study.objective import ObjectiveName
 from tilewright.tuner.study.options import Mode, TuneOptions
@@ -151,3 +161,88 @@ def test_what_has_no_name_is_a_file_that_a_remark_tells_of() -> None:
     assert "--base pynq-16x16.yaml" in again.command
     assert "--memory pynq-z2.yaml" in again.command
     assert len(again.remarks) == 4
+
+
+# -- A study's trials are a storage that Optuna reads ---------------------------------------------
+
+
+@pytest.fixture
+def trials(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        study = store.open_study("mine", SETTINGS, {}).id
+        for number, cycles in enumerate((700, 500, 600)):
+            add(store, study, number, request(number + 1), measured(cycles))
+        failed = Measurement(
+            status=Status.FAILED, fidelity="test", failure="no room", limit_cycles=9
+        )
+        add(store, study, 3, request(4), failed)
+        yield store.trials(study)
+
+
+def test_a_study_is_written_and_optuna_finds_its_best_trial(trials, tmp_path) -> None:
+    path = tmp_path / "a folder" / "optuna.sqlite"
+    assert export_to_optuna("mine", trials, path) == ["mine/S"]
+    study = optuna.load_study(study_name="mine/S", storage=f"sqlite:///{path}")
+    assert [t.state.name for t in study.trials] == ["COMPLETE"] * 3 + ["FAIL"]
+    assert (study.best_value, study.best_params["tile_h"]) == (500.0, 2)
+    assert study.best_params["loop_order"] == trials[1].schedule["loop_order"]
+    assert study.trials[3].user_attrs["failure"] == "no room"
+    assert all(t.datetime_start <= t.datetime_complete for t in study.trials)
+    assert not list(path.parent.glob(".optuna-*"))
+
+
+def test_the_trials_are_those_that_optuna_itself_would_have_written(trials, tmp_path) -> None:
+    export_to_optuna("mine", trials, tmp_path / "ours.sqlite")
+    ours = optuna.load_study(study_name="mine/S", storage=f"sqlite:///{tmp_path / 'ours.sqlite'}")
+    copy = optuna.create_study(storage=f"sqlite:///{tmp_path / 'theirs.sqlite'}")
+    copy.add_trials(ours.trials)
+    contents = []
+    for name in ("ours", "theirs"):
+        with sqlite3.connect(tmp_path / f"{name}.sqlite") as base:
+            tables = ("trials", "trial_values", "trial_params", "trial_user_attributes")
+            rows = [base.execute(f"select * from {table}").fetchall() for table in tables]
+            contents.append([sorted(row[1:] for row in each) for each in rows])
+    assert contents[0] == contents[1]
+
+
+def test_many_trials_of_several_layers_are_numbered_on(trials, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(optuna_study, "_ROWS", 3)
+    many = [replace(trial, task=task) for task in ("A", "B") for trial in trials]
+    export_to_optuna("mine", many, tmp_path / "o.sqlite")
+    for task in ("A", "B"):
+        study = optuna.load_study(
+            study_name=f"mine/{task}", storage=f"sqlite:///{tmp_path / 'o.sqlite'}"
+        )
+        assert [trial.number for trial in study.trials] == [0, 1, 2, 3]
+        assert study.best_value == 500
+
+
+def test_a_file_that_exists_is_left_alone_and_an_empty_study_is_told(trials, tmp_path) -> None:
+    path = tmp_path / "there"
+    path.write_text("mine")
+    with pytest.raises(StoreError, match="exists already"):
+        export_to_optuna("mine", trials, path)
+    assert path.read_text() == "mine"
+    with pytest.raises(StoreError, match="no trials yet"):
+        export_to_optuna("mine", [], tmp_path / "new")
+
+
+# -- files of reports: no two studies share one, and none lies outside its folder -----------------
+
+RUNS = Path("runs")
+
+
+def test_names_that_differ_in_a_slash_have_files_of_their_own() -> None:
+    names = ("a/b", "a_b", "x/screen", "x_screen")
+    assert len({report_path(name, RUNS) for name in names}) == len(names)
+    assert report_path("a/b", RUNS) == RUNS / "a" / "b.html"
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../../x", "a/../../x", "..", ".", "/"])
+def test_no_name_leaves_the_folder(name: str) -> None:
+    assert ".." not in report_path(name, RUNS).parts
+    assert report_path(name, RUNS).is_relative_to(RUNS)
+
+
+def test_control_characters_are_not_in_the_name_of_a_file() -> None:
+    assert report_path("a\x1b[2Jb", RUNS) == RUNS / "a_[2Jb.html"

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.analytic_oracle import AnalyticOracle, Silent
+from support.analytic_oracle import AnalyticOracle, Silent, course, make
+from support.analytic_oracle import run as run_whole
 from support.results import Found as StudyResult
 from support.results import load_result
 
 from tilewright.host.common.errors import EnvironmentFaultError, StoreError, TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, cycles_of
+from tilewright.testing.analytic import BASE, RULES, TASKS, cycles_of
 from tilewright.tuner.measure.measurement import Measurement, Request, Status
 from tilewright.tuner.search import TUNERS, TunerError
 from tilewright.tuner.search.plain.coordinate import CoordinateTuner
@@ -28,52 +29,12 @@ from tilewright.tuner.store import database as store_database
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.session import INCUMBENT_LIMIT, LIMIT_SLACK, StudyError
-from tilewright.tuner.study.settings import DEFAULT_TUNER, SettingsError, StudySettings
+from tilewright.tuner.study.settings import DEFAULT_TUNER, SettingsError
 from tilewright.tuner.study.study import run_study
 
 
-def make(**changes: Any) -> StudySettings:
-    values: dict[str, Any] = {
-        "model": "net",
-        "tasks": TASKS,
-        "board": BOARD,
-        "memory": MEMORY,
-        "base": BASE,
-        "budget": 60,
-        "configs": 3,
-        "batch": 4,
-        "tuner": "coordinate",
-        **changes,
-    }
-    return StudySettings(**values)
-
-
-def run(
-    folder: Path,
-    oracle: AnalyticOracle | None = None,
-    *,
-    study: str = "s",
-    listener: Silent | None = None,
-    **changes: Any,
-) -> StudyResult:
-    with Store(folder / "s.sqlite") as store:
-        run_study(
-            study,
-            make(**changes),
-            store=store,
-            oracle=oracle or AnalyticOracle(),
-            rules=RULES,
-            listener=listener or Silent(),
-        )
-        return load_result(store, study)
-
-
-def course(result: StudyResult) -> list[tuple[Any, ...]]:
-    """What a study did, without times."""
-    return [
-        (t.sequence, t.task, t.origin, t.config_hash, str(t.schedule), t.measurement.cycles)
-        for t in result.trials
-    ]
+def run(*words: Any, **changes: Any) -> StudyResult:
+    return run_whole(*words, **changes)[0]
 
 
 @pytest.mark.parametrize("mode", list(Mode))

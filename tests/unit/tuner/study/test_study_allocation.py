@@ -9,8 +9,7 @@ from itertools import product, starmap
 from typing import Any
 
 import pytest
-from support.analytic_oracle import AnalyticOracle
-from support.analytic_study import BUDGET, course, make, run
+from support.analytic_oracle import BUDGET, AnalyticOracle, course, make, run
 from support.randomness import often
 from support.results import load_result
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.analytic_oracle import AnalyticOracle, Silent
-from support.analytic_study import course, make
+from support.analytic_oracle import AnalyticOracle, Silent, course, make
 from support.results import Found as StudyResult
 from support.results import load_result
 

@@ -2,16 +2,21 @@
 """Offload by minimum cut, against every assignment there is."""
 
 import itertools
+import time
+from itertools import product
 from math import inf
 
+import numpy as np
 import pytest
-from support.randomness import generator, where
+from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.offload import (
+    FlowGraph,
     OperatorCost,
     TransferCost,
     assign,
+    convex_groups,
     place,
     total_seconds,
 )
@@ -174,3 +179,110 @@ def test_two_regions_pay_two_calls_and_a_tensor_pays_for_each_region_that_it_ent
     assert total_seconds(candidates, crossings, 3, set()) == 28
     assert place(candidates, crossings, 3).seconds == whole
     assert place(candidates, crossings, 9).accelerated == frozenset()
+
+
+# -- minimum cut ----------------------------------------------------------------------------------
+
+
+def by_trying(edges, count):
+    """Cost and source's side of the minimum cut from node 0 to node count - 1."""
+    found = []
+    for inside in product((False, True), repeat=count - 2):
+        side = {0, *(n for n, taken in enumerate(inside, 1) if taken)}
+        crossing = [room for a, b, room in edges if a in side and b not in side]
+        if None not in crossing:
+            found.append((sum(crossing), -len(side), side))
+    return min(found, key=lambda each: each[:2])
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_random_graphs_against_all_cuts(case):
+    rng = fresh_rng()
+    count = int(rng.integers(3, 9))
+    edges = []
+    for _ in range(int(rng.integers(4, 24))):
+        a, b = (int(n) for n in rng.choice(count, 2, replace=False))
+        infinite = rng.random() < 0.2 and a != 0  # a cut must exist
+        edges.append((a, b, None if infinite else int(rng.integers(0, 6)) * 10**20))
+    graph = FlowGraph()
+    graph.add(0, count - 1, 1)
+    edges.append((0, count - 1, 1))
+    for a, b, room in edges[:-1]:
+        graph.add(a, b, room)
+    cost, side = graph.cut(0, count - 1)
+    expected, _, most = by_trying(edges, count)
+    assert cost == expected
+    assert {*side} == {node for node in most if any(node in edge[:2] for edge in edges)}
+
+
+def test_a_long_chain_needs_no_deep_stack():
+    graph = FlowGraph()
+    for node in range(20_000):
+        graph.add(node, node + 1, 5 if node != 777 else 3)
+    cost, side = graph.cut(0, 20_000)
+    assert (cost, len(side)) == (3, 778)
+
+
+# -- convex groups of random graphs, against a search for paths -----------------------------------
+
+
+def random_graph(rng: np.random.Generator) -> tuple[list[list[int]], set[int]]:
+    count = int(rng.integers(1, 25))
+    sources = [
+        sorted({int(rng.integers(node)) for _ in range(rng.integers(0, 4))}) if node else []
+        for node in range(count)
+    ]
+    return sources, {node for node in range(count) if rng.random() < 0.7}
+
+
+def reachable(sources: list[list[int]]) -> np.ndarray:
+    """Whether a path leads from a node (row) to another (column)."""
+    paths = np.zeros((len(sources), len(sources)), bool)
+    for node, reads in enumerate(sources):
+        for source in reads:
+            paths[:, node] |= paths[:, source]
+            paths[source, node] = True
+    return paths
+
+
+def is_convex(group: set[int], paths: np.ndarray) -> bool:
+    """Whether no node outside lies on a path from inside to inside."""
+    inside = sorted(group)
+    outside = [node for node in range(len(paths)) if node not in group]
+    left = paths[np.ix_(inside, outside)].any(0)
+    entered = paths[np.ix_(outside, inside)].any(1)
+    return not (left & entered).any()
+
+
+def test_groups_divide_the_members_and_are_convex() -> None:
+    rng = fresh_rng()
+    for _ in range(300):
+        sources, members = random_graph(rng)
+        groups = convex_groups(sources, members)
+        assert sorted(node for group in groups for node in group) == sorted(members)
+        paths = reachable(sources)
+        assert all(is_convex(set(group), paths) for group in groups)
+
+
+def test_without_other_nodes_everything_connected_is_one_group() -> None:
+    rng = fresh_rng()
+    for _ in range(100):
+        sources, _ = random_graph(rng)
+        groups = convex_groups(sources, range(len(sources)))
+        links = {(node, source) for node, reads in enumerate(sources) for source in reads}
+        of = {node: index for index, group in enumerate(groups) for node in group}
+        assert all(of[a] == of[b] for a, b in links)
+
+
+def test_a_path_over_another_node_divides() -> None:
+    assert convex_groups([[], [0], [0, 1]], {0, 2}) == [[0], [2]]
+    assert convex_groups([[], [0], [0], [1, 2]], {0, 2, 3}) in ([[0, 2], [3]], [[0], [2, 3]])
+
+
+def test_long_chains_take_no_time() -> None:
+    count = 10_000
+    sources = [[node - 1] if node else [] for node in range(count)]
+    started = time.monotonic()
+    assert len(convex_groups(sources, range(count))) == 1
+    assert len(convex_groups(sources, range(0, count, 10))) == count // 10
+    assert time.monotonic() - started < 30

@@ -1,15 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only moves elements, as operators of a region or none, compared with ONNX Runtime."""
 
+from math import prod
+
 import numpy as np
 import onnx
 import pytest
-from support.partitioned_runs import assert_same_outputs
+from support.compiled_runs import assert_same_outputs
+from support.qdq_runs import quantised_names, run_all
 from support.randomness import fresh_rng
 from support.small_models import Model, accelerated, imported, operators
 
-from tilewright.host.compiler.lower.qgraph import QConv, QGather, QReshape, QSelect, QStack
-from tilewright.host.compiler.pipeline import partition
+from tilewright.host.compiler.divide import tensor_layouts as layouts
+from tilewright.host.compiler.divide.tensor_layouts import Order
+from tilewright.host.compiler.lower.fuse import fuse
+from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.lower.qgraph import (
+    QAdd,
+    QConv,
+    QGather,
+    QRescale,
+    QReshape,
+    QSelect,
+    QStack,
+)
+from tilewright.host.compiler.lower.region import lower_region
+from tilewright.host.compiler.pipeline import import_network, partition
+from tilewright.host.lowering import default_schedule
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.reference.device import ReferenceDevice
 
 
 def _shuffled(model: Model, x: str, channels: int, size: int) -> str:
@@ -149,3 +169,334 @@ def test_a_move_that_is_read_inside_and_outside_its_region() -> None:
     assert len(parts.regions) == 1
     assert len(parts.regions[0].outputs) == 2
     assert_same_outputs(network, parts)
+
+
+# -- relax sequences ------------------------------------------------------------------------------
+
+TINY = load_hwconfig("tiny-4x4")
+
+
+def sequence(model: Model, tokens: int = 7) -> str:
+    """Five features of some tokens, out of a dense layer."""
+    return model.add("MatMul", model.input(1, tokens, 3), model.weights(3, 5))
+
+
+def agrees(model: Model, result: str):
+    """The operators of the model's one region, whose program has the bits of its layers."""
+    parts = accelerated(model.proto(model.add("MatMul", result, model.weights(5, 6))))
+    (region,) = parts.regions
+    graph = layer_graph(fuse(region), TINY)
+    rng = fresh_rng()
+    data = {
+        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
+        for name in graph.inputs
+    }
+    program = lower_region(graph, TINY, lambda workload: default_schedule(TINY, workload))
+    run = ReferenceDevice(TINY).run(program.program, program.image(data))
+    expected = evaluate(graph, data)
+    for name, found in program.read_outputs(run.memory).items():
+        assert np.array_equal(found, expected[name])
+    return operators(parts)
+
+
+def test_positions_are_added_on_the_accelerator() -> None:
+    model = Model(fresh_rng())
+    positions = model.constant(model.rng.normal(size=(7, 5)).astype(np.float32))
+    found = agrees(model, model.add("Add", positions, sequence(model)))
+    assert any(isinstance(operator, QAdd) for operator in found)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_constant_token_is_joined_to_a_sequence(last) -> None:
+    model = Model(fresh_rng())
+    token = model.constant(model.rng.normal(size=(1, 1, 5)).astype(np.float32))
+    parts = [token, sequence(model)]
+    found = agrees(model, model.add("Concat", *(parts[::-1] if last else parts), axis=1))
+    assert any(isinstance(operator, QStack) for operator in found)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"), [(0, 1, 1), (6, 7, 1), (1, 7, 1), (2, 5, 1), (0, 7, 2), (1, 6, 3)]
+)
+def test_some_tokens_are_a_convolution(start, end, step) -> None:
+    model = Model(fresh_rng())
+    bounds = [model.constant(np.array([n], np.int64)) for n in (start, end, 1, step)]
+    found = agrees(model, model.add("Slice", sequence(model), *bounds))
+    assert sum(isinstance(operator, QConv) for operator in found) == 3
+
+
+def test_some_features_are_where_they_lie() -> None:
+    model = Model(fresh_rng())
+    x = model.add("MatMul", model.input(1, 7, 3), model.weights(3, 9))
+    bounds = [model.constant(np.array([n], np.int64)) for n in (2, 7, 2)]
+    found = agrees(model, model.add("Slice", x, *bounds))
+    assert any(isinstance(operator, QSelect) for operator in found)
+
+
+@pytest.mark.parametrize(("start", "end", "step"), [(0, 2, 1), (1, 6, 2), (5, -7, -1)])
+def test_some_channels_of_an_image_without_rows_are_where_they_lie(start, end, step) -> None:
+    model = Model(fresh_rng())
+    x = model.add("Conv", model.input(1, 3, 5, 4), model.weights(6, 3, 1, 1))
+    x = model.add("Reshape", x, model.constant(np.array([1, 6, 20])))
+    bounds = [model.constant(np.array([n], np.int64)) for n in (start, end, 1, step)]
+    x = model.add("Slice", x, *bounds)
+    expected = tuple(range(6)[start:end:step])
+    x = model.add("Reshape", x, model.constant(np.array([1, len(expected), 5, 4])))
+    x = model.add("Conv", x, model.weights(2, len(expected), 1, 1))
+    parts = accelerated(model.proto(x))
+    (region,) = parts.regions
+    (chosen,) = [each for each in region.operators if isinstance(each, QSelect)]
+    assert chosen.channels == expected
+
+
+def test_tokens_in_reverse_are_none_that_are_left_out() -> None:
+    model = Model(fresh_rng())
+    bounds = [model.constant(np.array([n], np.int64)) for n in (6, -8, 1, -1)]
+    x = model.add("Slice", sequence(model), *bounds)
+    parts = accelerated(model.proto(model.add("MatMul", x, model.weights(5, 6))))
+    assert not any(isinstance(operator, QSelect) for operator in operators(parts))
+
+
+# -- pointwise functions as tables: what ONNX Runtime computes of every int8 value ----------------
+
+OPSET = 20  # the first with Gelu
+
+
+def _silu(model, x):
+    return model.add("Mul", x, model.add("Sigmoid", x))
+
+
+def _silu_rounded_in_between(model, x):
+    gate = model.quantised(model.add("Sigmoid", x), 1 / 255, -128)
+    return model.add("Mul", x, gate)
+
+
+def _gelu_by_erf(model, x):
+    numbers = [model.constant(np.float32(v)) for v in (2**0.5, 1, 0.5)]
+    shifted = model.add("Add", model.add("Erf", model.add("Div", x, numbers[0])), numbers[1])
+    return model.add("Mul", model.add("Mul", x, shifted), numbers[2])
+
+
+def _plain(kind, **attributes):
+    return lambda model, x: model.add(kind, x, **attributes)
+
+
+def _prelu(model, x):
+    return model.add("PRelu", x, model.constant(np.float32([0.2])))
+
+
+def _snake(model, x):
+    wave = model.add("Sin", x)
+    return model.add("Add", x, model.add("Mul", wave, wave))
+
+
+CURVES = {
+    "ceil": _plain("Ceil"),
+    "cos": _plain("Cos"),
+    "floor": _plain("Floor"),
+    "sign": _plain("Sign"),
+    "snake": _snake,
+    "sigmoid": _plain("Sigmoid"),
+    "hard-sigmoid": _plain("HardSigmoid", alpha=1 / 6),
+    "hard-swish": _plain("HardSwish"),
+    "tanh": _plain("Tanh"),
+    "gelu": _plain("Gelu"),
+    "gelu-tanh": _plain("Gelu", approximate="tanh"),
+    "gelu-erf": _gelu_by_erf,
+    "leaky-relu": _plain("LeakyRelu", alpha=0.1),
+    "prelu": _prelu,
+    "elu": _plain("Elu", alpha=0.7),
+    "selu": _plain("Selu"),
+    "mish": _plain("Mish"),
+    "softplus": _plain("Softplus"),
+    "softsign": _plain("Softsign"),
+    "silu": _silu,
+    "silu-rounded": _silu_rounded_in_between,
+}
+
+
+def every_step(curve, scale=0.0507, zero_point=-13):
+    """A quantised model of a curve, and an input that has every int8 value."""
+    model = Model(np.random.default_rng(0), opset=OPSET)
+    x = model.quantised(model.input(1, 4, 8, 8), scale, zero_point)
+    result = model.quantised(curve(model, x), 0.0393, 5)
+    steps = np.arange(-128, 128).reshape(1, 4, 8, 8)
+    return model.proto(result), ((steps - zero_point) * scale).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_every_entry_is_what_onnx_runtime_computes(name):
+    proto, data = every_step(CURVES[name])
+    network = import_network(proto)
+    (region,) = partition(network, tables=True).regions
+    (operator,) = region.operators
+    assert isinstance(operator, QRescale)
+    tensors = run_all(network.qdq, {"x": data})
+    names = quantised_names(network.qdq)
+    steps = tensors[names["x"]].reshape(-1)
+    assert np.array_equal(np.sort(steps), np.arange(-128, 128))
+    found = operator.lookup.entries[steps.astype(int) + 128]
+    (output,) = region.outputs
+    expected = tensors[names.get(output, output)].reshape(-1)
+    errors = found.astype(int) - expected.astype(int)
+    # Single precision may round a tie, and a step in between, the other way.
+    assert np.abs(errors).max() <= 1
+    assert np.count_nonzero(errors) <= 2, np.flatnonzero(errors)
+
+
+def test_without_a_table_the_function_stays_on_the_cpu():
+    proto, _ = every_step(CURVES["silu"])
+    assert not partition(import_network(proto)).regions
+
+
+WHY = [
+    "two tensors",
+    "no value",
+    "broadcast",
+    "16 bits in between",
+    "scales in between",
+]
+
+
+@pytest.mark.parametrize("why", WHY)
+def test_what_is_no_table_stays_on_the_cpu(why):
+    model = Model(np.random.default_rng(0), opset=21)
+    x = model.quantised(model.input(1, 4, 8, 8), 0.05)
+    if why == "two tensors":
+        y = model.quantised(model.input(1, 4, 8, 8, name="y"), 0.05)
+        result = model.add("Mul", model.add("Sigmoid", x), y)
+    elif why == "no value":
+        result = model.add("Sqrt", x)
+    elif why == "16 bits in between":
+        gate = model.quantised(model.add("Sigmoid", x), 1 / 32767, 0, np.int16)
+        result = model.add("Mul", x, gate)
+    elif why == "scales in between":
+        numbers = [model.constant(np.full(4, 1 / 127, "f")), model.constant(np.zeros(4, np.int8))]
+        gate = model.add("QuantizeLinear", model.add("Tanh", x), *numbers)
+        result = model.add("Mul", x, model.add("DequantizeLinear", gate, *numbers))
+    else:
+        result = model.add("Tanh", model.add("Mul", x, model.constant(np.ones((2, 1, 1, 1), "f"))))
+    proto = model.proto(model.quantised(result, 0.04))
+    assert not partition(import_network(proto), tables=True).regions
+
+
+# -- orders of elements, against arrays that are really permuted ----------------------------------
+
+
+def positions(order: Order) -> np.ndarray:
+    """Where each element of the model's flat array lies in the normal form."""
+    sizes = [size for size, _ in order]
+    ranks = [rank for _, rank in order]
+    in_form = np.arange(prod(sizes)).reshape([sizes[ranks.index(r)] for r in range(len(ranks))])
+    return in_form.transpose(ranks).reshape(-1)
+
+
+@pytest.mark.parametrize(
+    ("form", "shape", "axes"),
+    [
+        (layouts.image, (2, 3, 4, 5), (0, 1, 2, 3)),
+        (layouts.features, (2, 3), (0, 1)),
+        (layouts.sequence, (2, 5, 3), (0, 2, 1)),
+        (layouts.sequence, (2, 4, 5, 3), (0, 3, 1, 2)),
+        (layouts.heads, (2, 3, 5, 4), (0, 1, 3, 2)),
+        (layouts.rows, (2, 3, 5, 4), (0, 1, 2, 3)),
+        (layouts.heads, (2, 5, 4), (0, 2, 1)),
+        (layouts.rows, (2, 5, 4), (0, 1, 2)),
+        (layouts.tokens, (2, 5, 3), (2, 0, 1)),
+        (layouts.tokens, (2, 4, 5, 3), (3, 0, 1, 2)),
+        (layouts.window_heads, (2, 3, 5, 4), (1, 3, 0, 2)),
+        (layouts.window_rows, (2, 3, 5, 4), (1, 2, 0, 3)),
+        (layouts.window_heads, (2, 5, 4), (2, 0, 1)),
+        (layouts.window_rows, (2, 5, 4), (1, 0, 2)),
+    ],
+)
+def test_forms_lie_as_their_axes_say(form, shape, axes) -> None:
+    lying = form(shape)
+    assert prod(lying.shape) == prod(shape)
+    model = np.arange(prod(shape)).reshape(shape)
+    expected = np.empty(prod(shape), int)
+    expected[model.transpose(axes).reshape(-1)] = np.arange(prod(shape))
+    assert (positions(lying.order) == expected).all()
+
+
+def test_random_reshapes_and_permutations_are_tracked_and_equal_orders_mean_equal_lying() -> None:
+    rng = fresh_rng()
+    tracked = 0
+    for _ in range(300):
+        atoms = rng.choice([1, 2, 2, 3, 4], size=rng.integers(2, 6)).tolist()
+        shape = tuple(atoms)
+        order = layouts._order(shape, range(len(shape)))
+        lying = np.arange(prod(shape)).reshape(shape)  # element -> position
+        for _ in range(rng.integers(1, 5)):
+            if rng.random() < 0.5:
+                axes = rng.permutation(lying.ndim)
+                moved = layouts.permuted(order, lying.shape, axes)
+                if moved is None:
+                    break
+                order, lying = moved, lying.transpose(axes)
+            else:
+                cut = rng.integers(1, lying.ndim) if lying.ndim > 1 else 1
+                merged = (prod(lying.shape[:cut]), *lying.shape[cut:])
+                lying = lying.reshape(merged if rng.random() < 0.5 else shape_of_any(rng, lying))
+            assert (positions(order) == lying.reshape(-1)).all()
+            tracked += 1
+        plain = layouts._order(lying.shape, range(lying.ndim))
+        assert (order == plain) == (lying.reshape(-1) == np.arange(lying.size)).all()
+    assert tracked > 200
+
+
+def shape_of_any(rng: np.random.Generator, array: np.ndarray) -> tuple[int, ...]:
+    """A random shape of as many elements."""
+    rest, shape = array.size, []
+    while rest > 1:
+        divisors = [d for d in range(2, rest + 1) if rest % d == 0]
+        shape.append(int(rng.choice(divisors)))
+        rest //= shape[-1]
+    return tuple(shape) or (1,)
+
+
+def test_attention_split_and_merge_of_heads_cost_nothing() -> None:
+    b, t, h, d = 2, 5, 3, 4
+    order = layouts.sequence((b, t, h * d)).order
+    split = layouts.permuted(order, (b, t, h, d), (0, 2, 1, 3))
+    assert split == layouts.heads((b, h, t, d)).order
+    assert layouts.permuted(order, (b, t, h, d), (0, 2, 3, 1)) == layouts.rows((b, h, d, t)).order
+    assert split is not None
+    assert layouts.permuted(split, (b, h, t, d), (0, 2, 1, 3)) == order
+
+
+def test_an_axis_that_cuts_blocks_apart_has_no_order() -> None:
+    order = layouts.sequence((1, 4, 6)).order
+    assert layouts.permuted(order, (1, 8, 3), (0, 2, 1)) is not None
+    assert layouts.permuted(order, (1, 3, 8), (0, 2, 1)) is None
+
+
+def test_natural_forms_follow_rank_and_use() -> None:
+    assert layouts.natural((1, 8, 4, 4)) == layouts.image((1, 8, 4, 4))
+    assert layouts.natural((1, 8, 4, 4), layouts.heads) == layouts.heads((1, 8, 4, 4))
+    assert layouts.natural((8,)) is None
+
+
+def test_an_array_lies_as_its_tensor_does() -> None:
+    array = np.arange(2 * 3 * 5 * 4).reshape(2, 3, 5, 4)
+    found = layouts.in_normal_form(array, layouts.heads(array.shape))
+    assert np.array_equal(found, array.transpose(0, 1, 3, 2).reshape(2, 12, 5, 1))
+
+
+def test_pixels_of_windows_are_found_and_moves_of_channels_are_none() -> None:
+    rows, columns, window, channels = 6, 4, 2, 3
+    cut = (1, rows // window, window, columns // window, window, channels)
+    image = layouts.tokens((1, rows, columns, channels))
+    turned = layouts.permuted(image.order, cut, (0, 1, 3, 2, 4, 5))
+    assert turned is not None
+    have = layouts.TensorLayout(shape=image.shape, order=turned)
+    pixels = np.arange(rows * columns).reshape(cut[:-1]).transpose(0, 1, 3, 2, 4).reshape(-1)
+    want = layouts.tokens((1, 6, window * window, channels))
+    assert layouts.pixels_of(have, want) == tuple(pixels.tolist())
+    assert layouts.pixels_of(want, want) == tuple(range(rows * columns))
+    assert layouts.channels_of(have, want) is None
+    heads = layouts.heads((1, 3, 4, 2))
+    mixed = layouts.permuted(heads.order, (1, 3, 4, 2), (0, 2, 1, 3))
+    assert mixed is not None
+    swapped = layouts.TensorLayout(shape=heads.shape, order=mixed)
+    assert layouts.pixels_of(swapped, layouts.heads((1, 4, 3, 2))) is None

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from support.partitioned_runs import assert_same_outputs
+from support.compiled_runs import assert_same_outputs
 from support.qdq_runs import run_all
 from support.qgraph_floats import FloatRegions
 from support.randomness import fresh_rng

@@ -1,25 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where channels lie: what has another name somewhere stays where it is."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
+import pytest
 from support.qgraph_floats import evaluate as evaluate_floats
-from support.qgraphs import draw_channels
+from support.qgraphs import GraphMaker, draw_channels, evaluate_real
 from support.randomness import fresh_rng
 
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.lower.cut import crossing, cut
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import (
+    QAdd,
     QConcat,
     QConv,
     QGraph,
     QReshape,
     QSelect,
     QTensor,
+    QTurn,
+    Shape,
 )
 from tilewright.host.compiler.lower.region import lower_region
+from tilewright.host.compiler.pack.artefact import CompiledNetwork, load, save
 from tilewright.host.lowering import default_schedule
-from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")
@@ -75,3 +86,220 @@ def test_copies_name_the_operator_that_they_are_made_for() -> None:
         assert all(names.issuperset(layer.operators) for layer in layers)
         copies += sum(layer.name.startswith("concat") and "/" in layer.name for layer in layers)
     assert copies
+
+
+# -- A region that is cut computes what it computes whole, and hands on what later parts read -----
+
+
+def residual_graph(rng):
+    """Three convolutions with a shortcut around the last two; the second one is an output."""
+    shape = (1, 4, 5, 5)
+    tensors = {name: QTensor(name=name, shape=shape, scale=0.1) for name in "xabcy"}
+
+    def conv(name, source, output):
+        return QConv(
+            name=name,
+            inputs=(source,),
+            output=output,
+            weights=rng.integers(-20, 20, (4, 4, 3, 3), dtype=np.int8),
+            weight_scales=np.full(4, 0.01),
+            bias=rng.normal(size=4),
+            pads=(1, 1, 1, 1),
+        )
+
+    return QGraph(
+        name="r",
+        tensors=tensors,
+        operators=(
+            conv("one", "x", "a"),
+            conv("two", "a", "b"),
+            conv("three", "b", "c"),
+            QAdd(name="add", inputs=("c", "a"), output="y"),
+        ),
+        inputs=("x",),
+        outputs=("y", "b"),
+    )
+
+
+def test_what_crosses_is_what_later_operators_read_and_outputs():
+    graph = residual_graph(fresh_rng())
+    assert [set(crossing(graph, place)) for place in range(1, 4)] == [
+        {"a"},
+        {"a", "b"},
+        {"a", "b", "c"},
+    ]
+
+
+@pytest.mark.parametrize("places", [(1,), (2,), (3,), (1, 3), (1, 2, 3)])
+def test_parts_read_what_parts_before_them_wrote(places):
+    graph = residual_graph(fresh_rng())
+    parts = cut(graph, places)
+    assert [o.name for part in parts for o in part.operators] == ["one", "two", "three", "add"]
+    known = {"x"}
+    for part in parts:
+        assert set(part.inputs) <= known
+        assert not set(part.outputs) & known
+        known.update(part.outputs)
+    assert {"y", "b"} <= known
+
+
+@pytest.mark.parametrize("places", [(0,), (4,), (2, 2), (3, 1)])
+def test_places_that_leave_a_part_empty_are_refused(places):
+    with pytest.raises(WorkloadError, match="must be ascending"):
+        cut(residual_graph(fresh_rng()), places)
+
+
+# -- convolutions with a residual: channels of any weights have their bias ------------------------
+
+SCALES = (2e-3, 1e-4, 3e-6, 1e-8, 1e-12)
+"""Of the weights of a channel each."""
+
+
+def sum_of(groups: int, residual_scale: float, zero_point: int) -> QGraph:
+    rng, channels = fresh_rng(), len(SCALES)
+    tensors = {
+        name: QTensor(name=name, shape=(1, channels, 3, 3), scale=scale, zero_point=zero)
+        for name, scale, zero in (
+            ("x", 0.02, -3), ("r", residual_scale, zero_point), ("y", 0.03, 5),
+        )
+    }  # fmt: skip
+    shape = (channels, channels // groups, 1, 1)
+    conv = QConv(
+        name="conv", inputs=("x", "r"), output="y", groups=groups,
+        weights=rng.integers(-127, 128, shape).astype(np.int8), weight_scales=np.array(SCALES),
+        bias=np.array([0.5, -1.0, 1.0, 0.7, -0.6]),
+    )  # fmt: skip
+    return QGraph(
+        name="g", tensors=tensors, operators=(conv,), inputs=("x", "r"), outputs=("y",)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", [1, len(SCALES)])
+@pytest.mark.parametrize(("residual_scale", "zero_point"), [(0.02, 0), (0.01, 9), (0.3, -20)])
+def test_channels_of_tiny_weights_have_their_bias(
+    groups: int, residual_scale: float, zero_point: int
+) -> None:
+    graph, rng = sum_of(groups, residual_scale, zero_point), fresh_rng()
+    data = {
+        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
+        for name in graph.inputs
+    }
+    (real,) = evaluate_floats(graph, [data[name] for name in graph.inputs])
+    found = evaluate(layer_graph(graph, TINY), data)["y"]
+    assert np.abs(found.astype(int) - real).max() <= 1
+
+
+# -- changes of shape inside a region: other names for bytes that are already there ---------------
+
+CHAINED = load_hwconfig("tiny-4x4")
+ALONE = CHAINED.with_(name="each layer alone", batch=2, block_in=8)
+
+
+class Maker(GraphMaker):
+    """With changes of shape that leave channels as they are."""
+
+    def reshape(self, source: str, rows: int, columns: int) -> str:
+        name, output = self._names("reshape")
+        shape: Shape = (*self.shape(source)[:2], rows, columns)
+        self.tensors[output] = replace(self.tensors[source], name=output, shape=shape)
+        self.values[output] = self.values[source].reshape(shape)
+        return self._append(QReshape(name=name, inputs=(source,), output=output), shape)
+
+
+def saved_and_loaded(graph: QGraph, hw: HwConfig, folder: Path) -> CompiledNetwork:
+    layers = layer_graph(fuse(graph), hw)
+    region = make_executable(graph, layers, hw, lambda workload: default_schedule(hw, workload))
+    network = CompiledNetwork(
+        name="n", hw=hw, host="{}", regions=(region,), inputs=(), outputs=(), placements=()
+    )
+    save(network, folder / "n.tw")
+    return load(folder / "n.tw")
+
+
+@pytest.mark.parametrize("hw", [CHAINED, ALONE], ids=lambda hw: hw.name)
+@pytest.mark.parametrize("inner_leaves", [False, True])
+def test_a_result_that_is_another_tensors_bytes_is_saved_and_loaded(
+    hw: HwConfig, inner_leaves: bool, tmp_path: Path
+) -> None:
+    maker = Maker(fresh_rng(), (1, 5, 4, 4))
+    inner = maker.conv("x0", 6, 1)
+    last = maker.reshape(maker.reshape(inner, 2, 8), 16, 1)
+    graph = maker.graph(*([inner] if inner_leaves else []), last)
+    expected = evaluate(layer_graph(fuse(graph), hw), maker.arguments())
+    region = saved_and_loaded(graph, hw, tmp_path).regions[0]
+    found, _ = region.run(ReferenceDevice(hw), [maker.values["x0"]])
+    assert len(found) == len(graph.outputs)
+    for name, result in zip(graph.outputs, found, strict=True):
+        assert np.array_equal(result, expected[name])
+
+
+@pytest.mark.parametrize("hw", [CHAINED, ALONE], ids=lambda hw: hw.name)
+def test_shapes_of_an_input_that_follow_each_other_are_read(hw: HwConfig, tmp_path: Path) -> None:
+    maker = Maker(fresh_rng(), (1, 5, 4, 4))
+    graph = maker.graph(maker.conv(maker.reshape(maker.reshape("x0", 8, 2), 16, 1), 6, 1))
+    (name,) = graph.outputs
+    expected = evaluate(layer_graph(fuse(graph), hw), maker.arguments())[name]
+    real = evaluate_real(graph, maker.arguments())[name]
+    assert np.abs(expected.astype(int) - real).max() <= 1
+    region = saved_and_loaded(graph, hw, tmp_path).regions[0]
+    (found,), _ = region.run(ReferenceDevice(hw), [maker.values["x0"]])
+    assert np.array_equal(found, expected)
+
+
+# -- channels and pixels exchange places, exactly, on any blocks, whatever memory held ------------
+
+PLAIN = load_hwconfig("tiny-4x4")
+ARRAYS = {
+    "4x4": PLAIN,
+    "8x4": PLAIN.with_(name="8x4", block_in=8),
+    "4x8": PLAIN.with_(name="4x8", block_out=8),
+    "4x16": PLAIN.with_(name="4x16", block_out=16),
+}
+
+
+def turn(channels: int, rows: int, columns: int = 1, zero_point: int = 0) -> QGraph:
+    shapes = {"x": (1, channels, rows, columns), "y": (1, rows * columns, channels, 1)}
+    tensors = {
+        name: QTensor(name=name, shape=shape, scale=0.03, zero_point=zero_point)
+        for name, shape in shapes.items()
+    }
+    return QGraph(name="g", tensors=tensors, operators=(QTurn(name="turn", inputs=("x",),
+                  output="y"),), inputs=("x",), outputs=("y",))  # fmt: skip
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize(
+    ("channels", "rows", "columns", "zero_point"),
+    [(8, 8, 1, 0), (40, 16, 1, 0), (37, 9, 1, 5), (3, 4, 5, -128), (16, 2, 3, 127), (70, 2, 1, 0)],
+)
+def test_a_turn_is_exact(
+    array: str, channels: int, rows: int, columns: int, zero_point: int
+) -> None:
+    hw, graph, rng = ARRAYS[array], turn(channels, rows, columns, zero_point), fresh_rng()
+    layers = layer_graph(graph, hw)
+    data = {"x": rng.integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)}
+    expected = evaluate(layers, data)["y"]
+    moved = data["x"].reshape(channels, -1).T
+    assert np.array_equal(expected[0, :, :, 0], moved)
+    assert np.array_equal(evaluate_floats(graph, [data["x"]])[0], expected)
+    program = lower_region(layers, hw, lambda workload: default_schedule(hw, workload))
+    memory = program.program.image()
+    region = program.program.regions["activations"]
+    residue = rng.integers(0, 256, region.nbytes).astype(np.uint8)
+    memory[region.offset : region.offset + region.nbytes] = residue
+    program.write_inputs(memory, data)
+    found = ReferenceDevice(hw).run(program.program, memory)
+    assert np.array_equal(program.read_outputs(found.memory)["y"], expected)
+
+
+def test_many_channels_are_multiplied_by_small_identities() -> None:
+    workloads = [layer.workload for layer in layer_graph(turn(64, 32), PLAIN).layers]
+    assert len(workloads) == 4
+    assert {(each.height, each.channels_in, each.channels_out) for each in workloads} == {
+        (16, 16, 32)
+    }
+
+
+def test_an_array_with_a_batch_refuses() -> None:
+    with pytest.raises(WorkloadError, match="batch is 1"):
+        layer_graph(turn(8, 8), PLAIN.with_(name="b2", batch=2))

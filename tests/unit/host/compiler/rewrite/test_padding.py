@@ -5,6 +5,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from onnx import helper
+from support.compiled_runs import assert_cpu_computes
 from support.onnx_results import rewritten
 from support.randomness import fresh_rng
 from support.small_models import Model, accelerated
@@ -66,3 +68,204 @@ def test_an_image_of_a_stated_size_is_enlarged_on_the_accelerator() -> None:
     assert len(parts.regions) == 1
     assert {p.place for p in parts.placements} == {"accelerator"}
     assert np.prod(parts.host.outputs[0].shape) == 6 * 80
+
+
+# -- padding of every form is what ONNX Runtime computes, and can be saved ------------------------
+
+
+def padded(model: Model, x: str, widths: list[int], *axes: int, **attributes: str) -> str:
+    more = ["", model.constant(np.array(axes))] if axes else []
+    return model.add("Pad", x, model.constant(np.array(widths)), *more, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("widths", "axes", "mode"),
+    [
+        ([0, 2, 1, 1], (), "reflect"),
+        ([0, 2, 1, 1], (), "edge"),
+        ([3, 0, 9, 0], (), "edge"),
+        ([1, 2, 0, 3], (), "wrap"),
+        ([-1, 2, 1, -2], (), "constant"),
+        ([-1, 0, 0, -2], (), "constant"),
+        ([2, 1], (-1,), "constant"),
+        ([2, 1, 0, 3], (1, 0), "edge"),
+    ],
+)
+def test_padding_of_every_form(widths, axes, mode) -> None:
+    model = Model(fresh_rng(), opset=19)
+    proto = model.proto(padded(model, model.input(4, 5), widths, *axes, mode=mode))
+    data = fresh_rng().normal(size=(4, 5)).astype(np.float32)
+    assert set(rewritten(proto, x=data)) <= {"Gather", "Slice", "Pad"}
+    assert_cpu_computes(proto, {"x": data})
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+def test_integers_are_padded(dtype) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = Model(fresh_rng())
+    x = model.input(2, 3, kind=kind)
+    numbers = [model.constant(np.array([0, 1, 2, 0])), model.constant(dtype(7))]
+    proto = model.proto(model.add("Pad", x, *numbers), kinds=[kind])
+    assert_cpu_computes(proto, {"x": np.arange(6, dtype=dtype).reshape(2, 3)})
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+def test_an_image_is_padded_between_layers(mode) -> None:
+    model = Model(fresh_rng())
+    y = model.add("Conv", model.input(1, 4, 6, 7), model.weights(8, 4, 1, 1))
+    y = padded(model, y, [0, 0, 1, 2, 0, 0, 2, 1], mode=mode)
+    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 8, 3, 3))))
+    assert len(parts.regions) == 1
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+def test_a_running_sum_from_the_end(exclusive) -> None:
+    model = Model(fresh_rng())
+    axis = model.constant(np.array(1))
+    y = model.add("CumSum", model.input(2, 5), axis, reverse=1, exclusive=exclusive)
+    proto = model.proto(y)
+    data = fresh_rng().normal(size=(2, 5)).astype(np.float32)
+    assert rewritten(proto, x=data) == ["Gather", "CumSum", "Gather"]
+    assert_cpu_computes(proto, {"x": data})
+
+
+# -- what follows a transposed convolution channel by channel goes into it ------------------------
+
+SHAPE = (1, 4, 5, 6)
+ENLARGED = {"strides": [2, 2], "kernel_shape": [2, 2]}
+
+
+def enlarged(model: Model, groups: int, bias: bool, channels: int = 6) -> str:
+    weights = model.weights(4, channels // groups, 2, 2)
+    more = [model.weights(channels)] if bias else []
+    x = model.input(*SHAPE)
+    return model.add("ConvTranspose", x, weights, *more, group=groups, **ENLARGED)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_offsets_factors_and_normalisation_go_into_the_layer(groups, bias) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    y = enlarged(model, groups, bias)
+    y = model.add("Add", model.weights(6, 1, 1), y)
+    y = model.add("Mul", y, model.constant(np.float32(-1.5)))
+    numbers = [model.constant(rng.uniform(0.5, 2, 6).astype(np.float32)) for _ in range(4)]
+    y = model.add("BatchNormalization", y, *numbers)
+    y = model.add("Add", y, model.weights(1, 6, 1, 1))
+    assert rewritten(model.proto(model.add("Relu", y)), x=SHAPE) == ["ConvTranspose", "Relu"]
+
+
+def test_the_last_of_them_may_be_the_output_of_one_channel() -> None:
+    model = Model(fresh_rng())
+    y = model.add("Add", enlarged(model, 1, False, channels=1), model.weights(1, 1, 1, 1))
+    assert rewritten(model.proto(y), x=SHAPE) == ["ConvTranspose"]
+
+
+@pytest.mark.parametrize("case", ["rows", "two readers", "output", "wider"])
+def test_what_is_no_number_for_each_channel_of_one_reader_stays(case) -> None:
+    model = Model(fresh_rng())
+    one = 1 if case == "wider" else 6
+    y = enlarged(model, 1, True, channels=one)
+    shapes = {"rows": (1, 1, 10, 1), "wider": (1, 6, 1, 1)}
+    z = model.add("Add", y, model.weights(*shapes.get(case, (6, 1, 1))))
+    outputs = {"two readers": (z, model.add("Relu", y)), "output": (z, y)}.get(case, (z,))
+    more = ["Relu"] if case == "two readers" else []
+    assert sorted(rewritten(model.proto(*outputs), x=SHAPE)) == ["Add", "ConvTranspose", *more]
+
+
+# -- rolls, patch merging and means with channels last --------------------------------------------
+
+
+def bounds(model: Model, start: int, end: int, axis: int, step: int = 1) -> list[str]:
+    return [model.constant(np.array([value])) for value in (start, end, axis, step)]
+
+
+@pytest.mark.parametrize(("axis", "shift"), [(1, 3), (2, 1), (-1, 4)])
+def test_a_roll_is_a_gather(axis, shift) -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 5, 6, 7)
+    parts = [model.add("Slice", x, *bounds(model, *pair, axis)) for pair in
+             ((shift, 2**63 - 1), (0, shift))]  # fmt: skip
+    y = model.add("Concat", *parts, axis=axis)
+    assert rewritten(model.proto(model.add("Relu", y)), x=(1, 5, 6, 7)) == ["Gather", "Relu"]
+
+
+@pytest.mark.parametrize("pairs", [((2, 5), (0, 1)), ((0, 3), (2, 5)), ((0, 2), (2, 3))])
+def test_slices_that_leave_out_or_repeat_something_stay(pairs) -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 5, 3)
+    parts = [model.add("Slice", x, *bounds(model, *pair, 1)) for pair in pairs]
+    kinds = rewritten(model.proto(model.add("Concat", *parts, axis=1)), x=(1, 5, 3))
+    assert kinds == ["Slice", "Slice", "Concat"]
+
+
+def test_slices_of_different_tensors_stay() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 4, 3)
+    y = model.add("Relu", x)
+    parts = [model.add("Slice", x, *bounds(model, 2, 4, 1)),
+             model.add("Slice", y, *bounds(model, 0, 2, 1))]  # fmt: skip
+    assert "Gather" not in rewritten(model.proto(model.add("Concat", *parts, axis=1)), x=(1, 4, 3))
+
+
+def merged(model: Model, corners: list[tuple[int, int]], axis: int = 3) -> str:
+    """Every other pixel of an image with channels last, at some corners."""
+    x = model.input(1, 6, 4, 3)
+    parts = []
+    for row, column in corners:
+        y = model.add("Slice", x, *bounds(model, row, 2**63 - 1, 1, 2))
+        parts.append(model.add("Slice", y, *bounds(model, column, 2**63 - 1, 2, 2)))
+    return model.add("Concat", *parts, axis=axis)
+
+
+def test_patch_merging_is_depthwise_convolutions() -> None:
+    model = Model(fresh_rng())
+    y = merged(model, [(0, 0), (1, 0), (0, 1), (1, 1)])
+    kinds = rewritten(model.proto(y), x=(1, 6, 4, 3))
+    assert kinds == ["Transpose", *["Conv"] * 4, "Concat", "Transpose"]
+
+
+def test_corners_beyond_the_first_and_pixels_joined_to_images_stay() -> None:
+    for corners, axis in (([(0, 0), (2, 1)], 3), ([(0, 0), (1, 1)], 1)):
+        model = Model(fresh_rng())
+        if corners[1] == (2, 1):  # fewer rows than the first corner has
+            x = model.input(1, 6, 4, 3)
+            first = model.add("Slice", x, *bounds(model, 0, 4, 1, 2))
+            second = model.add("Slice", x, *bounds(model, 2, 6, 1, 2))
+            y = model.add("Concat", first, second, axis=axis)
+        else:
+            y = merged(model, corners, axis)
+        assert "Conv" not in rewritten(model.proto(y), x=(1, 6, 4, 3))
+
+
+@pytest.mark.parametrize(("keepdims", "last"), [(0, "Flatten"), (1, "Transpose")])
+def test_a_mean_over_pixels_with_channels_last_is_a_global_pool(keepdims, last) -> None:
+    model = Model(fresh_rng())
+    y = model.add("ReduceMean", model.input(2, 3, 4, 5), axes=[1, 2], keepdims=keepdims)
+    assert rewritten(model.proto(y), x=(2, 3, 4, 5)) == ["Transpose", "GlobalAveragePool", last]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_mask_of_windows_is_added_in_the_shape_of_the_scores(swapped) -> None:
+    model = Model(fresh_rng())
+    scores = model.add("Relu", model.input(6, 2, 4, 4))
+    y = model.add("Add", scores, model.weights(2, 4, 4))
+    wide = model.add("Reshape", y, model.constant(np.array([2, 3, 2, 4, 4])))
+    pair = (wide, model.weights(1, 3, 1, 4, 4))
+    y = model.add("Add", *(pair[::-1] if swapped else pair))
+    y = model.add("Reshape", y, model.constant(np.array([-1, 2, 4, 4])))
+    kinds = rewritten(model.proto(model.add("Softmax", y, axis=-1)), x=(6, 2, 4, 4))
+    assert kinds == ["Relu", "Add", "Softmax"]
+
+
+def test_sums_that_grow_or_keep_another_shape_stay() -> None:
+    for added, last in (((2, 1, 3, 4), (2, 2, 3, 4)), ((3, 4), (3, 8))):
+        model = Model(fresh_rng())
+        x = model.add("Relu", model.input(6, 4))
+        wide = model.add("Reshape", x, model.constant(np.array([1, 2, 3, 4] if len(added) > 2
+                                                               else [2, 3, 4])))  # fmt: skip
+        y = model.add("Add", wide, model.weights(*added))
+        y = model.add("Reshape", y, model.constant(np.array(last)))
+        kinds = rewritten(model.proto(y), x=(6, 4))
+        assert kinds == ["Relu", "Reshape", "Add", "Reshape"]

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto as Type
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-from support.cpu_runs import assert_cpu_computes, beside_a_layer
+from support.compiled_runs import assert_cpu_computes, beside_a_layer
 from support.onnx_results import rewritten
 from support.qgraph_floats import FloatRegions
 from support.randomness import fresh_rng

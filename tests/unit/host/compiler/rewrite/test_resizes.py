@@ -1,12 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resizing of any axes is what ONNX Runtime computes, and can be saved."""
 
+import itertools
+
 import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
 import pytest
-from support.cpu_runs import assert_cpu_computes
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from support.compiled_runs import assert_cpu_computes
+from support.detector_models import Detector
 from support.onnx_results import rewritten
 from support.randomness import fresh_rng
 from support.small_models import Model, accelerated
+
+from tilewright.host.compiler.pipeline import import_network, partition
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.compiler.rewrite import recurrent_layers
+from tilewright.host.compiler.rewrite.recurrent_layers import unroll_recurrent
 
 FORMS = {
     "channels last": ((1, 4, 6, 3), [1, 2, 2, 1]),
@@ -81,3 +95,184 @@ def test_a_region_of_an_image_is_resized_by_onnx_runtime() -> None:
     y = model.add("Resize", model.input(1, 2, 6, 5), roi, "", sizes, **more)
     data = fresh_rng().normal(size=(1, 2, 6, 5)).astype(np.float32)
     assert_cpu_computes(model.proto(y), {"x": data})
+
+
+# -- what heads of detectors join and split again stays apart; results stay -----------------------
+
+TABLES = QuantiseOptions(activation_tables=True)
+
+
+def head(*sizes: int, function: str = "Sigmoid") -> tuple[Detector, str]:
+    """Three levels of 8 and 3 channels, split into parts of some sizes, and what they become."""
+    model = Detector(fresh_rng())
+    parts = model.split(model.levels(2, 3), *sizes, axis=1)
+    parts[1] = model.add(function, parts[1])
+    return model, model.add("Concat", *(model.add("Neg", part) for part in parts), axis=1)
+
+
+def test_parts_of_joined_levels_are_joined_apart() -> None:
+    model, y = head(8, 3)
+    kinds = rewritten(model.proto(y), x=(1, 3, 8, 8))
+    assert "Split" not in kinds
+    assert "Slice" not in kinds
+    assert kinds.count("Concat") == 2 + 1  # one of each part along the pixels, and that of both
+    assert kinds.count("Reshape") == 2 * 3
+
+
+def test_parts_of_a_part_are_slices_of_what_is_joined() -> None:
+    model, y = head(6, 5)
+    kinds = rewritten(model.proto(y), x=(1, 3, 8, 8))
+    assert kinds.count("Slice") == 2
+    assert kinds.count("Concat") == 3 + 1 + 1
+
+
+def test_parts_that_are_read_together_too_stay_joined() -> None:
+    model = Detector(fresh_rng())
+    joined = model.levels(2, 3)
+    parts = model.split(joined, 8, 3, axis=1)
+    both = model.add("Neg", joined)
+    results = [model.add("Neg", part) for part in parts]
+    assert rewritten(model.proto(*results, both), x=(1, 3, 8, 8)).count("Slice") == 2
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_splits_of_other_tensors_of_three_axes_stay(axis) -> None:
+    model = Detector(fresh_rng())
+    parts = model.split(model.add("Relu", model.input(1, 4, 6)), 2, 2, axis=1)
+    kinds = rewritten(model.proto(*(model.add("Neg", part) for part in parts)), x=(1, 4, 6))
+    assert "Split" in kinds
+
+
+def test_a_sigmoid_of_joined_levels_is_behind_their_layers() -> None:
+    model, y = head(8, 3)
+    kinds = rewritten(model.proto(y), TABLES, x=(1, 3, 8, 8))
+    assert kinds.count("Sigmoid") == 3
+    for place, kind in enumerate(kinds):
+        assert kind != "Sigmoid" or kinds[place - 1] == "Conv"
+    assert rewritten(model.proto(y), x=(1, 3, 8, 8)).count("Sigmoid") == 1
+
+
+def test_a_sigmoid_of_what_is_joined_with_other_results_stays_behind() -> None:
+    model = Detector(fresh_rng())
+    x = model.input(1, 3, 4, 4)
+    parts = [model.convolution(x, 3, 4), model.add("Relu", model.convolution(x, 3, 4))]
+    y = model.add("Sigmoid", model.add("Concat", *parts, axis=1))
+    kinds = rewritten(model.proto(model.add("Neg", y)), TABLES, x=(1, 3, 4, 4))
+    assert kinds.count("Sigmoid") == 1
+    plain = model.add("Sigmoid", model.add("Concat", parts[0], axis=1))
+    assert np.count_nonzero(np.array(kinds) == "Concat") == 1
+    assert rewritten(model.proto(plain), TABLES, x=(1, 3, 4, 4))[-1] == "Sigmoid"
+
+
+def test_a_split_with_an_empty_part_keeps_its_results() -> None:
+    model = Detector(fresh_rng())
+    parts = model.split(model.levels(2, 3), 8, 3, 0, axis=1)
+    y = model.add("Concat", *(model.add("Neg", part) for part in parts), axis=1)
+    assert "Split" not in rewritten(model.proto(y), x=(1, 3, 8, 8))
+
+
+# -- LSTM, GRU and RNN step by step: the results of ONNX's own definition -------------------------
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+FLOAT = onnx.TensorProto.FLOAT
+
+
+def recurrent(rng, kind, *, steps=4, inputs=3, hidden=5, given=(), state=False, **attributes):
+    """A model of one node; `given` are inputs of the node behind the bias."""
+    both = attributes.get("direction") == "bidirectional"
+    ways, batch, wide = 1 + both, 2, GATES[kind] * hidden
+    shapes = {"W": (ways, wide, inputs), "R": (ways, wide, hidden), "B": (ways, 2 * wide)}
+    constants = [
+        numpy_helper.from_array((rng.normal(size=shape) / 2).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    names = ["x", *shapes, *(given or [""])]
+    by_batch = attributes.get("layout", 0)
+    data = (batch, steps, inputs) if by_batch else (steps, batch, inputs)
+    last = (batch, ways, hidden) if by_batch else (ways, batch, hidden)
+    ports = [helper.make_tensor_value_info("x", FLOAT, data)]
+    if state:
+        starts = ["h0", "c0"] if kind == "LSTM" else ["h0"]
+        names += starts
+        ports += [helper.make_tensor_value_info(name, FLOAT, last) for name in starts]
+    every = (batch, steps, ways, hidden) if by_batch else (steps, ways, batch, hidden)
+    results = {"y": every, "yh": last} | ({"yc": last} if kind == "LSTM" else {})
+    node = helper.make_node(kind, names, list(results), "rec", hidden_size=hidden, **attributes)
+    outputs = [helper.make_tensor_value_info(n, FLOAT, shape) for n, shape in results.items()]
+    model = helper.make_model(
+        helper.make_graph([node], "g", ports, outputs, constants),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def unrolled(model):
+    current = ir.from_proto(model)
+    assert unroll_recurrent(current)
+    found = ir.to_proto(current)
+    onnx.checker.check_model(found, full_check=True)
+    assert not {node.op_type for node in found.graph.node} & set(GATES)
+    return found
+
+
+CASES = [
+    (kind, way, late)
+    for kind, way, late in itertools.product(GATES, ("forward", "reverse", "bidirectional"), (0, 1))
+    if kind == "GRU" or not late
+]
+
+
+@pytest.mark.parametrize(("kind", "way", "late"), CASES)
+@pytest.mark.parametrize("by_batch", [0, 1])
+def test_results_are_those_of_the_definition(kind, way, late, by_batch) -> None:
+    rng = fresh_rng()
+    attributes = {"direction": way, "layout": by_batch}
+    if late:
+        attributes["linear_before_reset"] = 1
+    for state in (False, True):
+        model = recurrent(rng, kind, state=state, **attributes)
+        feed = {
+            port.name: rng.normal(size=[d.dim_value for d in port.type.tensor_type.shape.dim])
+            for port in model.graph.input
+        }
+        feed = {name: array.astype(np.float32) for name, array in feed.items()}
+        found = onnxruntime.InferenceSession(unrolled(model).SerializeToString()).run(None, feed)
+        if by_batch:  # ONNX Runtime has no such kernel
+            expected = ReferenceEvaluator(model).run(None, feed)
+        else:
+            expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clip": 1.0},
+        {"activations": ["Relu", "Tanh", "Tanh"]},
+        {"given": ["lengths"]},
+        {"given": ["", "", "", "P"]},
+    ],
+    ids=["clip", "activations", "lengths", "peepholes"],
+)
+def test_what_has_other_options_stays(options) -> None:
+    model = recurrent(fresh_rng(), "LSTM", **options)
+    assert not unroll_recurrent(ir.from_proto(model))
+
+
+def test_layers_of_too_many_steps_stay(monkeypatch) -> None:
+    model = recurrent(fresh_rng(), "LSTM")
+    monkeypatch.setattr(recurrent_layers, "MOST_STEPS", 3)
+    assert not unroll_recurrent(ir.from_proto(model))
+    monkeypatch.setattr(recurrent_layers, "MOST_STEPS", 4)
+    assert unroll_recurrent(ir.from_proto(model))
+
+
+def test_a_network_with_an_lstm_is_divided_like_any_other() -> None:
+    rng = fresh_rng()
+    model = recurrent(rng, "LSTM", hidden=8)
+    del model.graph.output[1:]
+    network = import_network(model, calibration=Calibration(random_samples=4))
+    kinds = {placed.kind for placed in partition(network).placements}
+    assert {"MatMul", "Sigmoid", "Tanh"} <= kinds

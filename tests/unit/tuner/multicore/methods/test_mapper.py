@@ -1,14 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
 """The probe charges each sample once, Ctrl-C keeps the best, every mapper has a name."""
 
 import numpy as np
 import pytest
 from support.multicore import random_instance
-from support.randomness import fresh_rng
+from support.randomness import SEED, fresh_rng, generator, where
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.multicore.bounds import lower_bound
 from tilewright.tuner.multicore.encoding import population_of, random_population
-from tilewright.tuner.multicore.methods.mapper import GroupMapper, GroupMapperError, Probe, Trace
+from tilewright.tuner.multicore.instance import Instance
+from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.methods.manual import Order, Placement, placed
+from tilewright.tuner.multicore.methods.mapper import (
+    GroupMapper,
+    GroupMapperError,
+    Probe,
+    Trace,
+)
 from tilewright.tuner.multicore.methods.registry import GROUP_MAPPERS, MANUAL, make_group_mapper
+from tilewright.tuner.multicore.methods.tilewright import ai_mt_queues, herald_queues
 from tilewright.tuner.search import TunerError
 from tilewright.tuner.search.samples import BudgetSpentError
 
@@ -96,3 +107,91 @@ def test_one_sample_is_one_mapping():
     probe = Probe(instance, 5, None)
     probe.makespans(population_of([[[0, 1], [2]], [[2], [1, 0]]]))
     assert probe.left == 3
+
+
+# -- every group mapper keeps the contract --------------------------------------------------------
+
+BUDGET = 230
+CASES = [*GROUP_MAPPERS, *MANUAL, "tuner-genetic"]
+INSTANCES = {
+    "unlike": random_instance(generator("unlike"), 15, 3, 0.7),
+    "alike": random_instance(generator("alike"), 12, 4, 0.4, alike=True),
+    "unable": random_instance(generator("unable"), 10, 5, 1.5, unable=0.4),
+    "one job": Instance(table=JobTable([[3, 2]], [[1, 1]]), bandwidth=1.0),
+    "one core": Instance(table=JobTable([[3], [2], [4]], [[1], [5], [1]]), bandwidth=2.0),
+}
+
+
+def run(name, instance, budget=BUDGET, seed=SEED):
+    return make_group_mapper(name).run(instance, budget, seed)
+
+
+@pytest.mark.parametrize("kind", INSTANCES)
+@pytest.mark.parametrize("name", CASES)
+def test_keeps_its_budget_and_tells_a_mapping_that_is_as_good_as_it_says(name, kind):
+    instance = INSTANCES[kind]
+    trace = run(name, instance)
+    about = where(mapper=name, instance=kind)
+    assert len(trace.best) == BUDGET, about
+    assert 0 < trace.samples <= BUDGET, about
+    assert np.isfinite(trace.makespan), about
+    assert (np.diff(trace.best) <= 0).all(), about
+    assert trace.makespan == instance.makespans(trace.mapping)[0], about
+    assert trace.makespan >= lower_bound(instance).makespan, about
+    values = instance.makespans(trace.mappings)
+    np.testing.assert_array_equal(values, trace.best[trace.steps], about)
+    assert (np.diff(values) < 0).all(), about
+    assert trace.seed == SEED, about
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_repeats_with_the_seed(name):
+    first, again = (run(name, INSTANCES["unlike"]) for _ in range(2))
+    np.testing.assert_array_equal(first.best, again.best)
+    np.testing.assert_array_equal(first.mappings.core, again.mappings.core)
+    np.testing.assert_array_equal(first.mappings.priority, again.mappings.priority)
+
+
+@pytest.mark.parametrize("budget", [1, 2, 40])
+@pytest.mark.parametrize("name", CASES)
+def test_never_samples_beyond_a_small_budget(name, budget):
+    trace = run(name, INSTANCES["alike"], budget)
+    assert len(trace.best) == budget
+    assert trace.samples <= budget
+
+
+# -- manual mappers place jobs as they say: worked examples ---------------------------------------
+
+TABLE = JobTable(
+    [[4, 8], [6, 2], [1, 3], [9, np.inf], [5, 5]],
+    [[2, 1], [1, 3], [9, 3], [1, 1], [1, 1]],
+)  # mean latencies 6, 4, 2, 9, 5
+
+
+@pytest.mark.parametrize(
+    ("order", "placement", "queues"),
+    [
+        (Order.FCFS, Placement.GREEDY, [[0, 2, 3], [1, 4]]),
+        (Order.FCFS, Placement.ROUND_ROBIN, [[0, 2, 3], [1, 4]]),
+        (Order.SJF, Placement.ROUND_ROBIN, [[2, 4, 3], [1, 0]]),
+        (Order.HEFT, Placement.ROUND_ROBIN, [[3, 4, 2], [0, 1]]),
+        (Order.SJF, Placement.GREEDY, [[2, 4, 0, 3], [1]]),
+        (Order.HEFT, Placement.GREEDY, [[3, 1, 2], [0, 4]]),
+        (Order.FCFS, Placement.FASTEST, [[0, 2, 3, 4], [1]]),
+    ],
+)
+def test_places_jobs_by_the_order_and_the_rule(order, placement, queues):
+    assert placed(TABLE, order, placement) == queues
+
+
+def test_herald_takes_the_preferred_core_while_loads_are_balanced():
+    alike = JobTable([[1, 2]] * 6, np.ones((6, 2)))
+    queues = herald_queues(alike, unbalance=1.25)
+    assert sorted(len(queue) for queue in queues) == [2, 4]
+    assert herald_queues(alike, unbalance=100.0) == [[0, 1, 2, 3, 4, 5], []]
+
+
+def test_ai_mt_puts_a_frugal_job_beside_a_hungry_one():
+    table = JobTable(np.full((4, 2), 10.0), [[4, 4], [4, 4], [1, 1], [1, 1]])
+    queues = ai_mt_queues(Instance(table=table, bandwidth=5.0))
+    assert queues == [[0, 1], [2, 3]]

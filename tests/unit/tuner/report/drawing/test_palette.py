@@ -5,6 +5,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tilewright.tuner.report.drawing.marks import (
     DARK,
@@ -14,6 +16,9 @@ from tilewright.tuner.report.drawing.marks import (
     series_colour,
     series_dash,
 )
+from tilewright.tuner.report.drawing.page import document, figure, paragraph
+from tilewright.tuner.report.drawing.scales import Axis, compact, spanning
+from tilewright.tuner.report.drawing.xy_chart import XYChart
 from tilewright.tuner.report.figures import STATE_COLOURS
 
 LEAST_DISTANCE = 18.0
@@ -39,7 +44,6 @@ VISION = {
         [0.004733, 0.691367, 0.303900],
     ],
 }
-
 TO_XYZ = np.array(
     [
         [0.4124564, 0.3575761, 0.1804375],
@@ -101,3 +105,62 @@ def test_text_and_marks_have_the_contrast_of_wcag_aa(colours) -> None:
 def test_dashes_tell_lines_of_one_colour_apart() -> None:
     count = len(SERIES) * len(DASHES)
     assert len({(series_colour(n), series_dash(n)) for n in range(count)}) == count
+
+
+# -- what the parts of a page are made of ---------------------------------------------------------
+
+
+def test_the_note_of_a_chart_stands_in_the_text_of_the_page_which_wraps_on_a_phone():
+    axis = Axis(title="cycles", low=0, high=1)
+    chart = XYChart(alt="a chart", x=axis, y=axis, series=[], note="up to 9,999 lie above")
+    page = figure(chart, "race")
+    before, drawing = page.split("<svg", 1)
+    assert "up to 9,999 lie above" in before
+    assert "up to 9,999" not in drawing
+
+
+def test_no_text_brings_a_control_character_into_a_page():
+    page = document("a\x1b[2J", paragraph("b\x9b31m\u202e"))
+    assert "\\x1b[2J" in page
+    assert not {"\x1b", "\x9b", "\u202e"} & set(page)
+
+
+# -- axes -----------------------------------------------------------------------------------------
+
+ENDS = st.tuples(st.floats(1e-3, 1e9, allow_nan=False), st.floats(1.001, 1e6, allow_nan=False)).map(
+    lambda pair: (pair[0], pair[0] * pair[1])
+)
+
+
+@given(ENDS, st.booleans(), st.integers(2, 10))
+@example((631687.0, 400000632262.0), False, 2)
+def test_ticks_lie_inside_and_their_labels_differ(ends, log, count) -> None:
+    axis = Axis(title="t", low=ends[0], high=ends[1], log=log)
+    labels = axis.labels(count)
+    assert 2 - log <= len(labels) <= 3 * count
+    assert all(axis.low - 1e-6 * axis.high <= tick <= axis.high * (1 + 1e-6) for tick, _ in labels)
+    assert len({text for _, text in labels}) == len(labels)
+
+
+@given(ENDS, st.booleans())
+def test_an_axis_goes_from_end_to_end(ends, log) -> None:
+    axis = Axis(title="t", low=ends[0], high=ends[1], log=log)
+    assert axis.place(ends[0], 10, 90) == pytest.approx(10)
+    assert axis.place(ends[1], 10, 90) == pytest.approx(90)
+
+
+@pytest.mark.parametrize("values", [[], [3.0], [5.0, 5.0], [0.0, 0.0], [-2.0, 4.0]])
+@pytest.mark.parametrize("log", [False, True])
+def test_an_axis_holds_its_values(values, log) -> None:
+    axis = spanning("t", values, log=log)
+    assert axis.low < axis.high
+    assert all(axis.low <= value <= axis.high for value in values if not log or value > 0)
+    assert axis.labels(5)
+
+
+def test_numbers_are_short_and_exact_enough() -> None:
+    assert compact(7_662_811, 100_000) == "7.7M"
+    assert compact(4_000_000, 50_000) == "4.00M"
+    assert compact(200_000, 200_000) == "200k"
+    assert compact(0.985, 0.005) == "0.985"
+    assert compact(0, 5) == "0"

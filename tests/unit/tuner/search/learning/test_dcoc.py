@@ -3,13 +3,26 @@
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS, cycles_of
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.schedule.spaces import HardwareSpace, JointSpace, ScheduleSpace
 from tilewright.tuner.search import TunerError, make_tuner
+from tilewright.tuner.search.features import FeatureEncoder
+from tilewright.tuner.search.learning.confidence import (
+    LEADERS,
+    TEMPERATURE,
+    CandidatePool,
+    Selection,
+    confidence_sampling,
+    knob_modes,
+    select,
+    softmax_order,
+)
 from tilewright.tuner.search.learning.dcoc import DcocTuner
 from tilewright.tuner.search.learning.planned import BATCH, WARM_UP
+from tilewright.tuner.search.learning.surrogate import FAILED_MARGIN, Surrogate, scores_of
 from tilewright.tuner.search.plain.random import RandomTuner
 
 
@@ -127,3 +140,191 @@ def test_a_space_of_one_point_ends() -> None:
 
 def schedule_cost_vta(schedule) -> float:
     return float(cycles_of(BASE, TASKS[0], schedule))
+
+
+# -- the surrogate ranks what it has not seen -----------------------------------------------------
+
+
+def drawn(count, seed=0):
+    space, rng = full_space(), np.random.default_rng(seed)
+    indices = list(dict.fromkeys(space.sample(rng) for _ in range(3 * count)))[:count]
+    return space, {index: schedule_cost(space.decode(index)) for index in indices}
+
+
+def test_ranks_points_that_it_has_not_seen() -> None:
+    space, costs = drawn(160)
+    points = list(costs)
+    surrogate = Surrogate(FeatureEncoder(space))
+    surrogate.fit({index: costs[index] for index in points[:80]})
+    unseen = points[80:]
+    rank = spearmanr(surrogate.scores(unseen), [-costs[index] for index in unseen])
+    assert rank.statistic > 0.8
+
+
+def test_a_new_fit_forgets_the_old_one() -> None:
+    space, costs = drawn(40)
+    surrogate = Surrogate(FeatureEncoder(space))
+    surrogate.fit(costs)
+    before = surrogate.scores(list(costs))
+    surrogate.fit({index: 1 / cost for index, cost in costs.items()})
+    assert spearmanr(before, surrogate.scores(list(costs))).statistic < -0.9
+
+
+def test_members_of_an_ensemble_disagree_more_about_what_they_have_not_seen() -> None:
+    space, costs = drawn(120)
+    points = list(costs)
+    surrogate = Surrogate(FeatureEncoder(space), members=6)
+    surrogate.fit({index: costs[index] for index in points[:30]})
+    seen, unseen = surrogate.member_scores(points[:30]), surrogate.member_scores(points[30:])
+    assert seen.shape == (6, 30)
+    assert unseen.std(axis=0).mean() > seen.std(axis=0).mean() > 0
+
+
+def test_scores_are_standardised_logarithms_and_lower_costs_score_higher() -> None:
+    scores = scores_of([100.0, 200.0, 400.0])
+    assert scores.tolist() == pytest.approx([1.5**0.5, 0, -(1.5**0.5)])
+
+
+def test_a_failed_trial_scores_below_every_measurement() -> None:
+    scores = scores_of([100.0, None, 400.0])
+    assert scores[1] == pytest.approx(scores[2] - FAILED_MARGIN)
+
+
+@pytest.mark.parametrize("costs", [[0.0, 3.0, -2.0], [5.0, 5.0, 5.0], [None, None]])
+def test_scores_are_finite_for_any_costs(costs) -> None:
+    scores = scores_of(costs)
+    assert np.isfinite(scores).all()
+    order = [c for c in costs if c is not None]
+    assert np.argsort(scores).tolist() == np.argsort([-c for c in order] or scores).tolist()
+
+
+# -- which visited points are measured ------------------------------------------------------------
+
+
+def pool_of(indices, values, scores=None) -> CandidatePool:
+    return CandidatePool(
+        indices=tuple(indices),
+        features=np.array(indices, dtype=np.float32),
+        scores=np.atleast_2d(np.array(values if scores is None else scores, dtype=np.float64)),
+        values=np.array(values, dtype=np.float64),
+    )
+
+
+GRID = [(a, b, c) for a in range(5) for b in range(5) for c in range(5)]
+
+
+@pytest.mark.parametrize("kind", list(Selection))
+@pytest.mark.parametrize("seed", range(5))
+def test_every_selection_gives_as_many_distinct_points_as_asked_for(kind, seed) -> None:
+    rng = np.random.default_rng(seed)
+    pool = pool_of(GRID, rng.normal(size=125), rng.normal(size=(4, 125)))
+    chosen = select(kind, pool, 8, accept=lambda _: True, rng=rng)
+    assert len(chosen) == len(set(chosen)) == 8
+
+
+@pytest.mark.parametrize("kind", list(Selection))
+def test_a_small_pool_is_taken_whole(kind) -> None:
+    pool = pool_of(GRID[:3], [1, 2, 3])
+    rng = np.random.default_rng(0)
+    assert select(kind, pool, 8, accept=lambda _: True, rng=rng) == GRID[:3]
+
+
+def test_the_softmax_draws_confident_points_first_but_not_always() -> None:
+    values = np.array([0.0] * 20 + [1.0] * 20)
+    firsts = [softmax_order(values, np.random.default_rng(seed))[0] for seed in range(200)]
+    share = np.mean([first >= 20 for first in firsts])
+    # Values of -1 and 1 deviation: odds of exp(2 / temperature).
+    odds = np.exp(2 / TEMPERATURE)
+    assert share == pytest.approx(odds / (1 + odds), abs=0.08)
+    assert len(set(firsts)) > 15
+    assert sorted(softmax_order(values, np.random.default_rng(0))) == list(range(40))
+
+
+def test_the_mode_takes_the_most_frequent_position_of_each_knob() -> None:
+    assert knob_modes([(1, 0, 2), (1, 3, 0), (0, 3, 0)]) == (1, 3, 0)
+    assert knob_modes([(2, 5), (1, 4)]) == (2, 5)
+
+
+def confident(rng, accept=lambda _: True, missing=()):
+    """A pool in which confidence is the number of knobs at 4, and what is sampled of it."""
+    indices = [i for i in GRID if i not in missing]
+    pool = pool_of(indices, [float(sum(p == 4 for p in i)) for i in indices])
+    return pool, confidence_sampling(pool, 8, accept=accept, rng=rng)
+
+
+def drawn_and_kept(pool, seed):
+    """What a seed must draw for 8 places and keep of it, and the generator afterwards."""
+    rng, leaders = np.random.default_rng(seed), pool.leaders(LEADERS * 8)
+    drawn = softmax_order(leaders.values, rng)[:8]
+    threshold = np.median(leaders.values[drawn])
+    return [leaders.indices[i] for i in drawn if leaders.values[i] >= threshold], rng
+
+
+def test_places_under_the_threshold_go_to_the_mode_and_to_draws_from_everywhere() -> None:
+    for seed in range(20):
+        pool, chosen = confident(np.random.default_rng(seed), missing=[(4, 4, 4)])
+        kept, rng = drawn_and_kept(pool, seed)
+        mode = knob_modes(kept)
+        made = [mode] if mode not in kept and len(kept) < 8 else []
+        anywhere = [pool.indices[i] for i in softmax_order(pool.values, rng)]
+        later = [i for i in anywhere if i not in kept and i != mode]
+        expected = [*kept, *made, *later]
+        assert chosen == expected[:8]
+
+
+def test_leaders_are_the_most_confident_points_and_half_of_what_is_measured() -> None:
+    pool = pool_of(GRID, np.random.default_rng(0).permutation(125))
+    best = {pool.indices[i] for i in np.argsort(-pool.values)[: LEADERS * 8]}
+    assert set(pool.leaders(LEADERS * 8).indices) == best
+    others = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        chosen = confidence_sampling(pool, 8, accept=lambda _: False, rng=rng)
+        assert len(set(chosen) & best) >= 4
+        others += len(set(chosen) - best)
+    assert others > 10
+
+
+def test_equally_confident_points_are_all_kept() -> None:
+    pool = pool_of(GRID, np.zeros(125))
+    rng = np.random.default_rng(0)
+    assert len(confidence_sampling(pool, 8, accept=lambda _: True, rng=rng)) == 8
+
+
+def test_the_synthesised_point_is_new_and_only_taken_when_it_may_be_measured() -> None:
+    outside = [(4, 4, 4), (4, 4, 0), (4, 0, 4), (0, 4, 4)]
+    made = set()
+    for seed in range(40):
+        _, chosen = confident(np.random.default_rng(seed), missing=outside)
+        made |= {i for i in chosen if i in outside}
+        _, refused = confident(np.random.default_rng(seed), accept=lambda _: False, missing=outside)
+        assert not set(refused) & set(outside)
+        assert len(refused) == 8
+    assert (4, 4, 4) in made
+
+
+def test_top_takes_the_best_scores_of_the_surrogate() -> None:
+    pool = pool_of(GRID, np.zeros(125), np.arange(125))
+    chosen = select(Selection.TOP, pool, 3, accept=bool, rng=np.random.default_rng(0))
+    assert chosen == [GRID[124], GRID[123], GRID[122]]
+
+
+def test_kmeans_takes_one_point_of_each_cluster() -> None:
+    corners = [(0, 0, 0), (90, 0, 0), (0, 90, 0), (0, 0, 90)]
+    points = [(a + i, b + j, c + k) for a, b, c in corners for i, j, k in GRID]
+    pool = pool_of(points, np.zeros(500))
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        chosen = select(Selection.KMEANS, pool, 4, accept=bool, rng=rng)
+        assert {tuple(p // 90 * 90 for p in i) for i in chosen} == set(corners)
+
+
+def test_thompson_takes_favourites_of_different_members() -> None:
+    scores = np.zeros((3, 125))
+    scores[0, 10] = scores[1, 20] = scores[2, 30] = 1.0
+    pool = pool_of(GRID, np.zeros(125), scores)
+    chosen = {
+        select(Selection.THOMPSON, pool, 1, accept=bool, rng=np.random.default_rng(seed))[0]
+        for seed in range(30)
+    }
+    assert chosen == {GRID[10], GRID[20], GRID[30]}

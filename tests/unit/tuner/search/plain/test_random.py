@@ -2,10 +2,19 @@
 """Random search ignores results."""
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.grid import Grid
 
-from tilewright.testing.tuner_contract import drive, full_space
+from tilewright.host.network.schedule import Schedule
+from tilewright.testing.analytic import BASE, TASKS, cycles_of
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import Result, make_tuner
+from tilewright.tuner.search.plain.coordinate import CoordinateTuner
+from tilewright.tuner.search.plain.genetic import POPULATION, GeneticTuner
+from tilewright.tuner.search.plain.guided import EXPLORE_EVERY, GuidedTuner
+from tilewright.tuner.search.plain.random import RandomTuner
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.search.tuner import SCAN_LIMIT
 
@@ -40,3 +49,109 @@ def test_results_do_not_change_what_is_sampled() -> None:
     one.tell([Result(index=c.index, value=1.0) for c in first])
     two.tell([Result(index=c.index, value=None) for c in first])
     assert one.ask(20) == two.ask(20)
+
+
+# -- coordinate descent finds separable optima fast and restarts from local ones ------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(optimum=st.tuples(*[st.integers(0, 39)] * 4), seed=st.integers(0, 1000))
+def test_reaches_a_separable_optimum_in_few_trials(optimum: Index, seed: int) -> None:
+    tuner = CoordinateTuner(Grid(40, 40, 40, 40), seed=seed)
+
+    def cost(point: Index) -> float:
+        return float(sum(abs(a - b) for a, b in zip(point, optimum, strict=True)))
+
+    drive(tuner, cost, batches=[8] * 50)
+    assert tuner.best is not None
+    assert tuner.best.value == 0  # 400 of 2,560,000 points
+
+
+def test_restarts_from_a_local_optimum() -> None:
+    def cost(point: Index) -> float:
+        x, y = point
+        return 50.0 + abs(x - 5) + abs(y - 5) if x < 32 else float(abs(x - 60) + abs(y - 50))
+
+    tuner = CoordinateTuner(Grid(64, 64), seed=1, initial=((5, 5),))
+    drive(tuner, lambda p: cost(p) if p != (37, 5) else None, batches=[4] * 150)
+    assert tuner.best is not None
+    assert tuner.best.value == 0
+
+
+def test_tries_every_value_of_an_unordered_knob_around_the_centre() -> None:
+    tuner = CoordinateTuner(Grid(7, ordered=False), seed=0, initial=((3,),))
+    log = drive(tuner, lambda p: abs(p[0] - 3.0), batches=[1, 6])
+    assert {i for i, _ in log} == {(k,) for k in range(7)}
+
+
+@pytest.mark.parametrize("size", [200])
+def test_beats_random_search_on_a_separable_cost(size: int) -> None:
+    def cost(point: Index) -> float:
+        return float(sum((p - 11) ** 2 for p in point))
+
+    def best(kind: type, seed: int) -> float:
+        tuner = kind(Grid(size, size, size), seed=seed)
+        drive(tuner, cost, batches=[8] * 15)
+        return tuner.best.value
+
+    wins = [best(CoordinateTuner, s) < best(RandomTuner, s) for s in range(10)]
+    assert np.mean(wins) >= 0.8
+
+
+# -- the genetic algorithm breeds from what was good ----------------------------------------------
+
+
+def test_beats_random_search_at_an_equal_budget() -> None:
+    def best(kind: type, seed: int) -> float:
+        tuner = kind(full_space(), seed=seed)
+        drive(tuner, schedule_cost, batches=[8] * 20)
+        return tuner.best.value
+
+    wins = [best(GeneticTuner, s) <= best(RandomTuner, s) for s in range(10)]
+    assert np.mean(wins) >= 0.8
+
+
+def test_later_generations_are_better_than_the_sampled_population() -> None:
+    tuner = GeneticTuner(full_space(), seed=5)
+    values = [v for _, v in drive(tuner, schedule_cost, batches=[8] * 20)]
+    assert np.median(values[-POPULATION:]) < np.median(values[:POPULATION])
+
+
+# -- guided search uses its prior, and survives a wrong one ---------------------------------------
+
+
+def truth(schedule: Schedule) -> float:
+    return float(cycles_of(BASE, TASKS[0], schedule))
+
+
+def test_a_true_prior_beats_random_search_at_the_same_budget() -> None:
+    guided = make_tuner("guided", full_space(), seed=1, prior=truth)
+    random = make_tuner("random", full_space(), seed=1)
+    best = [
+        min(v for _, v in drive(t, schedule_cost, batches=[4] * 4) if v) for t in (guided, random)
+    ]
+    assert best[0] < best[1]
+
+
+def test_proposes_in_the_order_of_the_prior_between_explorations() -> None:
+    tuner = GuidedTuner(full_space(), seed=2, prior=truth)
+    predicted = [truth(c.point) for c in tuner.ask(EXPLORE_EVERY - 1)]
+    assert predicted == sorted(predicted)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_inverted_prior_does_not_stop_it_from_improving(seed: int) -> None:
+    tuner = GuidedTuner(full_space(), seed=seed, prior=lambda s: -truth(s))
+    log = [v for _, v in drive(tuner, schedule_cost, batches=[4] * 12) if v]
+    assert min(log) < log[0]
+
+
+def test_each_point_is_scored_once() -> None:
+    scored: list[Schedule] = []
+
+    def prior(schedule: Schedule) -> float:
+        scored.append(schedule)
+        return truth(schedule)
+
+    drive(GuidedTuner(full_space(), seed=3, prior=prior), schedule_cost, batches=[4] * 6)
+    assert len(scored) == len(set(scored))
