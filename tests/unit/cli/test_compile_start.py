@@ -31,7 +31,7 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 WORDS = ("compile", str(DIGITS), "--hw", "tiny-4x4", "--random-calibration", "1", "--search", "0")
 PARENT = """
 import json, subprocess, sys
-from tilewright.cli import progress
+from tilewright.cli.common import progress
 seen = {}
 
 class Watched(subprocess.Popen):

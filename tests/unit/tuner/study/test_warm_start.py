@@ -14,6 +14,7 @@ from support.results import load_result
 from tilewright.cli.compile import _schedules
 from tilewright.host.common.errors import StoreError
 from tilewright.host.network.schedule import Schedule
+from tilewright.interface.options import CompileOptions
 from tilewright.testing.analytic import BASE, MEMORY, RULES, TASKS
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.options import Mode
@@ -69,7 +70,7 @@ def test_a_source_is_read_where_nothing_can_be_written(source, monkeypatch) -> N
 
     monkeypatch.setattr(Store, "close", closing)
     assert len(read_warm_start(str(where)).trials) == 90
-    with _schedules(BASE, MEMORY, 0, str(where)):
+    with _schedules(BASE, MEMORY, CompileOptions(model="m.onnx", search=0, store=str(where))):
         pass
     assert not beside
 
