@@ -253,8 +253,12 @@ class CompileOptions:
             ImportOptions,
             QuantiseOptions,
         )
-        from tilewright.host.compiler.read.own_operators import operator_names  # noqa: PLC0415  (the same)
 
+        operators = tuple(each for each in self.operators if isinstance(each, str))
+        if len(operators) < len(self.operators):
+            from tilewright.host.compiler.read.own_operators import operator_names  # noqa: PLC0415  (loads ONNX)
+
+            operators = operator_names(self.operators)
         return ImportOptions(
             quantise=QuantiseOptions(
                 asymmetric=self.asymmetric,
@@ -268,7 +272,7 @@ class CompileOptions:
             input_shapes=dict(self.input_shapes or {}),
             name=self.name,
             trust_model=self.trust_model,
-            operators=operator_names(self.operators),
+            operators=operators,
         )
 
 
