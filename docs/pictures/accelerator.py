@@ -20,6 +20,7 @@ _INSTANCE: Final = re.compile(
     r"^ *(tw_\w+)(?:\s*#\((?:[^;]*?)\))?\s+(u_\w+)\s*\(\n(.*?)\);", re.MULTILINE | re.DOTALL
 )
 _PORT: Final = re.compile(r"\.(\w+_([io]))\b(?:\s*\(((?:[^()]|\([^()]*\))*)\))?")
+_ASSIGN: Final = re.compile(r"^ *assign (\w+)[^=;]*=([^;]*);", re.MULTILINE)
 _NAME: Final = re.compile(r"(?<![\w:.'])([a-z]\w*)(?!\w*::)")
 _COMMON: Final = frozenset({"aclk", "clk_i", "rst", "rst_i", "halt", "unit_rst", "tw_pkg", "index"})
 
@@ -63,15 +64,22 @@ FLOWS: Final = (
 def instances() -> dict[str, dict[str, set[str]]]:
     """Signals that each instance of the accelerator drives (``o``) and reads (``i``).
 
-    A port of the core counts as the signal that the system connects to it.
+    A port of the core counts as the signal that the system connects to it, and a signal that is
+    read also as those that it is assigned from.
     """
     found: dict[str, dict[str, set[str]]] = {}
     outside: dict[str, set[str]] = {}
     for path in sorted(RTL.rglob("*.sv"), key=lambda path: path.stem):  # the system comes first
-        for _, name, ports in _INSTANCE.findall(path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        sources: dict[str, set[str]] = {}
+        for target, expression in _ASSIGN.findall(text):
+            sources.setdefault(target, set()).update(_NAME.findall(expression))
+        for _, name, ports in _INSTANCE.findall(text):
             signals = found.setdefault(name, {"i": set(), "o": set()})
             for port, direction, expression in _PORT.findall(ports):
                 used = set(_NAME.findall(expression or port))
+                if direction == "i":
+                    used |= set().union(*(sources.get(each, set()) for each in used))
                 signals[direction] |= set().union(*(outside.get(n, {n}) for n in used)) - _COMMON
                 if name == "u_core":
                     outside[port] = used

@@ -78,7 +78,7 @@ def importing(name, *rest):
         os.kill(os.getpid(), number)
     return real(name, *rest)
 if moment == "words":
-    from tilewright.cli import application
+    from tilewright.cli.common import application
     application.check_words = lambda words: os.kill(os.getpid(), number)
 builtins.__import__ = importing
 from tilewright.cli import main
