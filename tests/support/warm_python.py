@@ -171,9 +171,17 @@ def serve(listener_number: int, address: str) -> None:
         connection.close()
         Popen.address = address
         subprocess.Popen = Popen
-        warnings.resetwarnings()
+        _warn_as_python_does()
         _become(json.loads(data), streams, packages)
         return
+
+
+def _warn_as_python_does() -> None:
+    """The filters that an interpreter starts with."""
+    warnings.resetwarnings()
+    for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+        warnings.simplefilter("ignore", kind)
+    warnings.filterwarnings("default", category=DeprecationWarning, module="__main__")
 
 
 def _load() -> None:
