@@ -138,6 +138,9 @@ bench-networks: $(DEV_READY) ## whole networks from PyTorch to bit-exact int8 on
 bench-accuracy: $(DEV_READY) ## int8 accuracy of trained networks on real images (minutes)
 	@$(TW) bench accuracy --json build/bench/accuracy.json $(ARGS)
 
+timing: $(DEV_READY) ## estimate which clock HW may reach, and which paths limit it (nothing is routed)
+	@$(TW) timing $(HW) $(ARGS)
+
 pnr: $(DEV_READY) ## place and route HW on ECP5 with nextpnr and print clock and slowest path
 	@$(TW) pnr $(HW) $(ARGS)
 
@@ -190,4 +193,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-mapping bench-multicore bench-networks bench-accuracy pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-mapping bench-multicore bench-networks bench-accuracy timing pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean

@@ -20,6 +20,7 @@ from tilewright.host.machine.bitstream import (
     BitstreamManifest,
     bitstream_manifest,
 )
+from tilewright.host.machine.clock import clock_text
 from tilewright.host.machine.vivado_target import SECTION, VivadoTarget, vivado_target
 
 BOARD_DIR: Final = CONSTRAINTS_DIR / "boards"
@@ -132,22 +133,6 @@ class CpuModel:
     def transfer_seconds(self, nbytes: int) -> float:
         """What it takes to pack a tensor for the accelerator, or to unpack it: read and written."""
         return 2 * nbytes / self.bytes_per_second
-
-
-_CLOCK_ESTIMATES: Final = {"xc7z020": "53 to 71 MHz"}
-"""By part, what static timing gives `edge-8x8` at speed grade 1: cell delays of Project X-Ray on
-the netlist of Yosys, wires by fan-out with factors of 0.67 and 1. Nothing was routed."""
-
-
-def clock_text(part: str, clock_mhz: float, sources: Mapping[str, str]) -> str:
-    """A clock with what supports it: a bitstream that reached it, or nothing."""
-    source = str(sources.get("clock_mhz", ""))
-    if source.startswith(REACHED):
-        return f"{clock_mhz:g} MHz, {REACHED} a bitstream"
-    known = [text for name, text in _CLOCK_ESTIMATES.items() if part.startswith(name)]
-    return f"an assumed {clock_mhz:g} MHz" + "".join(
-        f" (estimate for the part: {t})" for t in known
-    )
 
 
 def _sources(given: object) -> dict[str, str]:
@@ -265,10 +250,13 @@ class Board:
         """Plain values, for the store."""
         return asdict(self)
 
-    @property
-    def clock_text(self) -> str:
-        """The clock, and what supports it: every millisecond is told with it."""
-        return clock_text(self.part, self.clock_mhz, self.sources)
+    def clock_text(self, config_hash: int | None = None) -> str:
+        """The clock, and what supports it for a configuration: every millisecond is told with it.
+
+        Args:
+            config_hash: `HwConfig.config_hash`; None: of any configuration.
+        """
+        return clock_text(self.part, self.clock_mhz, self.sources, config_hash)
 
     def at_clock(self, clock_mhz: float, source: str) -> Board:
         """This board with another clock of the accelerator.

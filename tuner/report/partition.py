@@ -179,6 +179,7 @@ def partition_page(
     network: CompiledNetwork, model: onnx.ModelProto, board: Board, timing: NetworkTiming
 ) -> str:
     """The page."""
+    clock = board.clock_text(network.hw.config_hash)
     spent = latency(network, board, timing.cycles)
     found = blocks(network, board, timing)
     block_of = {name: n for n, block in enumerate(found) for name in block.operators}
@@ -220,7 +221,7 @@ def partition_page(
             "Conditions",
             bullets(
                 [
-                    f"cycles are the twin's, milliseconds at {board.clock_text}",
+                    f"cycles are the twin's, milliseconds at {clock}",
                     f"crossings and CPU follow from the board file: {board.cpu.rates()}",
                 ]
             ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tilewright.host.machine.board import clock_text
+from tilewright.host.machine.clock import clock_text
 from tilewright.tuner.measure.measurement import BoardRuns, Status
 from tilewright.tuner.store.records import dump
 from tilewright.tuner.store.store import Store, StoredConfig, StoredStudy, StoredTrial
@@ -100,9 +100,11 @@ class StudyResult:
 
     @property
     def clock_text(self) -> str:
-        """That clock with what supports it."""
+        """That clock with what supports it, for the configuration when there is but one."""
         board = self.settings["board"]
-        return clock_text(str(board["part"]), self.clock_mhz, board["sources"])
+        hashes = {config.config_hash for config in self.configs}
+        only = int(hashes.pop(), 16) if len(hashes) == 1 else None
+        return clock_text(str(board["part"]), self.clock_mhz, board["sources"], only)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -6,9 +6,9 @@ The tree, panel by panel of the help::
     Measure    sim  exhaust  certify  bench NAME (of a clone: `bench.commands`)
     Tune       tune  report  tuners  allocators
     Networks   compile  run
-    Boards     configs  boards  agent  synth  pnr
+    Boards     configs  boards  agent  synth  timing  pnr
     Verify     verify lint | formal | coverage | mutate | netlist
-    Maintain   doctor  synth-record record | fit | heldout | write
+    Maintain   doctor  synth-record record | fit | heldout | timing | write
 
 An option has one name everywhere: ``--hw``, ``--board``, ``--memory``, ``--network``, ``--seed``,
 ``--quick``, ``--json`` (`cli.common.arguments`, `cli.common.json_output`). Several names in one

@@ -364,7 +364,7 @@ def _print(
     if summary["makespan"] is not None:
         console.say(
             f"{summary['makespan']:,} cycles, {summary['makespan'] / board.clock_mhz / 1e3:.2f} ms "
-            f"at {board.clock_text}; throughput {summary['throughput']:.3f} of {len(rows)}, "
+            f"at {board.clock_text()}; throughput {summary['throughput']:.3f} of {len(rows)}, "
             f"fairness {summary['jain']:.3f} (Jain); all cores busy for "
             f"{100 * summary['overlap']:.0f} % of it"
         )

@@ -61,7 +61,8 @@ def print_latency(compiled: CompiledNetwork, board: Board, cycles: int) -> None:
     )
     console = open_console()
     console.say(
-        f"end to end: {1e3 * spent.total:.2f} ms on {board.name} at {board.clock_text}: {parts}; "
+        f"end to end: {1e3 * spent.total:.2f} ms on {board.name} at "
+        f"{board.clock_text(compiled.hw.config_hash)}: {parts}; "
         f"bottleneck: "
         f"{spent.bottleneck.replace('cpu', 'CPU')}"
     )
@@ -267,7 +268,8 @@ def print_layers(
     print_table(table, console)
     console.say(
         f"{timing.cycles:,} cycles on the twin, memory {memory.name}: "
-        f"{timing.cycles / (board.clock_mhz * 1e3):.2f} ms at {board.clock_text}; "
+        f"{timing.cycles / (board.clock_mhz * 1e3):.2f} ms at "
+        f"{board.clock_text(compiled.hw.config_hash)}; "
         f"{100 * timing.utilisation:.1f} % of the sum of bounds"
     )
     print_latency(compiled, board, timing.cycles)

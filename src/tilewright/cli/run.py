@@ -285,7 +285,8 @@ def print_run(
         seconds = sum(result.host_seconds for result in run.results)
         console.say(
             f"{title}: {run.cycles:,} cycles on the accelerator, {milliseconds:.2f} ms at "
-            f"{target.clock_text}; {verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
+            f"{target.clock_text(compiled.hw.config_hash)}; "
+            f"{verb} in {seconds:.{1 if verb == 'simulated' else 4}f} s "
             f"({run.cycles / max(seconds, 1e-9) / 1e6:.2f} M cycles/s)"
         )
     console.say(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright synth`, `pnr` and `synth-record`: what a configuration takes of a device."""
+"""`tilewright synth`, `timing`, `pnr`, `synth-record`: what a configuration takes of a device."""
 
 from __future__ import annotations
 
@@ -14,13 +14,23 @@ from tilewright.cli.common.arguments import (
     HwArgument,
     one_of,
     read_board,
+    require_places,
     require_readable,
 )
-from tilewright.cli.common.json_output import JsonOption
+from tilewright.cli.common.json_output import JsonOption, json_path
+from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
 
 DeviceOption = Annotated[
     str, typer.Option("--device", metavar="25k|45k|85k", help="Size of the ECP5.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PARAMETER=NUMBER",
+        help="Change a parameter of the configuration, such as mac_pipeline=3.",
+    ),
 ]
 
 
@@ -78,6 +88,61 @@ def synth(
 
 
 @app.command(rich_help_panel=BOARDS)
+def timing(
+    hw: Annotated[
+        str,
+        typer.Argument(metavar="HW", help="Named configuration or system, or YAML file of one."),
+    ],
+    family: Annotated[
+        str, typer.Option(metavar="xc7|ecp5", help="Whose cells: xc7z020-1, or ECP5 grade 8.")
+    ] = "xc7",
+    control: Annotated[
+        bool, typer.Option("--control", help="Leave out the data path: seconds, not minutes.")
+    ] = False,
+    paths: Annotated[
+        int, typer.Option(min=0, metavar="N", help="How many families of paths to print.")
+    ] = 12,
+    changes: SetOption = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write all paths, with a picture, to it."),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Estimate which clock the netlist of a configuration may reach, and what limits it.
+
+    Nothing is placed or routed. Cells have the delays of their device, wires a length by their
+    sinks: the clock is a bracket, the ranking of paths is what to trust.
+    """
+    from tilewright.sim.synth.design import accelerator, load_design
+    from tilewright.sim.synth.place_route import override
+    from tilewright.sim.timing import estimate as timing_estimate
+    from tilewright.sim.timing.delays import FAMILIES
+
+    require_places({}, {"--html": html, "--json": json_path(json)})
+    one_of(family, FAMILIES, "--family")
+    design = load_design(hw)
+    if changes:
+        if len(design.cores) > 1:
+            raise UsageError(
+                "changes a configuration, and HW is a system of several", field="--set", value=hw
+            )
+        design = accelerator(override(design.cores[0], changes))
+    with progress(f"{design.name}: Yosys, then paths", quiet=json is not None):
+        found = timing_estimate.estimate(design, family=family, control_only=control)
+    say(timing_estimate.describe(found, paths))
+    rows, summary = timing_estimate.rows_of(found), timing_estimate.summary_of(found)
+    if html is not None:
+        from tilewright.tuner.report.side_by_side_page import write_page
+        from tilewright.tuner.report.timing_page import page
+
+        write_page(page(rows, summary), html)
+        say(f"wrote {html}")
+    if json is not None:
+        json.write(rows, {"hw": design.name}, summary=summary)
+
+
+@app.command(rich_help_panel=BOARDS)
 def pnr(
     hw: HwArgument,
     device: DeviceOption = "85k",
@@ -96,14 +161,7 @@ def pnr(
     router: Annotated[
         str, typer.Option(metavar="router1|router2", help="Router of nextpnr.")
     ] = "router1",
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PARAMETER=NUMBER",
-            help="Change a parameter of the configuration, such as mac_pipeline=3.",
-        ),
-    ] = None,
+    changes: SetOption = None,
     manifest: Annotated[
         Path | None,
         typer.Option(
@@ -231,6 +289,24 @@ def held_out_error(json: JsonOption = None) -> None:
     say(held_out_table(found))
     if json is not None:
         json.write([asdict(each) for each in found], {})
+
+
+@record_app.command("timing")
+def record_timing(
+    hw: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[HW]...", help="Named configurations to estimate anew."),
+    ] = None,
+    control: Annotated[
+        bool,
+        typer.Option("--control", help="Renew the families of control that a test holds."),
+    ] = False,
+) -> None:
+    """Estimate clocks and add or replace their rows."""
+    from tilewright.sim.timing.record import record
+
+    with progress("Yosys"):
+        record(hw or [], control=control, note=say)
 
 
 @record_app.command("write")

@@ -125,7 +125,7 @@ ORDER: Final = (
     *("sim", "exhaust", "certify", "export-table", "bench"),
     *("tune", "map", "multicore", "report", "export", "tuners", "allocators"),
     *("networks", "compile", "run"),
-    *("configs", "boards", "synth", "pnr", "bitstream", "deploy", "agent", "board"),
+    *("configs", "boards", "synth", "timing", "pnr", "bitstream", "deploy", "agent", "board"),
     *("verify", "doctor", "synth-record"),
 )
 """Commands as the help lists them: each panel in the order in which one works."""

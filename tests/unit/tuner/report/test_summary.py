@@ -373,7 +373,7 @@ def test_a_configuration_that_cannot_be_written_is_named(tmp_path: Path) -> None
 
 
 def test_a_clock_is_called_assumed_until_a_bitstream_reached_it(result: StudyResult) -> None:
-    assert "an assumed 100 MHz" in result.clock_text
+    assert "a planned 100 MHz" in result.clock_text
     board = result.settings["board"]
     reached = board["sources"] | {"clock_mhz": "reached by tilewright.yaml (Vivado 2024.1)"}
     settings = result.settings | {"board": board | {"sources": reached}}

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from tilewright.host.machine.bitstream import REACHED
+from tilewright.host.machine.clock import (
+    ClockEstimate,
+    Provenance,
+    clock_estimates,
+    clock_text,
+    provenance,
+)
+from tilewright.host.machine.hwconfig import load_hwconfig
+
+PART = "xc7z020clg400-1"
+EDGE = load_hwconfig("edge-8x8").config_hash
+
+
+def estimated() -> ClockEstimate:
+    return next(row for row in clock_estimates() if row.config == "edge-8x8")
+
+
+@pytest.mark.parametrize("row", clock_estimates(), ids=lambda row: row.config)
+def test_recorded_estimates_are_those_of_configurations_that_ship(row):
+    assert load_hwconfig(row.config).config_hash == row.config_hash
+    assert row.cells_ns <= row.short_ns <= row.long_ns
+
+
+def test_a_clock_is_as_good_as_what_supports_it():
+    row = estimated()
+    low, high = row.mhz
+    assert provenance(low - 1, {}, row) is Provenance.ESTIMATED
+    assert provenance(low + 1, {}, row) is Provenance.PLANNED  # short wires alone may reach it
+    assert provenance(high + 1, {}, row) is Provenance.PLANNED
+    assert provenance(low - 1, {}, None) is Provenance.PLANNED
+    assert provenance(high + 1, {"clock_mhz": f"{REACHED} x.bit"}, row) is Provenance.ROUTED
+
+
+def test_a_clock_is_told_with_the_estimate_of_its_configuration():
+    text = clock_text(PART, 100, {}, EDGE)
+    assert text == f"a planned 100 MHz (static estimate of this one: {estimated()})"
+    assert clock_text(PART, 25, {}, EDGE).startswith("an estimated 25 MHz (")
+    assert clock_text(PART, 100, {"clock_mhz": f"{REACHED} a"}, EDGE) == (
+        "100 MHz, reached by a bitstream"
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "config_hash"),
+    [(PART, EDGE ^ 1), (PART, None), ("xc7z020clg400-2", EDGE), ("xc7z010clg400-1", EDGE)],
+)
+def test_an_estimate_of_another_configuration_part_or_grade_is_not_told(part, config_hash):
+    assert clock_text(part, 100, {}, config_hash) == "a planned 100 MHz"
