@@ -2,7 +2,7 @@
 """Simulated systems by name."""
 
 import pytest
-from support.systems import reader
+from support.programs.systems import reader
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import load_board

@@ -6,7 +6,7 @@ import math
 import re
 
 import pytest
-from support.arena_records import (
+from support.search.arena_records import (
     NETWORK,
     PARTS,
     SEEDS,

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from support.compiled_runs import assert_computes, beside_a_layer
+from support.networks.compiled_runs import assert_computes, beside_a_layer
 from support.randomness import fresh_rng, sample, where
 
 from tilewright.host.common.errors import WorkloadError

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.bitstreams import write_manifest
-from support.bundles import TINY, call, small_bundle, small_network
-from support.json_members import wrong_in
+from support.boards.bitstreams import write_manifest
+from support.boards.bundles import TINY, call, small_bundle, small_network
+from support.documents.json_members import wrong_in
 
 from tilewright.host.common.errors import ConfigError, ProgramError, WorkloadError
 from tilewright.host.common.result_document import result_document, to_json

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from support.bitstreams import write_manifest
-from support.bundles import TINY, small_bundle
-from support.loopback_ssh import write_stand_ins
+from support.boards.bitstreams import write_manifest
+from support.boards.bundles import TINY, small_bundle
+from support.boards.loopback_ssh import write_stand_ins
 
 from tilewright.host.common.errors import ConfigError, DeviceError, ToolError
 from tilewright.host.deploy.board_run import find_bitstream

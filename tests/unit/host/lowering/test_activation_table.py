@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 from support.randomness import fresh_rng, where
 
 from tilewright.host.common.errors import ProgramError, WorkloadError

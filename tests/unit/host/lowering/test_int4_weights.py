@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import default_schedule, lower

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 from support.randomness import generator, where
 
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs

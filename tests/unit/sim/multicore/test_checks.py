@@ -2,9 +2,9 @@
 """The assertions of a system fire: each rule with a fault seeded in a copy of the RTL."""
 
 import pytest
+from support.programs.rtl import ROUGH
+from support.programs.systems import reader
 from support.randomness import fresh_rng
-from support.rtl import ROUGH
-from support.systems import reader
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.machine.hwconfig import load_hwconfig

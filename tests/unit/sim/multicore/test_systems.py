@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
+from support.programs.rtl import IDEAL, ROUGH
+from support.programs.systems import MIXED
 from support.randomness import fresh_rng, where
-from support.rtl import IDEAL, ROUGH
-from support.systems import MIXED
 
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.isa import Memory

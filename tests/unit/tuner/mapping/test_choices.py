@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from support.mappings import PRICED
 from support.randomness import fresh_rng, where
+from support.search.mappings import PRICED
 
 from tilewright.sim.tools.build_cache import bind_library
 from tilewright.sim.tools.native_build import build_native
@@ -19,7 +19,7 @@ COUNTS = 12
 
 @functools.cache
 def choices_library() -> ctypes.CDLL:
-    source = Path(__file__).parents[3] / "support" / "mapping_choices.cpp"
+    source = Path(__file__).parents[3] / "support" / "search" / "mapping_choices.cpp"
     native = [NATIVE_DIR / name for name in ("choices.cpp", "choices.h", "cost.h")]
     pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
     return bind_library(

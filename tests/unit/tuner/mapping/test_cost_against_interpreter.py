@@ -4,8 +4,8 @@
 import math
 
 from hypothesis import given, settings
-from support.mapping_interpreter import Counts, interpret
-from support.mappings import PRICED, cases
+from support.search.mapping_interpreter import Counts, interpret
+from support.search.mappings import PRICED, cases
 
 from tilewright.tuner.mapping.cost import CostModel
 from tilewright.tuner.mapping.nest import LoopNest, Tensor

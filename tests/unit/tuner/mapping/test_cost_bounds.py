@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.mappings import PRICED, random_batch, systolic_mapping
 from support.randomness import fresh_rng, where
+from support.search.mappings import PRICED, random_batch, systolic_mapping
 
 from tilewright.sim.tools.build_cache import bind_library
 from tilewright.sim.tools.native_build import build_native
@@ -141,7 +141,7 @@ COUNTS = (
 
 @functools.cache
 def counts_library() -> ctypes.CDLL:
-    shim = Path(__file__).parents[3] / "support" / "mapping_counts.cpp"
+    shim = Path(__file__).parents[3] / "support" / "search" / "mapping_counts.cpp"
     path = build_native("test-mapping-counts", [shim, NATIVE_DIR / "cost.h"])
     pointer = ctypes.c_void_p
     signatures = {

@@ -7,8 +7,8 @@ from itertools import pairwise, permutations, product
 
 import numpy as np
 import pytest
-from support.mappings import PRICED, random_batch
 from support.randomness import fresh_rng, sample, where
+from support.search.mappings import PRICED, random_batch
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping import exact

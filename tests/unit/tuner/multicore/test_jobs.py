@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.multicore import random_table
 from support.randomness import fresh_rng
+from support.search.multicore import random_table
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.network.network_table import NetworkTable

@@ -5,10 +5,10 @@ import re
 
 import pytest
 import yaml
-from support.analytic_oracle import AnalyticOracle, Silent
-from support.browser import Browser, missing
-from support.html_structure import assert_well_made
-from support.seen_in_browser import assert_shown_well
+from support.documents.browser import Browser, missing
+from support.documents.html_structure import assert_well_made
+from support.documents.seen_in_browser import assert_shown_well
+from support.search.analytic_oracle import AnalyticOracle, Silent
 
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network

@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from support.analytic_oracle import run
-from support.html_structure import structure_of
+from support.documents.html_structure import structure_of
+from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
-from support.small_models import Model, imported
+from support.search.analytic_oracle import run
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.compiler.pipeline import compile_network

@@ -6,9 +6,9 @@ from itertools import cycle
 
 import numpy as np
 import pytest
-from support.qdq_runs import quantised_names, run_all
+from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.small_models import Model
 from support.randomness import fresh_rng, generator, where
-from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower import region

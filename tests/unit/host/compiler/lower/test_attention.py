@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.hazards import check_hazards
-from support.qgraph_floats import evaluate as evaluate_floats
+from support.networks.qgraph_floats import evaluate as evaluate_floats
+from support.programs.hazards import check_hazards
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError

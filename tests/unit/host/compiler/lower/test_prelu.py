@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
-from support.qgraphs import GraphMaker, evaluate_real
+from support.networks.qgraphs import GraphMaker, evaluate_real
+from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng, where
-from support.small_models import Model, accelerated, imported, operators
 
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate

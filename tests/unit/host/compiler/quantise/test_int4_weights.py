@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.small_models import Model
+from support.networks.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.quantise.int4_weights import quantise_groups, quantise_int4

@@ -4,9 +4,9 @@
 import numpy as np
 import onnx
 import pytest
-from support.qdq_runs import run_all
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model, imported, noise
 from support.randomness import fresh_rng, generator, sample
-from support.small_models import Model, imported, noise
 
 from tilewright.host.compiler.pipeline import partition
 

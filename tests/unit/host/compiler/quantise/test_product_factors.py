@@ -4,8 +4,8 @@
 import onnx
 import onnx_ir as ir
 from onnx.numpy_helper import to_array
+from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
-from support.small_models import Model, imported
 
 from tilewright.host.compiler.quantise.activation_ranges import product_factors
 

@@ -5,9 +5,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from support.onnx_results import rewritten
+from support.networks.onnx_results import rewritten
+from support.networks.small_models import Model, assert_regions_agree, imported, noise
 from support.randomness import fresh_rng
-from support.small_models import Model, assert_regions_agree, imported, noise
 
 from tilewright.host.compiler.pipeline import partition
 from tilewright.host.compiler.rewrite.rewrites import rewrite

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from support.bundles import call, constant, cpu_part
+from support.boards.bundles import call, constant, cpu_part
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.compiler.read.argument import Argument

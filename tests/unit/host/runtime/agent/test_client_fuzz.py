@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from support.agents import EXPECTED, IMAGE, PROGRAM, TINY, TOKEN, pack_prefix, remote_device
+from support.boards.agents import EXPECTED, IMAGE, PROGRAM, TINY, TOKEN, pack_prefix, remote_device
 from support.randomness import SLOW_SHARE, fresh_rng
 
 from tilewright.host.common.errors import TilewrightError

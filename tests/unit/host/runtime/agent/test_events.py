@@ -6,7 +6,7 @@ import json
 import logging
 
 import pytest
-from support.agents import (
+from support.boards.agents import (
     IMAGE,
     PROGRAM,
     TOKEN,

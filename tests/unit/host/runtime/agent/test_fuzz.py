@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.agents import PROGRAM, TOKEN, member, serving, works
-from support.hostile import ENDS, NAME, STATES, Client, Impatient
+from support.boards.agents import PROGRAM, TOKEN, member, serving, works
+from support.boards.hostile import ENDS, NAME, STATES, Client, Impatient
 from support.randomness import SLOW_SHARE, fresh_rng
 
 from tilewright.host.common.errors import TilewrightError
@@ -85,7 +85,7 @@ class Process:
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, SUPPORT / "hostile_agent.py", folder],
+                [sys.executable, SUPPORT / "boards" / "hostile_agent.py", folder],
                 stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
         assert self._process.stdout is not None

@@ -2,7 +2,16 @@
 """An agent says how it is to whoever knows the token, and to nobody else."""
 
 import pytest
-from support.agents import IMAGE, PROGRAM, TINY, TOKEN, SlowDevice, dial, remote_device, serving
+from support.boards.agents import (
+    IMAGE,
+    PROGRAM,
+    TINY,
+    TOKEN,
+    SlowDevice,
+    dial,
+    remote_device,
+    serving,
+)
 
 from tilewright import __version__
 from tilewright.host.common.errors import DeviceError

@@ -4,7 +4,7 @@
 import threading
 
 import pytest
-from support.agents import SlowDevice
+from support.boards.agents import SlowDevice
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.runtime.agent.authentication import client_file, read_client, read_token

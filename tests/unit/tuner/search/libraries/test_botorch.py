@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from support.grid import Grid
+from support.search.grid import Grid
 
 from tilewright.testing.tuner_contract import drive
 from tilewright.tuner.search import Result, make_tuner
