@@ -59,7 +59,7 @@ class BundleReport:
 
     name: str  # of the bundle
     clock_mhz: float  # of its board
-    clock_reached: bool  # a bitstream reached it; otherwise it is assumed
+    clock_reached: bool  # a bitstream reached it; otherwise it is planned
     simulated: bool  # the times are those of a simulation on this machine
     labels: Sequence[str]  # of the classes; empty: none
     titles: Sequence[str]  # of the inputs, in their order
@@ -73,7 +73,7 @@ class BundleReport:
     def figures(self) -> Iterator[str]:
         """Lines with cycles, latency and throughput."""
         found = self.summary()
-        clock = f"{'' if self.clock_reached else 'an assumed '}{self.clock_mhz:g} MHz"
+        clock = f"{'' if self.clock_reached else 'a planned '}{self.clock_mhz:g} MHz"
         whose = " (of the simulation on this machine, not of a board)" if self.simulated else ""
         yield (
             f"{self.name}: {counted(found['inputs'], 'input')}; {found['cycles']:,} cycles on the "

@@ -171,7 +171,7 @@ class Board:
         part: FPGA part.
         lut, ff, bram36, dsp: resources of the part (BRAM in 36 Kb blocks; an UltraRAM is not
             counted).
-        clock_mhz: clock that is assumed for the accelerator, or that a bitstream reached.
+        clock_mhz: clock that is planned for the accelerator, or that a bitstream reached.
         axi_data_bits: widest AXI port into DRAM.
         axi_burst_beats: longest burst of that port.
         coherent: whether that port is coherent with the CPU caches.

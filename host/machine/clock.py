@@ -105,5 +105,15 @@ def clock_text(
     if found is Provenance.ROUTED:
         return f"{clock_mhz:g} MHz, {REACHED} a bitstream"
     word = "an estimated" if found is Provenance.ESTIMATED else "a planned"
-    text = f"{word} {clock_mhz:g} MHz"
-    return text if estimate is None else f"{text} (static estimate of this one: {estimate})"
+    return f"{word} {clock_mhz:g} MHz ({_support(part, estimate)})"
+
+
+def _support(part: str, estimate: ClockEstimate | None) -> str:
+    """What is known beside a clock that no bitstream reached."""
+    if estimate is not None:
+        return f"static estimate of this configuration: {estimate}"
+    others = [row.mhz for row in clock_estimates() if _same_part(row.part, part)]
+    if not others:
+        return "no estimate for this part"
+    low, high = min(low for low, _ in others), max(high for _, high in others)
+    return f"static estimates of others on this part: {low:.0f} to {high:.0f} MHz"

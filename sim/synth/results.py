@@ -26,12 +26,14 @@ from tilewright.sim.synth.record import (
 from tilewright.sim.synth.synthesis import synthesise
 from tilewright.sim.synth.system_record import SYSTEMS_PAGE, load_system_rows, systems_table
 from tilewright.sim.synth.tables import (
+    CLOCKS_PAGE,
     CONFIGURATIONS_FILE,
     DOCS_FILE,
     SYSTEMS_BEGIN,
     SYSTEMS_END,
     put_table,
     renewed,
+    renewed_clocks,
     renewed_overview,
 )
 
@@ -126,4 +128,7 @@ def write_tables() -> tuple[Path, ...]:
     text = SYSTEMS_PAGE.read_text(encoding="utf-8")
     text = put_table(text, SYSTEMS_PAGE, SYSTEMS_BEGIN, SYSTEMS_END, table)
     SYSTEMS_PAGE.write_text(text, encoding="utf-8")
-    return DOCS_FILE, CONFIGURATIONS_FILE, SYSTEMS_PAGE
+    CLOCKS_PAGE.write_text(
+        renewed_clocks(CLOCKS_PAGE.read_text(encoding="utf-8")), encoding="utf-8"
+    )
+    return DOCS_FILE, CONFIGURATIONS_FILE, SYSTEMS_PAGE, CLOCKS_PAGE

@@ -12,6 +12,7 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.places import ROOT
 from tilewright.host.machine.area import Area, estimate, shortfalls
 from tilewright.host.machine.board import Board, load_board, named_boards
+from tilewright.host.machine.clock import clock_estimates
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.sim.synth.fit import HeldOut, held_out
 from tilewright.sim.synth.record import ECP5_DEVICE, Results
@@ -28,6 +29,10 @@ CONFIGURATIONS_BEGIN: Final = f"<!-- configurations: begin ({_COMMAND}) -->"
 CONFIGURATIONS_END: Final = "<!-- configurations: end -->"
 SYSTEMS_BEGIN: Final = f"<!-- systems: begin ({_COMMAND}) -->"
 SYSTEMS_END: Final = "<!-- systems: end -->"
+
+CLOCKS_PAGE: Final = ROOT / "docs" / "results" / "timing.md"
+_CLOCKS_BEGIN: Final = "<!-- clocks: begin (tilewright synth-record write) -->"
+_CLOCKS_END: Final = "<!-- clocks: end -->"
 
 
 def held_out_table(errors: Sequence[HeldOut]) -> str:
@@ -131,6 +136,30 @@ def renewed_overview(text: str, results: Results) -> str:
     """docs/results/configurations.md with its table replaced by that of ``results``."""
     content = configurations(results)
     return put_table(text, CONFIGURATIONS_FILE, CONFIGURATIONS_BEGIN, CONFIGURATIONS_END, content)
+
+
+def clocks() -> str:
+    """The recorded estimates of clocks as a table, and what they are of."""
+    rows = clock_estimates()
+    lines = [
+        "| configuration | cells alone, ns | short wires, ns | long wires, ns | clock |",
+        "|---|--:|--:|--:|--:|",
+        *(
+            f"| `{row.config}` | {row.cells_ns:.1f} | {row.short_ns:.1f} | {row.long_ns:.1f} "
+            f"| {row} |"
+            for row in rows
+        ),
+    ]
+    parts, tools, rtls = (
+        ", ".join(dict.fromkeys(each))
+        for each in zip(*((row.part, row.tool, row.rtl) for row in rows), strict=True)
+    )
+    return "\n".join([*lines, "", f"Part and speed grade: {parts}. Tool: {tools}. RTL: {rtls}."])
+
+
+def renewed_clocks(text: str) -> str:
+    """The text of `CLOCKS_PAGE` with its table renewed."""
+    return put_table(text, CLOCKS_PAGE, _CLOCKS_BEGIN, _CLOCKS_END, clocks())
 
 
 def put_table(text: str, page: Path, begin: str, end: str, content: str) -> str:

@@ -175,12 +175,11 @@ def describe(found: Estimate, most: int) -> str:
         ),
         f"{found.tool}; a wire's length comes from its sinks: nothing was placed or routed",
         "",
-        f"{'ns x ' + f'{short:g}':>9}{'x ' + f'{long:g}':>7}{'cells':>7}{'wires':>7}"
-        f"{'LUT':>5}{'carry':>6}  from -> to",
+        f"{f'ns x {short:g}':>9}{f'x {long:g}':>7}  cells  wires  LUT carry  from -> to",
     ]
     lines += [_row(family) for family in found.families[:most]]
     if len(found.families) > most:
-        lines.append(f"and {len(found.families) - most} more families; --paths N shows more")
+        lines.append(f"and {len(found.families) - most} more families: --paths N")
     return "\n".join(lines)
 
 

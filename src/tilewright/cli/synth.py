@@ -175,7 +175,10 @@ def pnr(
 
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.sim.synth import place_route as routing
+    from tilewright.sim.synth.design import accelerator
     from tilewright.sim.synth.synthesis import ECP5_DEVICES
+    from tilewright.sim.synth.timing_report import WRAPPER
+    from tilewright.sim.timing.estimate import time_netlist
     from tilewright.sim.verilator.build import MANIFEST
 
     if manifest is not None:
@@ -200,11 +203,19 @@ def pnr(
             )
             steps.advance()
     say(routing.describe(placements))
+    design = accelerator(config, sources)
+    guess = time_netlist(
+        design, routing.netlist(config, manifest=sources), top=WRAPPER, family="ecp5"
+    )
+    low, high = guess.mhz
+    say(f"static estimate of this netlist, before it was placed: {low:.1f} to {high:.1f} MHz")
     if json is not None:
+        summary = routing.summary_of(placements)
+        summary |= {"estimated_low_mhz": low, "estimated_high_mhz": high}
         json.write(
             [asdict(found) for found in placements],
             routing.conditions_of(placements, sources),
-            summary=routing.summary_of(placements),
+            summary=summary,
         )
 
 

@@ -135,7 +135,7 @@ class Study:
 
     @property
     def milliseconds(self) -> float:
-        """Time of `cycles` at the board's clock, which is assumed unless a bitstream reached it."""
+        """Time of `cycles` at the board's clock, which is planned unless a bitstream reached it."""
         return self._result.milliseconds(self._cycles)
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright synth`, `pnr` and `synth-record`, without their tools."""
+"""`tilewright synth`, `timing`, `pnr` and `synth-record`, without their tools."""
 
 import json
 from types import SimpleNamespace
@@ -7,10 +7,14 @@ from types import SimpleNamespace
 import pytest
 from support.command_line import call, rows
 
+from tilewright.host.machine.system_config import named_systems
 from tilewright.sim.synth import ecp5_bitstream, place_route, results, synthesis
 from tilewright.sim.synth.place_route import PlaceRouteResult
 from tilewright.sim.synth.synthesis import SynthesisReport
 from tilewright.sim.synth.timing_report import TimingPath
+from tilewright.sim.timing import estimate as estimates
+from tilewright.sim.timing.estimate import Estimate, Family
+from tilewright.sim.timing.paths import Path
 
 pytestmark = pytest.mark.usefixtures("told_members")
 
@@ -47,6 +51,9 @@ def test_synth_writes_a_row_for_each_resource(monkeypatch):
         (["synth", "pynq-16x61"], "pynq-16x16"),
         (["synth", "pynq-16x16", "--board", "pynk-z2"], "pynq-z2"),
         (["synth", "pynq-16x16", "--family", "xc8"], "xc7"),
+        (["timing", "pynq-16x61"], "pynq-16x16"),
+        (["timing", "tiny-4x4", "--family", "ecp4"], "ecp5"),
+        (["timing", "tiny-4x4", "--set", "mac_pipelin=2"], "mac_pipeline"),
         (["pnr", "tiny-4x4", "--device", "86k"], "85k"),
         (["bitstream", "tiny-4x4", "--board", "ulx3"], "ulx3s"),
         (["pnr", "tiny-4x4", "--router", "ruter2"], "router2"),
@@ -74,8 +81,60 @@ def placement(hw, *, seed, conditions, manifest, note):
     )  # fmt: skip
 
 
+def small_estimate(design, **options):
+    """An estimate of two families, one of them with a name that is no markup."""
+    paths = [
+        Path(
+            source=f"{unit}.left_q[3]", target="regs.irq_q", source_unit=unit, target_unit="regs",
+            pin="FDRE.CE", cell_ns=4.0, wire_ns=ns - 4.0, wires=3, cells={"LUT6": 3, "CARRY4": 1},
+            signals=[f"{unit}.left_q[3]"],
+        )
+        for unit, ns in (("load", 10.0), ("<b>", 8.0))
+    ]  # fmt: skip
+    return Estimate(
+        design=design.name, family=options.get("family", "xc7"), part="xc7z020-1",
+        control_only=options.get("control_only", False), rtl="r", tool="yosys", cells_ns=4.0,
+        short_ns=10.0, long_ns=20.0, late=7, ends=90,
+        families=tuple(Family(path=path, long_ns=2 * path.total_ns) for path in paths),
+    )  # fmt: skip
+
+
+def test_timing_tells_the_bracket_and_the_slowest_families_first(monkeypatch, tmp_path):
+    monkeypatch.setattr(estimates, "estimate", small_estimate)
+    page, saved = tmp_path / "page.html", tmp_path / "timing.json"
+    words = ["timing", "tiny-4x4", "--control", "--paths", "1", "--set", "mac_pipeline=3"]
+    result = call(*words, "--html", str(page), "--json", str(saved))
+    assert result.exit_code == 0, result.output
+    assert "tiny-4x4,mac_pipeline=3, control alone on xc7z020-1: 50.0 to 100.0 MHz" in result.stdout
+    assert "10.00  20.00   4.00      3    3     1  load.left_q[3] -> regs.irq_q" in result.stdout
+    assert "and 1 more families" in result.stdout
+    assert "<b>.left_q" not in page.read_text()
+    assert "&lt;b&gt;.left_q" in page.read_text()
+    document = json.loads(saved.read_text())
+    assert [row["source_unit"] for row in document["rows"]] == ["load", "<b>"]
+    assert document["summary"]["low_mhz"] == 50.0
+    assert document["summary"]["control_only"] is True
+
+
+def test_timing_refuses_parameters_of_a_system_and_ecp5_without_a_data_path(tmp_path):
+    system = named_systems()[0]
+    for words in (
+        ["timing", system, "--set", "mac_pipeline=3"],
+        ["timing", system, "--family", "ecp5"],
+        ["timing", "tiny-4x4", "--family", "ecp5", "--control"],
+        ["timing", "tiny-4x4", "--html", str(tmp_path)],
+    ):
+        result = call(*words)
+        assert result.exit_code == 2, result.output
+        assert result.stderr.count("\n") == 1
+
+
 def test_pnr_places_every_seed_and_writes_the_median(monkeypatch, tmp_path):
     monkeypatch.setattr(place_route, "place", placement)
+    monkeypatch.setattr(place_route, "netlist", lambda hw, manifest: tmp_path)
+    monkeypatch.setattr(
+        estimates, "time_netlist", lambda design, path, **options: small_estimate(design)
+    )
     saved = tmp_path / "new folder" / "pnr.json"
     words = ["pnr", "tiny-4x4", "--seed", "1", "--seed", "5", "--set", "mac_pipeline=3"]
     result = call(*words, "--json", str(saved))
@@ -84,6 +143,8 @@ def test_pnr_places_every_seed_and_writes_the_median(monkeypatch, tmp_path):
     document = json.loads(saved.read_text())
     assert [row["seed"] for row in document["rows"]] == [1, 5]
     assert document["summary"]["median_fmax_mhz"] == 103.0
+    assert document["summary"]["estimated_low_mhz"] == 50.0
+    assert "before it was placed: 50.0 to 100.0 MHz" in result.stdout
     assert document["conditions"]["target_mhz"] == 100.0
     assert "--set mac_pipeline=3" in document["command"]
 

@@ -341,7 +341,7 @@ def test_bytes_that_are_no_archive_are_refused(archive, tmp_path):
 
 @pytest.mark.parametrize("reached", [True, False])
 @pytest.mark.parametrize("simulated", [True, False])
-def test_an_assumed_clock_and_simulated_times_are_called_so(reached: bool, simulated: bool) -> None:
+def test_a_planned_clock_and_simulated_times_are_called_so(reached: bool, simulated: bool) -> None:
     measured: Any = SimpleNamespace(
         runs=[SimpleNamespace(cycles=1000)],
         quantile=lambda _: 0.1,
@@ -358,5 +358,5 @@ def test_an_assumed_clock_and_simulated_times_are_called_so(reached: bool, simul
         measured=measured,
     )
     clock, *times = report.figures()
-    assert ("at an assumed 100 MHz" in clock) is not reached
+    assert ("at a planned 100 MHz" in clock) is not reached
     assert [("of the simulation on this machine" in line) for line in times] == [simulated] * 2

@@ -109,7 +109,7 @@ def test_outcome_line_states_time_and_ratios(result: StudyResult) -> None:
     assert best is not None
     assert default is not None
     line = outcome_line(result)
-    assert f"{best:,} cycles = {best / 100 / 1e3:.2f} ms at an assumed 100 MHz" in line
+    assert f"{best:,} cycles = {best / 100 / 1e3:.2f} ms at a planned 100 MHz" in line
     assert f"{default / best:.2f}x the untuned {default:,}" in line
 
 
@@ -372,7 +372,7 @@ def test_a_configuration_that_cannot_be_written_is_named(tmp_path: Path) -> None
     assert f"{tmp_path / 'r.yaml'}" in (answer.output + answer.stderr).replace("\n", "")
 
 
-def test_a_clock_is_called_assumed_until_a_bitstream_reached_it(result: StudyResult) -> None:
+def test_a_clock_is_called_planned_until_a_bitstream_reached_it(result: StudyResult) -> None:
     assert "a planned 100 MHz" in result.clock_text
     board = result.settings["board"]
     reached = board["sources"] | {"clock_mhz": "reached by tilewright.yaml (Vivado 2024.1)"}
