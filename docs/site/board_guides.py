@@ -65,7 +65,7 @@ GUIDES: Final = {
             "Linux has started."
         ),
         compiled=(
-            "25,446 cycles on the twin, memory pynq-z2: 0.25 ms at an assumed 100 MHz (estimate "
+            "25,446 cycles on the twin, memory pynq-z2: 0.25 ms at a planned 100 MHz (estimate "
             "for the part: 53 to 71 MHz); 95.2 % of the sum of bounds"
         ),
     ),

@@ -391,3 +391,16 @@ def load_memory(
         return load_board(path).memory
     data.setdefault("name", path.stem)
     return MemoryModel.from_mapping(data, origin=str(path))
+
+
+def pessimistic_memory(board: Board) -> MemoryModel | None:
+    """A board's memory at its worst; None: nobody wrote it down for this board and clock.
+
+    ``<board>-pessimistic`` in `MEMORY_DIR` counts cycles of the clock of the board's own file.
+    """
+    name = f"{board.name}-pessimistic"
+    if board.name not in named_boards() or not (MEMORY_DIR / f"{name}.yaml").is_file():
+        return None
+    shipped = load_board(board.name)
+    same = board.clock_mhz == shipped.clock_mhz and board.memory == shipped.memory
+    return load_memory(name) if same else None

@@ -239,6 +239,11 @@ def _explain(
     say(f"  it has {work}; on the CPU it would take {on_cpu}")
 
 
+def say_pessimistic(cycles: int, worst_cycles: int, worst: MemoryModel) -> None:
+    """Print what the same programs take when the DRAM is at its worst."""
+    say(f"memory {worst.name}: {worst_cycles:,} cycles, {100 * (worst_cycles / cycles - 1):+.1f} %")
+
+
 def print_layers(
     compiled: CompiledNetwork,
     timing: NetworkTiming,
@@ -250,6 +255,7 @@ def print_layers(
     from rich.text import Text
 
     from tilewright.host.common.print_table import plain_table, print_table
+    from tilewright.host.machine.board import pessimistic_memory
 
     console = open_console()
     table = plain_table("layer", "kind", "output", "cycles", "bound", "of bound", left=3)
@@ -272,6 +278,10 @@ def print_layers(
         f"{board.clock_text(compiled.hw.config_hash)}; "
         f"{100 * timing.utilisation:.1f} % of the sum of bounds"
     )
+    if memory == board.memory and (worst := pessimistic_memory(board)) is not None:
+        from tilewright.sim.twin.network_timing import time_network
+
+        say_pessimistic(timing.cycles, time_network(compiled, worst).cycles, worst)
     print_latency(compiled, board, timing.cycles)
     if any(layer.cycles < layer.bound for layer in timing.layers):
         console.say("a layer with fewer cycles than its bound began beside the one before it")

@@ -17,6 +17,7 @@ from tilewright.tuner.store.location import store_location
 from tilewright.tuner.study.options import TuneOptions
 
 if TYPE_CHECKING:
+    from tilewright.tuner.store.store import Store as StoreType
     from tilewright.tuner.study.settings import StudySettings
 
 _FIELDS = (
@@ -83,3 +84,33 @@ def run_tune(settings: StudySettings, options: TuneOptions, json: JsonTarget | N
     with open_to_read(location) as store:
         if not show_report(store, found, None, runs, json=json):
             raise incomplete(found)
+        _say_worst_memory(store, found, settings)
+
+
+def _say_worst_memory(store: StoreType, name: str, settings: StudySettings) -> None:
+    """Print what the best network takes on the twin when the board's DRAM is at its worst."""
+    from tilewright.cli.partition_tables import say_pessimistic
+    from tilewright.host.machine.board import pessimistic_memory
+    from tilewright.host.network.schedule import Schedule
+    from tilewright.interface.simulate import simulate
+    from tilewright.tuner.study.best_network import hw_of
+    from tilewright.tuner.study.results import load_result
+
+    worst = pessimistic_memory(settings.board)
+    result = load_result(store, name)
+    if worst is None or settings.memory != settings.board.memory or not result.best_network:
+        return
+    workloads = {task.name: task for task in settings.tasks}
+    cycles = sum(
+        task.count
+        * simulate(
+            workloads[task.name],
+            Schedule.from_mapping(task.best.schedule),
+            hw=hw_of(task.best),
+            memory=worst,
+            fidelity="twin",
+        ).cycles
+        for task in result.tasks
+        if task.best is not None
+    )
+    say_pessimistic(result.best_network, cycles, worst)
