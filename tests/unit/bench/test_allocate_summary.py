@@ -244,8 +244,7 @@ def test_searches_are_rested_and_every_allocator_reads_the_same_trials(tmp_path)
 
 def test_a_search_of_a_small_space_ends(tmp_path):
     rules = host_rules()
-    layer = conv2d("tiny", 2, 4, 4, 1, 0, 1)
-    space = ScheduleSpace(layer, HW, rules, "vta")
+    space = ScheduleSpace(conv2d("tiny", 2, 4, 4, 1, 0, 1), HW, rules, "vta")
     search = trials.Search(trials.Table(space, Twin(HW, MEMORY), rules, tmp_path, "x"), "random", 0)
     legal = len(list(space.enumerate()))
     assert search.trial(legal) is None

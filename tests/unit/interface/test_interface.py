@@ -270,8 +270,7 @@ def test_a_memory_for_another_space_is_refused():
 
 @pytest.mark.parametrize("name", TUNERS)
 def test_a_tuner_of_a_real_layer_travels_to_another_process(name):
-    layer = tw.load_network("vta-resnet18")["C8"]
-    space = tw.schedule_space(layer, "pynq-16x16")
+    space = tw.schedule_space(tw.load_network("vta-resnet18")["C8"], "pynq-16x16")
     tuner = tw.make_tuner(name, space, seed=1, memory="pynq-z2")
     for candidate in tuner.ask(2):
         tuner.tell([tw.Result(index=candidate.index, value=1e5)])

@@ -6,15 +6,7 @@ import math
 import re
 
 import pytest
-from support.arena_records import (
-    NETWORK,
-    PARTS,
-    SEEDS,
-    a_part,
-    a_record,
-    a_study,
-    some_records,
-)
+from support.arena_records import NETWORK, PARTS, SEEDS, a_part, a_record, a_study, some_records
 
 from tilewright.bench.arena.document import document
 from tilewright.bench.arena.merge import merge
@@ -126,11 +118,7 @@ def test_runs_of_two_budgets_are_compared_at_the_smaller_one():
 def test_runs_of_the_largest_budget_are_shown_by_themselves():
     task = PARTS[0].task
     state = {"cycles": 1030, "trials": 32, "tuner_seconds": 1.0, "measured_cycles": 30_000}
-    long = {
-        "budget": 64,
-        "regret": {"32": math.log(1.03), "64": 0.0},
-        "states": {"32": state},
-    }
+    long = {"budget": 64, "regret": {"32": math.log(1.03), "64": 0.0}, "states": {"32": state}}
     rows = [
         a_record("autotvm", task, 0, 20, **long),
         *(a_record("autotvm", task, seed, None) for seed in (1, 2)),

@@ -239,8 +239,7 @@ def test_curves_end_where_the_shortest_run_does_and_longer_runs_have_their_own(t
     for chart in (curves([*rows, late]), reached([*rows, late])):
         assert max(max(series.x) for series in chart.series) == 32
     assert max(reached([*rows, late]).series[0].y) == 0.75
-    text = page(a_study([*rows, late]))
-    assert "Best so far (the runs of 64 measurements alone)" in text
+    assert "Best so far (the runs of 64 measurements alone)" in page(a_study([*rows, late]))
 
 
 def test_the_page_holds_the_figures_and_separates_the_tracks(study):

@@ -154,8 +154,7 @@ def test_a_schedule_that_says_nothing_more_is_refused_by_name(change, rule):
 
 
 @pytest.mark.parametrize(
-    ("buffer", "rule"),
-    [(buffer, buffer.replace("bytes", "capacity")) for buffer in BUFFERS],
+    ("buffer", "rule"), [(buffer, buffer.replace("bytes", "capacity")) for buffer in BUFFERS]
 )
 def test_a_tile_that_a_scratchpad_does_not_hold_is_refused(buffer, rule):
     hw = TINY.with_(**{**dict.fromkeys(BUFFERS, 65536), buffer: 1024})

@@ -286,8 +286,7 @@ def test_small_powers_are_rounded_down() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exponent", "power"),
-    [(-(2**31), 0), (-1, 0), (0, 1), (ONE, 2), (30 * ONE, 2**30)],
+    ("exponent", "power"), [(-(2**31), 0), (-1, 0), (0, 1), (ONE, 2), (30 * ONE, 2**30)]
 )
 def test_powers_at_the_ends(exponent: int, power: int) -> None:
     assert abs(int(exp2(exponent)) - power) <= 6e-4 * power

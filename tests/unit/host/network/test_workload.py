@@ -255,10 +255,7 @@ def test_layers_are_read_merged_and_counted(write) -> None:
             f"layers: [{ONE.replace('width', 'widht')}]\n",
             "widht: unknown key .*; did you mean width",
         ),
-        (
-            f"layers: [{ONE.replace('width: 4, ', '')}]\n",
-            "layer 1: width: must be stated",
-        ),
+        (f"layers: [{ONE.replace('width: 4, ', '')}]\n", "layer 1: width: must be stated"),
         (f"layers: [{ONE.replace('width: 4', 'width: 0')}]\n", r"layer 1: a\.width: must be an"),
         (f"layers: [{ONE.replace('name: a', 'name: 7')}]\n", "layer 1: name: must be text"),
         (f"layers: [{ONE}, {ONE.replace('8}', '9}')}]\n", "must differ in name"),

@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.host.common.errors import (
-    DeviceError,
-    DeviceTimeoutError,
-    ProgramError,
-)
+from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig, load_hwconfig
 from tilewright.host.machine.isa import (
     PARAM_FIELDS,

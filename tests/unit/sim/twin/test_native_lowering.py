@@ -20,11 +20,7 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.library import TOTALS, CSchedule
-from tilewright.sim.twin.native_lowering import (
-    NativeLowering,
-    decode_schedule,
-    encode_schedules,
-)
+from tilewright.sim.twin.native_lowering import NativeLowering, decode_schedule, encode_schedules
 from tilewright.sim.verify.randconfig import any_hwconfig
 
 TINY = load_hwconfig("tiny-4x4")

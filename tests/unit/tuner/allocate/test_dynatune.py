@@ -84,8 +84,7 @@ def test_the_curve_is_cut_after_its_last_jump():
     assert last_piece([0.5, 0.55, 0.6]) == 0
     assert last_piece([0.5, 0.61, 0.62, 0.8, 0.9]) == 3
     assert last_piece([1.0]) == 0
-    y = np.r_[np.full(30, 0.3), np.linspace(0.9, 1.0, 20)]
-    belief = fit_belief(X, y, seed=(4,))
+    belief = fit_belief(X, np.r_[np.full(30, 0.3), np.linspace(0.9, 1.0, 20)], seed=(4,))
     assert belief.start == 30
     assert np.median(belief.rates(X[-1])) == pytest.approx(1.0, abs=0.03)
 

@@ -121,8 +121,7 @@ def test_a_study_on_boards_names_their_pool_and_bitstreams(monkeypatch, screen: 
     wanted = replace(PLAIN, screen=screen, configs=1, base=load_hwconfig("tiny-4x4"))
     again = repeat(result_of(wanted, "board"))
     assert ["pool.yaml" in remark for remark in again.remarks] == [True]
-    words = shlex.split(again.command.replace("\\\n", ""))
-    answer = CliRunner().invoke(app, words[1:])
+    answer = CliRunner().invoke(app, shlex.split(again.command.replace("\\\n", ""))[1:])
     assert answer.exit_code == 0, answer.output
     assert found["settings"].to_mapping() == wanted.to_mapping()
     assert (found["options"].fidelity, str(found["options"].boards)) == ("board", "pool.yaml")

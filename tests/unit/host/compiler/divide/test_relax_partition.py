@@ -33,8 +33,7 @@ def test_a_region_is_convex() -> None:
 
 def test_choose_decides_and_sees_the_whole_graph() -> None:
     model = Model(fresh_rng())
-    x = model.input(1, 4, 6, 6)
-    y = model.add("Conv", x, model.weights(8, 4, 3, 3), model.weights(8))
+    y = model.add("Conv", model.input(1, 4, 6, 6), model.weights(8, 4, 3, 3), model.weights(8))
     y = model.add("Conv", model.add("Sigmoid", y), model.weights(2, 8, 1, 1))
     network = imported(model.proto(model.add("Flatten", y)))
     seen = []

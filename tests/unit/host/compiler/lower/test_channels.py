@@ -132,8 +132,7 @@ def test_what_crosses_is_what_later_operators_read_and_outputs():
 
 @pytest.mark.parametrize("places", [(1,), (2,), (3,), (1, 3), (1, 2, 3)])
 def test_parts_read_what_parts_before_them_wrote(places):
-    graph = residual_graph(fresh_rng())
-    parts = cut(graph, places)
+    parts = cut(residual_graph(fresh_rng()), places)
     assert [o.name for part in parts for o in part.operators] == ["one", "two", "three", "add"]
     known = {"x"}
     for part in parts:

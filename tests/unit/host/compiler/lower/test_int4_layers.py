@@ -114,8 +114,7 @@ def _dead_channel(model: Model) -> str:
     weights[5], weights[6] = 1e-7 * weights[5], 1e-44
     bias = np.zeros(32, np.float32)
     bias[5] = 0.8
-    x = model.input(1, 16, 8, 8)
-    return model.add("Conv", x, model.constant(weights.astype(np.float32)), model.constant(bias))
+    return model.add("Conv", model.input(1, 16, 8, 8), weights.astype(np.float32), bias)
 
 
 def _unaligned(model: Model) -> str:

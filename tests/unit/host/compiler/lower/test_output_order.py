@@ -99,12 +99,7 @@ def graph_of(
 
 
 def logits(
-    outputs: int = 48,
-    inputs: int = 16,
-    *,
-    tokens: int = TOKENS,
-    images: int = 1,
-    last: bool = True,
+    outputs: int = 48, inputs: int = 16, *, tokens: int = TOKENS, images: int = 1, last: bool = True
 ) -> QGraph:
     """One dense layer."""
     operator = dense("logits", ("x",), "y", (outputs, inputs))
@@ -173,8 +168,7 @@ def test_logits_lie_as_the_model_has_them_with_every_schedule(
         executable, layers = compiled(graph, hw, SLOW, schedule)
         assert executable.views == {"y"}
         check_bits(executable, graph, layers)
-        layer = executable.steps[0].program.layers[0]
-        assert layer.bytes_written == TOKENS * 48
+        assert executable.steps[0].program.layers[0].bytes_written == TOKENS * 48
 
 
 def test_nothing_is_moved_to_hand_them_over() -> None:

@@ -195,8 +195,7 @@ def test_at_one_scale_the_integers_are_the_exact_means_rounded_half_to_even(fact
         operator = maker.operators[0]
         exact = evaluate_real(
             replace(
-                maker.graph(y),
-                tensors={n: replace(t, scale=1.0) for n, t in maker.tensors.items()},
+                maker.graph(y), tensors={n: replace(t, scale=1.0) for n, t in maker.tensors.items()}
             ),
             data,
         )[y]
@@ -227,7 +226,7 @@ def test_factors_whose_weights_are_no_int8_numbers_are_refused():
 
 def resized(model, x, *scales, **attributes):
     return model.add(
-        "Resize", x, "", model.constant(np.array((1, 1, *scales), np.float32)),
+        "Resize", x, "", np.array((1, 1, *scales), np.float32),
         **{"mode": "linear", "coordinate_transformation_mode": "half_pixel", **attributes},
     )  # fmt: skip
 

@@ -74,7 +74,7 @@ def test_several_operators_may_have_one_name() -> None:
     model = Model(fresh_rng())
     x = model.add("MatMul", model.input(1, 4, 6), model.weights(6, 6))
     y = model.add("MatMul", x, model.add("Transpose", x, perm=[0, 2, 1]))
-    y = model.add("Softmax", model.add("Div", y, model.constant(np.float32(1.7))))
+    y = model.add("Softmax", model.add("Div", y, np.float32(1.7)))
     for node in model.nodes:
         node.name = "same"
     prepared(model.proto(model.add("MatMul", y, x)), PLAIN)
@@ -143,8 +143,7 @@ def test_bounds_that_leave_no_finite_number_are_refused(low, high, behind) -> No
 @pytest.mark.parametrize(("low", "high"), [(-np.inf, 6), (0, np.inf), (-np.inf, np.inf)])
 def test_a_bound_may_be_missing_as_infinity(low, high) -> None:
     model = Model(fresh_rng())
-    x = model.input(1, 3, 8, 8)
-    y = model.add("Conv", x, model.weights(4, 3, 1, 1))
+    y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(4, 3, 1, 1))
     ends = [model.constant(np.float32(end)) for end in (low, high)]
     prepared(model.proto(model.add("Clip", y, *ends)), PLAIN)
 

@@ -123,8 +123,8 @@ def test_scales_of_blocks_in_a_quantised_model_leave_its_layer_to_the_cpu(dtype)
 def test_a_table_of_integers_in_a_float_model_stays_one() -> None:
     model = Model(fresh_rng(), opset=21)
     table = model.constant(model.rng.integers(-128, 128, (9, DEPTH)).astype(np.int8))
-    rows = model.add("Gather", table, model.constant(np.array([3, 1, 4, 1])), axis=0)
-    rows = model.add("DequantizeLinear", rows, model.constant(np.float32(0.01)))
+    rows = model.add("Gather", table, [3, 1, 4, 1], axis=0)
+    rows = model.add("DequantizeLinear", rows, np.float32(0.01))
     y = model.add("MatMul", model.input(ROWS, DEPTH), model.weights(DEPTH, DEPTH))
     proto = model.proto(model.add("Add", y, rows))
     found = imported(proto, samples=32)
@@ -139,7 +139,7 @@ def test_moved_constants_of_4_bits_are_those_of_8() -> None:
     x = model.quantised(model.input(ROWS, DEPTH), 0.03, 3)
     numbers = model.constant(model.rng.integers(-8, 8, (OUTPUTS, DEPTH)).astype(SIGNED))
     turned = model.add("Transpose", numbers, perm=[1, 0])
-    real = model.add("DequantizeLinear", turned, model.constant(np.float32(0.01)))
+    real = model.add("DequantizeLinear", turned, np.float32(0.01))
     proto = model.proto(model.quantised(model.add("MatMul", x, real), STEP))
     found = imported(proto)
     inputs = noise(found, fresh_rng())
@@ -158,11 +158,7 @@ def float8_weights() -> onnx.ModelProto:
     model = Model(fresh_rng(), opset=21)
     x = model.quantised(model.input(ROWS, DEPTH), 0.03, 3)
     ones = np.ones((DEPTH, OUTPUTS))
-    real = model.add(
-        "DequantizeLinear",
-        model.constant(ones.astype(ml_dtypes.float8_e4m3fn)),
-        model.constant(np.float32(0.01)),
-    )
+    real = model.add("DequantizeLinear", ones.astype(ml_dtypes.float8_e4m3fn), np.float32(0.01))
     return model.proto(model.quantised(model.add("MatMul", x, real), STEP))
 
 
@@ -217,8 +213,7 @@ def test_every_type_of_onnx_is_taken_or_refused() -> None:
             continue
         tensor = helper.make_tensor("c", number, [0], [])
         value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
-        graph = helper.make_graph([], "g", [value], [value], [tensor])
-        model = helper.make_model(graph)
+        model = helper.make_model(helper.make_graph([], "g", [value], [value], [tensor]))
         if name.startswith(("FLOAT4", "FLOAT6", "FLOAT8", "COMPLEX", "STRING")):
             with pytest.raises(WorkloadError) as caught:
                 widen_integers(model, Path("m"))
