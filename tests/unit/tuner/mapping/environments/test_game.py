@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.support.randomness import fresh_rng
+from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture
