@@ -2,7 +2,8 @@
 """Sections of `reference/json.md`: what the `--json` of every command holds.
 
 They are made of `json_members.yaml`. Tests compare each document that they read with it
-(`tests/support/json_members.py`), so that a key cannot be added, lost or change its type unseen.
+(`tests/support/documents/json_members.py`), so that a key cannot be added, lost or change its type
+unseen.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ LUT_OF_ROW_UNIT: Final = 876
 LUT_PER_ROW_LANE: Final = 502
 FF_OF_ROW_UNIT: Final = 320
 FF_PER_ROW_LANE: Final = 89
-"""A row unit (rtl/core/tw_reduce.sv): slots and one total with its logarithm; of each lane its
+"""A row unit (rtl/vector/tw_reduce.sv): slots and one total with its logarithm; of each lane its
 operand, EXP2, SQUARE and a share of the tree."""
 LUT_PER_TOTAL: Final = 440
 FF_PER_TOTAL: Final = 300
@@ -263,7 +263,7 @@ def lut_memory(hw: HwConfig) -> int:
 
 
 def table_lutram(hw: HwConfig) -> int:
-    """LUTs that hold the activation table, a copy for each vector lane (rtl/core/tw_table.sv)."""
+    """LUTs that hold the activation table, a copy for each vector lane (rtl/vector/tw_table.sv)."""
     return hw.activation_table * hw.vector_lanes * 8 * TABLE_ENTRIES // TABLE_LUT_BITS
 
 

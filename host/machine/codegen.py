@@ -412,7 +412,7 @@ def cpp_geometry() -> str:
 
 
 def cpp_timing_parameters() -> str:
-    """`sim/twin/generated/timing_parameters.h`: what the twin is told of an accelerator."""
+    """`sim/twin/core/generated/timing_parameters.h`: what the twin is told of an accelerator."""
     members = (("uint32_t", name) for name in hwconfig.TIMING_PARAMETERS)
     lines = [
         "// SPDX-License-Identifier: Apache-2.0",
@@ -436,7 +436,7 @@ OUTPUTS: Final[dict[str, Callable[[], str]]] = {
     "rtl/tilewright.core": fusesoc_core,
     "sim/harness/generated/tilewright_isa.h": cpp_header,
     "sim/harness/generated/geometry.h": cpp_geometry,
-    "sim/twin/generated/timing_parameters.h": cpp_timing_parameters,
+    "sim/twin/core/generated/timing_parameters.h": cpp_timing_parameters,
     "host/machine/generated/instructions.h": cpp_instructions,
     **{f"docs/reference/{name}": page for name, page in REFERENCE_PAGES.items()},
 }

@@ -2,7 +2,8 @@
 """`ReferenceDevice`: the golden functional model, a NumPy interpreter of programs.
 
 It executes the stream in order, so it shows what a program means; the race check of the tests
-(`tests/support/hazards.py`) shows that the concurrent units cannot make it mean anything else.
+(`tests/support/programs/hazards.py`) shows that the concurrent units cannot make it mean anything
+else.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "host/lowering/native/capi.h"
-#include "pipeline.h"
-#include "system.h"
+#include "sim/twin/core/pipeline.h"
+#include "sim/twin/system/system.h"
 
 struct tw_twin;
 struct tw_pipeline;  // one core, a tw_twin

@@ -7,7 +7,7 @@ are the small one only: the compiler needs many minutes for the large arrays.
 
 import numpy as np
 import pytest
-from support.drawing import any_layer
+from support.programs.drawing import any_layer
 from support.randomness import generator, where
 
 from tilewright.host.common.errors import DeviceError

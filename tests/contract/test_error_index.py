@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mutation.models import HALVES, ODD, WIDE
-from support.bus_faults import beats_of, decode, index_of_failure
-from support.corner_programs import DATA, loads, stores, stream
+from support.programs.bus_faults import beats_of, decode, index_of_failure
+from support.programs.corner_programs import DATA, loads, stores, stream
+from support.programs.rtl import IDEAL, MAX_CYCLES, ROUGH, Host
 from support.randomness import fresh_rng, often
-from support.rtl import IDEAL, MAX_CYCLES, ROUGH, Host
 
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Memory, Opcode, Unit

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.test_random_programs import any_memory, damage
-from support.drawing import any_built
+from support.programs.drawing import any_built
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import DeviceTimeoutError

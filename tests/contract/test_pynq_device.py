@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.boards import FewErrorsContract
+from support.boards.simulated import FewErrorsContract
+from support.programs.rtl import IDEAL, ROUGH
 from support.randomness import fresh_rng, often
-from support.rtl import IDEAL, ROUGH
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ToolError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 from contract.executor_contract import ExecutorContract, by_id
-from support.analytic_oracle import Silent
 from support.jobs import node_after, own_pid
+from support.search.analytic_oracle import Silent
 
 from tilewright.host.common.errors import DeviceError, EnvironmentFaultError
 from tilewright.host.machine.hwconfig import load_hwconfig

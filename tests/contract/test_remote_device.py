@@ -5,8 +5,8 @@ import threading
 
 import numpy as np
 import pytest
-from support.boards import FewErrorsContract
-from support.rtl import IDEAL
+from support.boards.simulated import FewErrorsContract
+from support.programs.rtl import IDEAL
 
 from tilewright.host.common.errors import DeviceTimeoutError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.programs.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 from support.randomness import generator
-from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import load_hwconfig

@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
+from support.boards.shells import BOARD, BitByBit, ByteShell, SerialBoard
 from support.randomness import generator, where
-from support.shells import BOARD, BitByBit, ByteShell, SerialBoard
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.lowering import default_schedule, lower

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.programs.rtl import IDEAL, any_memory
+from support.programs.systems import MIXED, hanging, program_of, reader
 from support.randomness import generator, sample, where
-from support.rtl import IDEAL, any_memory
-from support.systems import MIXED, hanging, program_of, reader
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.machine.fidelity import Fidelity

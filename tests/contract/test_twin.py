@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.drawing import any_built
+from support.programs.drawing import any_built
+from support.programs.rtl import any_memory
 from support.randomness import generator, sample, where
-from support.rtl import any_memory
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.lowering import default_schedule, legal, lower

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.drawing import any_built
+from support.programs.drawing import any_built
+from support.programs.rtl import IDEAL, ROUGH
 from support.randomness import generator, sample, where
-from support.rtl import IDEAL, ROUGH
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig

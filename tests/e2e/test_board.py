@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from e2e.command import arguments, running, serving_agent, tilewright
-from e2e.test_networks_cli import SHAPE, small_model
+from e2e.networks.test_networks_cli import SHAPE, small_model
 from support.randomness import generator
 
 from tilewright.host.common.errors import DeviceError

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.command import tilewright
-from support.bitstreams import write_manifest
-from support.bundles import TINY, small_network
-from support.json_members import wrong_in
+from support.boards.bitstreams import write_manifest
+from support.boards.bundles import TINY, small_network
+from support.documents.json_members import wrong_in
 
 from tilewright.host.compiler.pack.artefact import FORMAT, save
 from tilewright.host.deploy.board_run import runner_of, top_classes
@@ -70,9 +70,9 @@ def test_a_bundle_runs_where_numpy_is_all_there_is(folder, tmp_path, python):
     bundle = tmp_path / "small"
     shutil.unpack_archive(folder / "small-pynq-z2.zip", bundle, "zip")
     stand_in = tmp_path / "stand-in"
-    shutil.copytree(TESTS / "support/board_python", stand_in)
+    shutil.copytree(TESTS / "support/boards/board_python", stand_in)
     logic = subprocess.Popen(
-        [sys.executable, "-m", "support.board_logic", str(tmp_path)],
+        [sys.executable, "-m", "support.boards.board_logic", str(tmp_path)],
         stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{ROOT / 'src'}"},
     )  # fmt: skip

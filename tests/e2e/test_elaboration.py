@@ -7,7 +7,7 @@ import subprocess
 from functools import cache
 
 import pytest
-from support.drawing import broken_rules, holds
+from support.programs.drawing import broken_rules, holds
 from support.randomness import generator, often, sample, where
 
 from tilewright.host.common.errors import ConfigError

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.bundles import small_bundle
+from support.boards.bundles import small_bundle
 
 from tilewright.host.deploy.bundle_archive import unpack_bundle
 

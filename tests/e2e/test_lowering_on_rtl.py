@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.drawing import any_built, any_layer, any_schedule
+from support.programs.drawing import any_built, any_layer, any_schedule
 from support.randomness import generator, sample, where
 
 from tilewright.host.lowering import default_schedule, legal, lower

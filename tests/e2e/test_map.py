@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from e2e.command import arguments, environment, tilewright
-from support.json_members import wrong_in
+from support.documents.json_members import wrong_in
 
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import CostModel

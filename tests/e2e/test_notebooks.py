@@ -8,7 +8,7 @@ from pathlib import Path
 import nbclient
 import nbformat
 import pytest
-from support.tutorials import ROOT, TUTORIALS, blocks
+from support.documents.tutorials import ROOT, TUTORIALS, blocks
 
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, model
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import WorkloadError

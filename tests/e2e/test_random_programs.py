@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.drawing import any_built
-from support.hazards import check_hazards
+from support.programs.drawing import any_built
+from support.programs.hazards import check_hazards
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, ProgramError

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.command import tilewright
-from support.tutorials import blocks, commands
+from support.documents.tutorials import blocks, commands
 
 from tilewright.host.compiler.pack.artefact import load
 from tilewright.host.compiler.read.calibration import Calibration

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from support.rows import masked_softmax, some_function
+from support.networks.rows import masked_softmax, some_function
 
 from tilewright.host.lowering.row_layers import compute_rows, lower_rows
 from tilewright.host.machine.board import load_memory

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from e2e.command import environment
 from support.randomness import generator, sample, where
-from support.study_process import BUDGET
-from support.trials import DIALECTS, new_location
+from support.search.study_process import BUDGET
+from support.search.trials import DIALECTS, new_location
 
 from tilewright.tuner.store.store import Store
 
@@ -37,7 +37,7 @@ def shared(request, tmp_path_factory):
 @pytest.mark.parametrize("attempt", sample(2, 50))
 def test_kill_nine_at_a_random_point_loses_no_acknowledged_trial(shared, attempt):
     delay = float(generator(f"kill {attempt}").uniform(0, 0.5))
-    writer = start("-m", "support.study_process", shared)
+    writer = start("-m", "support.search.study_process", shared)
     first = writer.stdout.readline()
     time.sleep(delay)
     writer.send_signal(signal.SIGKILL)
@@ -56,7 +56,9 @@ def test_kill_nine_at_a_random_point_loses_no_acknowledged_trial(shared, attempt
 
 def studies(location, log, names, seconds=0.02):
     """Run studies at the same time; what they measured, a line each."""
-    running = [start("-m", "support.study_process", location, name, log, seconds) for name in names]
+    running = [
+        start("-m", "support.search.study_process", location, name, log, seconds) for name in names
+    ]
     ends = [(process.communicate()[1], process.returncode) for process in running]
     assert ends == [("", 0)] * len(names)
     return log.read_text(encoding="utf-8").splitlines()
@@ -108,7 +110,7 @@ def claims(location):
 
 def test_what_a_killed_process_was_measuring_is_free_at_once(tmp_path):
     location = tmp_path / "s.sqlite"
-    hanging = start("-m", "support.study_process", location, "a", tmp_path / "never", 3600)
+    hanging = start("-m", "support.search.study_process", location, "a", tmp_path / "never", 3600)
     deadline = time.monotonic() + 60
     claimed = 0
     while not claimed and time.monotonic() < deadline:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from e2e.command import arguments, running, serving_agent, tilewright
-from support.boards import write_layer, write_pool
+from support.boards.simulated import write_layer, write_pool
 
 from tilewright.tuner.store.store import Store
 
-AGENT = Path(__file__).parents[1] / "support" / "board_agent.py"
+AGENT = Path(__file__).parents[1] / "support" / "boards" / "board_agent.py"
 
 
 def agent(folder: Path, **options: object):

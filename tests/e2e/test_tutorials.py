@@ -4,7 +4,7 @@
 import sys
 
 import pytest
-from support.tutorials import TUTORIALS, blocks, run_tutorial
+from support.documents.tutorials import TUTORIALS, blocks, run_tutorial
 
 SLOW = {"change-rtl", "own-model", "own-operator", "own-tuner"}
 """Tutorials that take longer than a test of `make test` may."""
@@ -41,7 +41,7 @@ def test_a_block_knows_its_language_file_and_line():
 )  # fmt: skip
 def test_a_tutorial_that_does_not_work_is_found(page, tmp_path, monkeypatch):
     (tmp_path / "wrong.md").write_text(page)
-    monkeypatch.setattr("support.tutorials.TUTORIALS", tmp_path)
+    monkeypatch.setattr("support.documents.tutorials.TUTORIALS", tmp_path)
     (tmp_path / "run").mkdir()
     with pytest.raises((AssertionError, ValueError)):
         run_tutorial("wrong", tmp_path / "run")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 from mutation.models import Model, expect, judged
-from support.corner_programs import loads, stores, stream, wide_pads
-from support.rtl import IDEAL, MAX_CYCLES
+from support.programs.corner_programs import loads, stores, stream, wide_pads
+from support.programs.rtl import IDEAL, MAX_CYCLES
 
 from tilewright.host.machine.isa import Opcode
 from tilewright.host.machine.registers import ErrorCode

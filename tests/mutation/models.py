@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from support.rtl import IDEAL, MAX_CYCLES, ROUGH, Host
+from support.programs.rtl import IDEAL, MAX_CYCLES, ROUGH, Host
 
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig

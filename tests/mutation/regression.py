@@ -30,8 +30,8 @@ from mutation.models import (
     judged,
     random_cases,
 )
-from support.bus_faults import index_of_failure
-from support.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
+from support.programs.bus_faults import index_of_failure
+from support.programs.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import MemoryModel

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from support.bundles import small_bundle
+from support.boards.bundles import small_bundle
 
 from tilewright.host.deploy.bundle_archive import unpack_bundle
 from tilewright.host.deploy.bundle_parts import MODULES

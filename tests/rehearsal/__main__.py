@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from support.loopback_ssh import free_port, start_sshd, write_stand_ins
+from support.boards.loopback_ssh import free_port, start_sshd, write_stand_ins
 
 from rehearsal.stage import RehearsalError, Stage, say
 

@@ -41,7 +41,7 @@ def run_top(
     hw: HwConfig,
     *,
     test_filter: str | None = None,
-    module: str = "cocotb_top",
+    module: str = "top.cocotb_top",
     protocol: bool = True,
 ) -> None:
     """Run the top's tests; without `protocol` the memory may break the rules of AXI."""
@@ -134,7 +134,7 @@ def run_unit(unit: str, parameters: Mapping[str, int], *, wrapper: bool = False)
     bench = Bench(top=top, sources=sources, parameters=values)
     run_bench(
         bench,
-        f"cocotb_{unit.removeprefix('tw_')}",
+        f"benches.cocotb_{unit.removeprefix('tw_')}",
         search_path=HERE,
         cache=CACHE,
         seed=fresh_seed(),

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.boards.shells import CLOCKS_PER_BIT, BitByBit, Streams
 from support.randomness import fresh_rng, where
-from support.shells import CLOCKS_PER_BIT, BitByBit, Streams
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 

@@ -440,4 +440,4 @@ def test_top(hw: HwConfig) -> None:
 
 
 def test_top_on_a_memory_that_ends_bursts_wrongly() -> None:
-    run_top(load_hwconfig("tiny-4x4"), module="cocotb_last", protocol=False)
+    run_top(load_hwconfig("tiny-4x4"), module="top.cocotb_last", protocol=False)

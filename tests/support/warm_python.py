@@ -26,7 +26,7 @@ from typing import Any
 
 COMMAND = "tilewright.cli"
 CHILDREN = (
-    "support.study_process",
+    "support.search.study_process",
     "tilewright.host.compiler.quantise.prepare_process",
     "tilewright.host.compiler.run.host_child",
 )

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.browser import Browser, missing
 from support.command_line import call
-from support.html_structure import assert_well_made
-from support.seen_in_browser import assert_shown_well
+from support.documents.browser import Browser, missing
+from support.documents.html_structure import assert_well_made
+from support.documents.seen_in_browser import assert_shown_well
 
 from tilewright.bench.allocate import case, summary, trials
 from tilewright.bench.allocate import page as allocate_page

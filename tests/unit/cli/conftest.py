@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from support.json_members import wrong_in
+from support.documents.json_members import wrong_in
 
 from tilewright.cli.common.json_output import JsonTarget
 from tilewright.host.common.result_document import result_document, to_json

@@ -4,8 +4,8 @@
 import json
 
 import pytest
-from support.agents import serving
-from support.boards import write_pool, write_token
+from support.boards.agents import serving
+from support.boards.simulated import write_pool, write_token
 from support.command_line import call
 
 pytestmark = pytest.mark.usefixtures("told_members")

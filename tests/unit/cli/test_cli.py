@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.analytic_oracle import AnalyticOracle
 from support.postgres import new_database
+from support.search.analytic_oracle import AnalyticOracle
 from typer.testing import CliRunner
 
 from tilewright.cli import app

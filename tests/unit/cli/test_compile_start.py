@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import call
+from support.networks.small_models import Model
 from support.randomness import generator
-from support.small_models import Model
 from typer.testing import CliRunner
 
 from tilewright.cli import compile as command

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 from support.command_line import call, rows
-from support.json_members import COMMANDS, MAY_MISS, MORE, WORDS, meaning, wrong_in
+from support.documents.json_members import COMMANDS, MAY_MISS, MORE, WORDS, meaning, wrong_in
 from typer.main import get_command
 
 from tilewright.cli.commands import app

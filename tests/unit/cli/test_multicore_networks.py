@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import call
-from support.small_models import Model, imported
+from support.networks.small_models import Model, imported
 
 from tilewright.host.compiler.pack.artefact import load, save
 from tilewright.host.compiler.pipeline import compile_network

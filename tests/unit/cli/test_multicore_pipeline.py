@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from support.command_line import call
-from support.small_models import Model
+from support.networks.small_models import Model
 
 pytestmark = pytest.mark.usefixtures("told_members")
 

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from support.command_line import call
+from support.networks.small_models import Model
 from support.randomness import generator, where
-from support.small_models import Model
 
 from tilewright.host.compiler import pipeline
 

@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.arena_records import made_up_table
+from support.search.arena_records import made_up_table
 
 from tilewright.bench.arena.records import record_of
 from tilewright.bench.arena.replay import (

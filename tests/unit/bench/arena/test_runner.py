@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.arena_records import made_up_table
+from support.search.arena_records import made_up_table
 
 from tilewright.bench.arena import runner
 from tilewright.bench.arena.plots import SAMPLING_POINTS, sampling_course

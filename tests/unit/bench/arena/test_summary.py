@@ -6,7 +6,15 @@ import math
 import re
 
 import pytest
-from support.arena_records import NETWORK, PARTS, SEEDS, a_part, a_record, a_study, some_records
+from support.search.arena_records import (
+    NETWORK,
+    PARTS,
+    SEEDS,
+    a_part,
+    a_record,
+    a_study,
+    some_records,
+)
 
 from tilewright.bench.arena.document import document
 from tilewright.bench.arena.merge import merge

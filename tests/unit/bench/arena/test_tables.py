@@ -7,11 +7,11 @@ import re
 
 import numpy as np
 import pytest
-from support.arena_records import NETWORK, PARTS, a_part, a_record, a_study, some_records
-from support.browser import Browser, missing
 from support.command_line import call
-from support.html_structure import assert_well_made
-from support.seen_in_browser import assert_shown_well
+from support.documents.browser import Browser, missing
+from support.documents.html_structure import assert_well_made
+from support.documents.seen_in_browser import assert_shown_well
+from support.search.arena_records import NETWORK, PARTS, a_part, a_record, a_study, some_records
 
 from tilewright.bench.arena import tables
 from tilewright.bench.arena.confirm import confirm, point_of

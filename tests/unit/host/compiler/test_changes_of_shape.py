@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from support.qdq_runs import run_all
-from support.small_models import Model
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model
 
 from tilewright.host.compiler.pipeline import Compilation, compile_model
 from tilewright.host.compiler.read.calibration import Calibration

@@ -12,9 +12,9 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from support.compiled_runs import assert_computes, beside_a_layer
+from support.networks.compiled_runs import assert_computes, beside_a_layer
+from support.networks.small_models import Model
 from support.randomness import fresh_rng, often, sample, where
-from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_partition import TAKEN_KINDS

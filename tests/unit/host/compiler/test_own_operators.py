@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 import onnx
 import pytest
-from support.own_operators import BINOMIAL
-from support.small_models import Model, assert_regions_agree, noise
+from support.networks.own_operators import BINOMIAL
+from support.networks.small_models import Model, assert_regions_agree, noise
 
 from tilewright.cli.partition_tables import named
 from tilewright.host.common.errors import WorkloadError
@@ -25,7 +25,7 @@ from tilewright.host.machine.board import load_board
 from tilewright.testing import OperatorContract
 from tilewright.testing.operator_contract import PLAIN, TABLED
 
-HERE = "support.own_operators"
+HERE = "support.networks.own_operators"
 NAMED = tuple(f"{HERE}:{name}" for name in ("Squareplus", "Blur", "Tripled"))
 
 

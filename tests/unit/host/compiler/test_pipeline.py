@@ -11,11 +11,11 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from support.onnx_mutations import mutated
-from support.qdq_runs import run_all
-from support.qgraph_floats import FloatRegions
+from support.networks.onnx_mutations import mutated
+from support.networks.qdq_runs import run_all
+from support.networks.qgraph_floats import FloatRegions
+from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
-from support.small_models import Model, imported
 from torch import nn
 
 from tilewright.host.common.errors import DeviceError, ToolError, WorkloadError

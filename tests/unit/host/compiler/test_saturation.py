@@ -13,9 +13,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from onnxruntime import quantization
-from support.compiled_runs import run_compiled
-from support.qdq_models import dithered, float_model, quantised_model
-from support.qdq_runs import run_all
+from support.networks.compiled_runs import run_compiled
+from support.networks.qdq_models import dithered, float_model, quantised_model
+from support.networks.qdq_runs import run_all
 from support.randomness import generator, sample, where
 
 from tilewright.host.compiler.pipeline import Compilation, compile_model

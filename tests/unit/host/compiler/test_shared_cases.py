@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
-from support.compiled_runs import beside_a_layer, run_compiled
-from support.qdq_runs import run_all
-from support.qgraph_floats import FloatRegions
+from support.networks.compiled_runs import beside_a_layer, run_compiled
+from support.networks.qdq_runs import run_all
+from support.networks.qgraph_floats import FloatRegions
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pipeline import compile_model, partition

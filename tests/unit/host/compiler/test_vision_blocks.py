@@ -9,13 +9,13 @@ import onnx
 import pytest
 import torch
 from onnx import TensorProto
-from support.attention_masks import some_mask
-from support.detector_models import detector
-from support.qdq_runs import operator_errors, quantised_names, region_errors, run_all
+from support.networks.attention_masks import some_mask
+from support.networks.detector_models import detector
+from support.networks.qdq_runs import operator_errors, quantised_names, region_errors, run_all
+from support.networks.small_models import Model
+from support.networks.torch_bert import FORMS, TOKENS, WORDS, Bert
+from support.networks.vision_models import convnext, swin
 from support.randomness import often
-from support.small_models import Model
-from support.torch_bert import FORMS, TOKENS, WORDS, Bert
-from support.vision_models import convnext, swin
 
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import QLayerNorm, QSoftmax, QTurn, to_normal_form

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.bitstreams import write_manifest
-from support.bundles import TINY, call, small_bundle, small_network
-from support.json_members import wrong_in
-from support.loopback_ssh import write_stand_ins
+from support.boards.bitstreams import write_manifest
+from support.boards.bundles import TINY, call, small_bundle, small_network
+from support.boards.loopback_ssh import write_stand_ins
+from support.documents.json_members import wrong_in
 
 from tilewright.host.common.errors import (
     ConfigError,

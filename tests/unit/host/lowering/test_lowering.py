@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from support.drawing import any_layer
-from support.hazards import check_hazards
+from support.programs.drawing import any_layer
+from support.programs.hazards import check_hazards
+from support.programs.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
 from support.randomness import fresh_rng, generator, where
-from support.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
 
 from tilewright.host.common.errors import ProgramError, ScheduleError, WorkloadError
 from tilewright.host.lowering import default_schedule, legal, legality, lower

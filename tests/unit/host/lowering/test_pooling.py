@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 
 from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.lowering import default_schedule, legal, lower

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import ProgramError, WorkloadError

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.hazards import check_hazards
-from support.qgraph_floats import evaluate as evaluate_floats
+from support.networks.qgraph_floats import evaluate as evaluate_floats
+from support.networks.rows import masked_softmax, some_function
+from support.programs.hazards import check_hazards
 from support.randomness import fresh_rng
-from support.rows import masked_softmax, some_function
 
 from tilewright.host.common.errors import ProgramError, WorkloadError
 from tilewright.host.compiler.lower.fuse import fuse

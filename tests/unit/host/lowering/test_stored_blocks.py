@@ -6,7 +6,7 @@ from itertools import product, starmap
 
 import numpy as np
 import pytest
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 from support.randomness import generator, often, sample, where
 
 from tilewright.host.common.errors import ConfigError, ScheduleError, WorkloadError

@@ -3,7 +3,7 @@ import hashlib
 import math
 
 import pytest
-from support.bitstreams import write_manifest
+from support.boards.bitstreams import write_manifest
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.bitstream import REACHED, read_bitstream_manifest

@@ -4,8 +4,8 @@
 import json
 
 import pytest
-from support.agents import TINY, TOKEN, remote_device, serving
-from support.boards import HiddenBoard, write_bitstream
+from support.boards.agents import TINY, TOKEN, remote_device, serving
+from support.boards.simulated import HiddenBoard, write_bitstream
 
 from tilewright.host.common.errors import ConfigError, DeviceError
 from tilewright.host.machine.hwconfig import load_hwconfig

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 from support.randomness import generator, where
 
 from tilewright.host.common.errors import DeviceError, ProgramError

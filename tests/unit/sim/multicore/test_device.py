@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.programs.rtl import IDEAL, ROUGH
+from support.programs.systems import hanging, reader, writer
 from support.randomness import fresh_rng, where
-from support.rtl import IDEAL, ROUGH
-from support.systems import hanging, reader, writer
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.board import load_board

@@ -3,9 +3,9 @@
 
 import numpy as np
 import pytest
+from support.programs.rtl import IDEAL, ROUGH
+from support.programs.systems import MIXED, reader
 from support.randomness import fresh_rng, where
-from support.rtl import IDEAL, ROUGH
-from support.systems import MIXED, reader
 
 from tilewright.host.common.errors import ConfigError, DeviceError
 from tilewright.host.machine.board import load_board

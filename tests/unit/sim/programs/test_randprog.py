@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import (

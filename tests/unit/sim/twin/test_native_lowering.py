@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.drawing import any_workload
+from support.programs.drawing import any_workload
+from support.programs.refused_schedules import CASES
 from support.randomness import generator, often, sample, where
-from support.refused_schedules import CASES
 
 from tilewright.host.common.errors import DeviceError, ProgramError, ScheduleError
 from tilewright.host.lowering import default_schedule, legal, lower

@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.chrome_trace import require_valid
+from support.documents.chrome_trace import require_valid
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.lowering import default_schedule, lower

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.rtl import ROUGH
+from support.programs.rtl import ROUGH
 
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.programs.randprog import random_program

@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from support.boards import HIDDEN, KIND, HiddenBoard, pool_of
+from support.boards.simulated import HIDDEN, KIND, HiddenBoard, pool_of
 
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields, replace
 
 import pytest
 from hypothesis import given
-from support.mappings import cases
+from support.search.mappings import cases
 
 from tilewright.bench.mapping.rtl import mapping_of_schedule
 from tilewright.host.common.errors import ConfigError

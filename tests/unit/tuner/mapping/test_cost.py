@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from support.mapping_interpreter import Counts, interpret
-from support.mappings import PRICED, cases, random_batch, systolic_mapping
 from support.randomness import fresh_rng, where
+from support.search.mapping_interpreter import Counts, interpret
+from support.search.mappings import PRICED, cases, random_batch, systolic_mapping
 
 from tilewright.sim.tools.build_cache import bind_library
 from tilewright.sim.tools.native_build import build_native

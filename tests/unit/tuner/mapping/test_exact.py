@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.mappings import PRICED, random_batch
 from support.randomness import fresh_rng, sample, where
+from support.search.mappings import PRICED, random_batch
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.sim.tools.build_cache import bind_library

@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 from hypothesis import given
-from support.mappings import cases
+from support.search.mappings import cases
 
 from tilewright.tuner.mapping.exchange import TIMELOOP_NAMES, factors_of, timeloop_yaml, zigzag_yaml
 from tilewright.tuner.mapping.mapping import Level, Mapping

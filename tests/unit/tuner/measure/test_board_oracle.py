@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from support.boards import HIDDEN, KIND, HiddenBoard, oracle_of, pool_of
+from support.boards.simulated import HIDDEN, KIND, HiddenBoard, oracle_of, pool_of
 
 from tilewright.host.common.errors import ConfigError, DeviceError, EnvironmentFaultError
 from tilewright.host.lowering import default_schedule

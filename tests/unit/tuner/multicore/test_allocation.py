@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import allocation_model
 from support.randomness import fresh_rng, where
+from support.search import allocation_model
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.allocation import Policy, Regulation, makespans, timeline

@@ -5,8 +5,8 @@ import itertools
 
 import numpy as np
 import pytest
-from support.multicore import random_instance
 from support.randomness import fresh_rng, where
+from support.search.multicore import random_instance
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.allocation import Policy

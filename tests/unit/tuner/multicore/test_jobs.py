@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.multicore import random_table
 from support.randomness import fresh_rng
+from support.search.multicore import random_table
 
 from tilewright.host.common.errors import ConfigError, WorkloadError
 from tilewright.host.machine.hwconfig import load_hwconfig

@@ -5,9 +5,9 @@ import json
 
 import numpy as np
 import pytest
-from support.chrome_trace import require_valid
-from support.multicore import random_instance
+from support.documents.chrome_trace import require_valid
 from support.randomness import fresh_rng
+from support.search.multicore import random_instance
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.tuner.multicore.allocation import Policy, timeline

@@ -8,12 +8,12 @@ import re
 import numpy as np
 import pytest
 import yaml
-from support.analytic_oracle import AnalyticOracle, Silent, run
-from support.browser import Browser, missing
-from support.html_structure import assert_well_made, structure_of
+from support.documents.browser import Browser, missing
+from support.documents.html_structure import assert_well_made, structure_of
+from support.documents.seen_in_browser import assert_shown_well
+from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
-from support.seen_in_browser import assert_shown_well
-from support.small_models import Model, imported
+from support.search.analytic_oracle import AnalyticOracle, Silent, run
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.compiler.pipeline import compile_network

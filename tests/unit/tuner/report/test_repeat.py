@@ -10,7 +10,7 @@ from typing import Any
 
 import optuna
 import pytest
-from support.trials import SETTINGS, add, measured, request
+from support.search.trials import SETTINGS, add, measured, request
 from typer.testing import CliRunner
 
 from tilewright.cli import app

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from support.analytic_oracle import AnalyticOracle, Silent
 from support.randomness import generator
-from support.results import Found as StudyResult
-from support.results import load_result, network_curve, task_curve
+from support.search.analytic_oracle import AnalyticOracle, Silent
+from support.search.results import Found as StudyResult
+from support.search.results import load_result, network_curve, task_curve
 from typer.testing import CliRunner
 
 from tilewright.cli import app

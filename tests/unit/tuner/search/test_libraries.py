@@ -6,7 +6,7 @@ from operator import le, lt
 
 import numpy as np
 import pytest
-from support.grid import Grid
+from support.search.grid import Grid
 
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import Result, make_tuner

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.analytic_oracle import AnalyticOracle
-from support.trials import SETTINGS, add, request
+from support.search.analytic_oracle import AnalyticOracle
+from support.search.trials import SETTINGS, add, request
 
 from tilewright.testing.analytic import cycles_of
 from tilewright.tuner.measure.measurement import Request, Status

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from support.analytic_oracle import run
 from support.postgres import new_database
 from support.randomness import fresh_rng, generator
-from support.trials import DIALECTS, SETTINGS, add, measured, new_location, request
+from support.search.analytic_oracle import run
+from support.search.trials import DIALECTS, SETTINGS, add, measured, new_location, request
 from typer.testing import CliRunner
 
 from tilewright.cli.commands import app

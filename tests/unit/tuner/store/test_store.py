@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
-from support.analytic_oracle import counters_of
 from support.randomness import generator
-from support.results import network_curve, task_curve
-from support.trials import DIALECTS, SETTINGS, add, measured, new_location, request
+from support.search.analytic_oracle import counters_of
+from support.search.results import network_curve, task_curve
+from support.search.trials import DIALECTS, SETTINGS, add, measured, new_location, request
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.board import MemoryModel

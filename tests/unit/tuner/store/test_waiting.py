@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from support.postgres import new_database
-from support.trials import SETTINGS, add, measured, request
+from support.search.trials import SETTINGS, add, measured, request
 
 from tilewright.host.common.errors import StoreError
 from tilewright.tuner.store import database as store_database

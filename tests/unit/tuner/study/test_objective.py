@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.analytic_oracle import AnalyticOracle, Silent, counters_of
-from support.analytic_oracle import make as make_settings
-from support.analytic_oracle import run as run_whole
-from support.results import Found as StudyResult
-from support.results import load_result
+from support.search.analytic_oracle import AnalyticOracle, Silent, counters_of
+from support.search.analytic_oracle import make as make_settings
+from support.search.analytic_oracle import run as run_whole
+from support.search.results import Found as StudyResult
+from support.search.results import load_result
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.network.schedule import Schedule

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.analytic_oracle import AnalyticOracle, Silent, course, make
-from support.analytic_oracle import run as run_whole
-from support.results import Found as StudyResult
-from support.results import load_result
+from support.search.analytic_oracle import AnalyticOracle, Silent, course, make
+from support.search.analytic_oracle import run as run_whole
+from support.search.results import Found as StudyResult
+from support.search.results import load_result
 
 from tilewright.host.common.errors import EnvironmentFaultError, StoreError, TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig

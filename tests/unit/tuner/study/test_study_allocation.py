@@ -9,9 +9,9 @@ from itertools import product, starmap
 from typing import Any
 
 import pytest
-from support.analytic_oracle import BUDGET, AnalyticOracle, course, make, run
 from support.randomness import often
-from support.results import load_result
+from support.search.analytic_oracle import BUDGET, AnalyticOracle, course, make, run
+from support.search.results import load_result
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload

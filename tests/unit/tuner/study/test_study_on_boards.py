@@ -4,8 +4,8 @@
 from contextlib import ExitStack
 
 import pytest
-from support.agents import TINY, serving
-from support.boards import KIND, HiddenBoard, write_bitstream, write_pool
+from support.boards.agents import TINY, serving
+from support.boards.simulated import KIND, HiddenBoard, write_bitstream, write_pool
 
 import tilewright as tw
 from tilewright.host.common.errors import TilewrightError

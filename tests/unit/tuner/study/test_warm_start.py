@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.analytic_oracle import AnalyticOracle, Silent, course, make
-from support.results import Found as StudyResult
-from support.results import load_result
+from support.search.analytic_oracle import AnalyticOracle, Silent, course, make
+from support.search.results import Found as StudyResult
+from support.search.results import load_result
 
 from tilewright.cli.compile import _schedules
 from tilewright.host.common.errors import StoreError

@@ -4,10 +4,10 @@
 import numpy as np
 import onnx
 import pytest
-from support.qdq_runs import run_all
-from support.qgraph_floats import FloatRegions
+from support.networks.qdq_runs import run_all
+from support.networks.qgraph_floats import FloatRegions
+from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
-from support.small_models import Model, imported
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.relax_import import operator_index, to_relax

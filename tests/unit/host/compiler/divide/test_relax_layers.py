@@ -4,9 +4,9 @@
 import numpy as np
 import onnx
 import pytest
-from support.qdq_runs import quantised_names, region_errors, run_all
+from support.networks.qdq_runs import quantised_names, region_errors, run_all
+from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng
-from support.small_models import Model, accelerated, imported, operators
 
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,

@@ -6,10 +6,10 @@ from math import prod
 import numpy as np
 import onnx
 import pytest
-from support.compiled_runs import assert_same_outputs
-from support.qdq_runs import quantised_names, run_all
+from support.networks.compiled_runs import assert_same_outputs
+from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng
-from support.small_models import Model, accelerated, imported, operators
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.tensor_layouts import Order

@@ -8,11 +8,11 @@ from math import inf
 
 import numpy as np
 import pytest
-from support.compiled_runs import assert_same_outputs
-from support.qdq_runs import run_all
-from support.qgraph_floats import FloatRegions
+from support.networks.compiled_runs import assert_same_outputs
+from support.networks.qdq_runs import run_all
+from support.networks.qgraph_floats import FloatRegions
+from support.networks.small_models import Model, assert_regions_agree, imported, noise
 from support.randomness import fresh_rng, generator, where
-from support.small_models import Model, assert_regions_agree, imported, noise
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.cost import CostModel, _fused, _noted

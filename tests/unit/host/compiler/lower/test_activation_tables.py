@@ -6,10 +6,10 @@ from itertools import cycle
 
 import numpy as np
 import pytest
-from support.qdq_runs import quantised_names, run_all
-from support.qgraphs import GraphMaker, evaluate_real
+from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.qgraphs import GraphMaker, evaluate_real
+from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng, generator, where
-from support.small_models import Model, accelerated, imported, operators
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower import region

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from support.qdq_runs import quantised_names, run_all
-from support.small_models import Model
+from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.integer import evaluate

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from support.hazards import check_hazards
+from support.programs.hazards import check_hazards
 from support.randomness import fresh_rng, often
 
 from tilewright.host.common.errors import WorkloadError

@@ -5,7 +5,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from support.qgraph_floats import evaluate
+from support.networks.qgraph_floats import evaluate
 from support.randomness import fresh_rng
 
 from tilewright.host.compiler.lower.gathers import with_fewer_moves

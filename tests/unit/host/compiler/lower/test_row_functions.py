@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.hazards import check_hazards
-from support.qdq_runs import quantised_names, run_all
-from support.qgraph_floats import evaluate as evaluate_floats
+from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.qgraph_floats import evaluate as evaluate_floats
+from support.networks.small_models import Model
+from support.programs.hazards import check_hazards
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.integer import evaluate

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from support.qgraphs import draw_cnn
+from support.networks.qgraphs import draw_cnn
+from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng, generator
-from support.small_models import Model, imported
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.divide.model_edges import CONVERSIONS, operator_edges

@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from support.networks.small_models import Model, imported
+from support.networks.tw_mutations import archive_of, edited, members_of, mutated
 from support.randomness import SLOW_SHARE, fresh_rng, often
-from support.small_models import Model, imported
-from support.tw_mutations import archive_of, edited, members_of, mutated
 
 from tilewright.host.common.errors import (
     DeviceError,

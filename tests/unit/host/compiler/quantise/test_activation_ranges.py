@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from support.qdq_runs import run_all
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.quantise.activation_ranges import Histogram, find_ranges

@@ -9,11 +9,11 @@ import onnx_ir as ir
 import pytest
 from onnx import numpy_helper
 from onnx.numpy_helper import to_array
-from support.attention_masks import some_mask
-from support.qdq_runs import run_all
+from support.networks.attention_masks import some_mask
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model
+from support.networks.small_transformers import small_bert
 from support.randomness import fresh_rng
-from support.small_models import Model
-from support.small_transformers import small_bert
 
 from tilewright.host.compiler.pipeline import import_network
 from tilewright.host.compiler.quantise.activation_ranges import find_ranges

@@ -8,9 +8,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnxruntime.quantization import QDQQuantizer
-from support.qdq_runs import run_all
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pipeline import import_network

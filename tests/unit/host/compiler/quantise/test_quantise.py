@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx.numpy_helper import to_array
-from support.qdq_runs import run_all
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model, imported, noise
 from support.randomness import fresh_rng, generator, sample
-from support.small_models import Model, imported, noise
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pipeline import partition

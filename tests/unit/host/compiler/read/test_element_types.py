@@ -11,9 +11,9 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from support.qdq_runs import run_all
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model, assert_regions_agree, imported, noise
 from support.randomness import fresh_rng, generator, sample, where
-from support.small_models import Model, assert_regions_agree, imported, noise
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pipeline import compile_model, partition

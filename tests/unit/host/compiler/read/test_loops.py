@@ -9,8 +9,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read import loops

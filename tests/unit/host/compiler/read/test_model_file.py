@@ -6,8 +6,8 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read import model_file

@@ -4,8 +4,8 @@
 import numpy as np
 import onnx
 import pytest
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 from unit.host.compiler.rewrite.test_rewrites import rewritten
 
 SEEN = np.tri(6) > 0

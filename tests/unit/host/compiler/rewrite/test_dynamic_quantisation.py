@@ -8,8 +8,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto
 from onnxruntime.quantization import QuantType, quantize_dynamic
+from support.networks.small_models import Model, accelerated
 from support.randomness import fresh_rng
-from support.small_models import Model, accelerated
 
 from tilewright.host.compiler.rewrite.constants import fold_dequantised
 from tilewright.host.compiler.rewrite.dynamic_quantisation import fold_dynamic

@@ -4,10 +4,10 @@
 import numpy as np
 import onnx
 import pytest
-from support.onnx_results import rewritten
-from support.qdq_runs import run_all
+from support.networks.onnx_results import rewritten
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model, assert_regions_agree, imported, noise
 from support.randomness import fresh_rng
-from support.small_models import Model, assert_regions_agree, imported, noise
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pipeline import ImportedNetwork, partition

@@ -10,11 +10,11 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from support.compiled_runs import assert_cpu_computes
-from support.detector_models import Detector
-from support.onnx_results import rewritten
+from support.networks.compiled_runs import assert_cpu_computes
+from support.networks.detector_models import Detector
+from support.networks.onnx_results import rewritten
+from support.networks.small_models import Model, accelerated, assert_regions_agree, imported, noise
 from support.randomness import fresh_rng
-from support.small_models import Model, accelerated, assert_regions_agree, imported, noise
 
 from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.read.calibration import Calibration

@@ -7,8 +7,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 from onnx import TensorProto
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 from tilewright.host.compiler.rewrite.lookups import look_up_int8
 

@@ -4,9 +4,9 @@
 import numpy as np
 import pytest
 from onnx import TensorProto
-from support.onnx_results import rewritten
+from support.networks.onnx_results import rewritten
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 DEPTH, WIDTH = 7, 5
 INDICES = np.array([[0, 6, 3, -1, 7, 100], [2, -7, -8, 5, -(2**31), 2**31 - 1]])

@@ -5,10 +5,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from support.attention_masks import FORMS, masked_softmax, prepared_mask, some_mask
-from support.onnx_results import rewritten
+from support.networks.attention_masks import FORMS, masked_softmax, prepared_mask, some_mask
+from support.networks.onnx_results import rewritten
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.rewrite.masks import masked_scores

@@ -6,10 +6,10 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnx import helper
-from support.compiled_runs import assert_cpu_computes
-from support.onnx_results import rewritten
+from support.networks.compiled_runs import assert_cpu_computes
+from support.networks.onnx_results import rewritten
+from support.networks.small_models import Model, accelerated
 from support.randomness import fresh_rng
-from support.small_models import Model, accelerated
 
 from tilewright.host.compiler.rewrite.rewrites import rewrite
 

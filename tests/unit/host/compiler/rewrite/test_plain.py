@@ -8,11 +8,11 @@ import pytest
 from onnx import TensorProto as Type
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
-from support.compiled_runs import assert_cpu_computes, beside_a_layer
-from support.onnx_results import rewritten
-from support.qgraph_floats import FloatRegions
+from support.networks.compiled_runs import assert_cpu_computes, beside_a_layer
+from support.networks.onnx_results import rewritten
+from support.networks.qgraph_floats import FloatRegions
+from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng
-from support.small_models import Model, accelerated, imported, operators
 
 from tilewright.host.compiler.pipeline import partition
 from tilewright.host.compiler.run.relax_host import HostProgram

@@ -8,9 +8,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto
 from onnxruntime import quantization
-from support.qdq_runs import run_all
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model, assert_regions_agree
 from support.randomness import fresh_rng
-from support.small_models import Model, assert_regions_agree
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pack.artefact_rules import MANIFEST

@@ -5,10 +5,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from support.onnx_results import rewritten
-from support.qdq_runs import run_all
+from support.networks.onnx_results import rewritten
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model, operators
 from support.randomness import fresh_rng
-from support.small_models import Model, operators
 
 import tilewright as tw
 from tilewright.host.compiler.lower.qgraph import QConv

@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from support.detector_models import SIDES, Detector
-from support.onnx_results import rewritten
+from support.networks.detector_models import SIDES, Detector
+from support.networks.onnx_results import rewritten
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
-from support.small_models import Model
 
 from tilewright.host.compiler.read.edit import array_of, integers
 from tilewright.host.compiler.read.import_options import QuantiseOptions

@@ -8,9 +8,9 @@ import subprocess
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from support.qgraph_floats import FloatRegions
+from support.networks.qgraph_floats import FloatRegions
+from support.networks.small_models import Model, imported, noise
 from support.randomness import fresh_rng
-from support.small_models import Model, imported, noise
 
 from tilewright.host.common.errors import DeviceError, ProgramError, WorkloadError
 from tilewright.host.compiler.pipeline import partition

@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pytest
 import tvm
-from support.bundles import call, constant, cpu_part
-from support.qgraph_floats import FloatRegions
+from support.boards.bundles import call, constant, cpu_part
+from support.networks.qgraph_floats import FloatRegions
+from support.networks.small_models import Model, imported, noise
 from support.randomness import fresh_rng
-from support.small_models import Model, imported, noise
 from tvm import relax
 
 from tilewright.host.common.errors import ProgramError, TilewrightError, WorkloadError

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.networks.small_models import Model
+from support.programs.systems import program_of
 from support.randomness import fresh_rng
-from support.small_models import Model
-from support.systems import program_of
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler.pack.artefact import load

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.systems import program_of
+from support.programs.systems import program_of
 
 from tilewright.host.common.errors import DeviceError, ProgramError
 from tilewright.host.compiler.run import side_by_side

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from support.agents import (
+from support.boards.agents import (
     EXPECTED,
     IMAGE,
     PROGRAM,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.agents import (
+from support.boards.agents import (
     EXPECTED,
     IMAGE,
     PROGRAM,
@@ -29,7 +29,7 @@ from support.agents import (
     serving,
     works,
 )
-from support.hostile import ENDS, NAME, STATES, Client, Impatient
+from support.boards.hostile import ENDS, NAME, STATES, Client, Impatient
 from support.randomness import SLOW_SHARE, fresh_rng
 
 from tilewright.host.common.errors import TilewrightError
@@ -103,7 +103,7 @@ class Process:
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, SUPPORT / "hostile_agent.py", folder],
+                [sys.executable, SUPPORT / "boards" / "hostile_agent.py", folder],
                 stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
         assert self._process.stdout is not None

@@ -6,7 +6,16 @@ import json
 import logging
 
 import pytest
-from support.agents import IMAGE, PROGRAM, TINY, TOKEN, SlowDevice, dial, remote_device, serving
+from support.boards.agents import (
+    IMAGE,
+    PROGRAM,
+    TINY,
+    TOKEN,
+    SlowDevice,
+    dial,
+    remote_device,
+    serving,
+)
 
 from tilewright import __version__
 from tilewright.host.common.errors import DeviceError

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from support.agents import SlowDevice
+from support.boards.agents import SlowDevice
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.runtime.agent.address import resolve

@@ -14,14 +14,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.agents import EXPECTED, IMAGE, PROGRAM, TINY, TOKEN, SlowDevice, remote_device, works
+from support.boards.agents import (
+    EXPECTED,
+    IMAGE,
+    PROGRAM,
+    TINY,
+    TOKEN,
+    SlowDevice,
+    remote_device,
+    works,
+)
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.runtime.agent.protocol import ConnectionLostError
 from tilewright.host.runtime.agent.server import AgentServer
 
-SCRIPT = Path(__file__).resolve().parents[4] / "support" / "mortal_agent.py"
+SCRIPT = Path(__file__).resolve().parents[4] / "support" / "boards" / "mortal_agent.py"
 
 
 class Held(SlowDevice):

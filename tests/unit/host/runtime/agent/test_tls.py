@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
-from support.agents import (
+from support.boards.agents import (
     EXPECTED,
     IMAGE,
     PROGRAM,

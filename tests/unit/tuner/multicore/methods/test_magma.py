@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.multicore import random_instance, random_table
 from support.randomness import fresh_rng
+from support.search.multicore import random_instance, random_table
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.yaml_files import read_yaml_mapping

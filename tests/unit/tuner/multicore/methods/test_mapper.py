@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
-from support.multicore import random_instance
 from support.randomness import SEED, fresh_rng, generator, where
+from support.search.multicore import random_instance
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.bounds import lower_bound

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from support.multicore import random_instance
+from support.search.multicore import random_instance
 
 from tilewright.tuner.multicore.methods.latent import Latent
 from tilewright.tuner.multicore.methods.registry import make_group_mapper

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.multicore import random_instance
 from support.randomness import fresh_rng, where
+from support.search.multicore import random_instance
 
 from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import loads_of, lower_bound

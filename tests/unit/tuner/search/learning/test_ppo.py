@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 import torch
-from support.grid import Grid
+from support.search.grid import Grid
 
 from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS
 from tilewright.testing.tuner_contract import full_space

@@ -9,8 +9,8 @@ import threading
 
 import numpy as np
 import pytest
-from support.grid import Grid
 from support.randomness import generator
+from support.search.grid import Grid
 
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
 from tilewright.tuner.search import TunerError, make_tuner

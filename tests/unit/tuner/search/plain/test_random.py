@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.grid import Grid
+from support.search.grid import Grid
 
 from tilewright.host.network.schedule import Schedule
 from tilewright.testing.analytic import BASE, TASKS, cycles_of

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a compiled network in this process: its regions on the accelerator's reference."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from support.networks.qdq_runs import run_all
+from support.networks.qgraph_floats import FloatRegions
+from support.networks.small_models import TIES, assert_regions_agree, noise
+
+from tilewright.host.compiler.pipeline import (
+    Compilation,
+    ImportedNetwork,
+    PartitionedNetwork,
+    import_network,
+    partition,
+)
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
+from tilewright.sim.reference.device import ReferenceDevice
+
+
+def run_compiled(
+    compilation: Compilation, inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """What a compiled network computes, by name."""
+    network = compilation.network
+    device = ReferenceDevice(network.hw)
+    host = HostProgram(module=HostModule.from_json(network.host))
+    return dict(host.run(inputs, lambda n, arrays: network.regions[n].run(device, arrays)[0]))
+
+
+# -- A divided model, run as one: its regions in floats, the rest on the CPU ----------------------
+
+
+def assert_same_outputs(network: ImportedNetwork, parts: PartitionedNetwork) -> None:
+    """Region by region and as a whole, but for what the ties of a few elements change."""
+    inputs = noise(network, np.random.default_rng(1))
+    assert_regions_agree(network, parts, inputs)
+    found = HostProgram(module=parts.host).run(inputs, FloatRegions(parts.regions))
+    tensors = run_all(network.qdq, inputs)
+    for name in (argument.name for argument in network.outputs):
+        expected = tensors[name]
+        assert found[name].shape == expected.shape
+        difference = np.abs(found[name] - expected)
+        assert (difference > 1e-5).sum() <= max(TIES, 0.02 * difference.size)
+        assert difference.max() <= 0.1 * np.abs(expected).max() + 1e-5
+
+
+# -- compiles a float model, of which the CPU computes all but a convolution beside it ------------
+
+_IMAGE = (1, 2, 3, 3)
+
+
+def assert_cpu_computes(
+    proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray], tolerance: float = 1e-4
+) -> None:
+    """The saved CPU part gives what ONNX Runtime gives, in shapes, types and numbers.
+
+    Args:
+        proto: a float model without operators that are quantised.
+        inputs: by name.
+        tolerance: largest difference.
+    """
+    assert_computes(beside_a_layer(proto, inputs), proto, inputs, tolerance)
+
+
+def beside_a_layer(proto: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> ImportedNetwork:
+    """A model, imported with a convolution that nothing else reads."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(proto)
+    graph = wide.graph
+    graph.input.append(helper.make_tensor_value_info("beside", TensorProto.FLOAT, _IMAGE))
+    kernel = np.random.default_rng(0).normal(size=(2, 2, 1, 1)).astype(np.float32)
+    graph.initializer.append(numpy_helper.from_array(kernel, "kernel_beside"))
+    graph.node.append(helper.make_node("Conv", ["beside", "kernel_beside"], ["layer"], "layer"))
+    graph.output.append(helper.make_tensor_value_info("layer", TensorProto.FLOAT, None))
+    return import_network(wide, calibration=Calibration(arrays=_all(inputs)))
+
+
+def assert_computes(
+    network: ImportedNetwork,
+    proto: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    tolerance: float,
+) -> None:
+    """What `beside_a_layer` made of a model gives what the model gives."""
+    names = [value.name for value in proto.graph.output]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    expected = session.run(names, dict(inputs))
+    parts = partition(network)
+    program = HostProgram(module=HostModule.from_json(parts.host.to_json()))
+    found = program.run(_all(inputs), FloatRegions(parts.regions))
+    attends = any(node.op_type == "Attention" for node in proto.graph.node)
+    for name, array in zip(names, expected, strict=True):
+        if attends:  # a masked score is minus infinity, says ONNX
+            array[array == np.finfo(np.float32).min] = -np.inf
+        assert (found[name].shape, found[name].dtype) == (array.shape, array.dtype)
+        np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=tolerance)
+
+
+def _all(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {**inputs, "beside": np.ones(_IMAGE, np.float32)}
