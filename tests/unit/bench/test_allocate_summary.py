@@ -188,8 +188,7 @@ def test_a_trial_has_the_cycles_of_the_twin_and_is_kept(tmp_path):
 
 
 def test_rows_behind_one_that_a_full_disk_cut_are_read_as_they_were(tmp_path):
-    first = table(trials, tmp_path)
-    first.save()
+    table(trials, tmp_path).save()
     [path] = tmp_path.glob("*.trials")
     with path.open("ab") as file:
         file.write(b"\1" * 20)
@@ -259,8 +258,7 @@ def test_without_the_untuned_schedule_a_search_starts_from_its_first_valid_resul
     search = trials.Search(found, "random", 1, untuned=False)
     assert search.start is None
     assert search.trial(0).ran <= trials.BOUND_LIMIT * found.bound + trials.LIMIT_SLACK
-    first = trials.Trial(cycles=None, ran=9, instructions=1)
-    search.trials.insert(0, first)
+    search.trials.insert(0, trials.Trial(cycles=None, ran=9, instructions=1))
     times, bests = search.future(3, trials.PRICES["rtl"])
     assert len(times) == 3
     assert bests[0] == float("inf")

@@ -177,8 +177,7 @@ def test_a_small_study_writes_its_document_and_its_page_and_goes_on(tmp_path):
     document = json.loads(path.read_text())
     assert document["summary"]["bound_violations"] == 0
     assert document["summary"]["certified_layers"] == 1
-    again = call(*arguments)
-    assert "seed 0" not in again.stdout
+    assert "seed 0" not in call(*arguments).stdout
     assert json.loads(path.read_text())["rows"] == document["rows"]
 
 
@@ -220,8 +219,7 @@ def test_a_small_study_writes_its_document_and_goes_on(tmp_path):
     assert summary["evaluations_per_s"] > 0
     assert summary["geomean_vs_magma"]["heft-greedy"]["value"] > 1
     assert (summary["instances"], summary["bound_violations"]) == (2, 0)
-    again = study(path, "magma,heft-greedy,tilewright")
-    assert "magma\n" not in again.stdout
+    assert "magma\n" not in study(path, "magma,heft-greedy,tilewright").stdout
     rows = json.loads(path.read_text())["rows"]
     assert [row for row in rows if row.get("method") != "tilewright"] == document["rows"]
     assert json.loads(path.read_text())["summary"]["ours_compared"] == 2

@@ -50,8 +50,7 @@ def joint(folder):
 
 def test_a_joint_table_agrees_with_the_rules_and_the_twin_on_a_sample(joint):
     space = joint.task.space
-    rng = np.random.default_rng(1)
-    flats = rng.choice(joint.cycles.size, size=300, replace=False)
+    flats = np.random.default_rng(1).choice(joint.cycles.size, size=300, replace=False)
     checked = 0
     for flat in flats:
         index = tuple(int(i) for i in np.unravel_index(flat, joint.cycles.shape))
@@ -166,8 +165,7 @@ def test_the_choice_differs_in_arrays_lanes_and_buffers_and_fits_the_board():
 
 
 def test_equal_layers_of_two_networks_are_one_task():
-    both = tasks_of("schedule", ["vgg16", "vgg19"])
-    assert set(both) == set(tasks_of("schedule", ["vgg16"]))
+    assert set(tasks_of("schedule", ["vgg16", "vgg19"])) == set(tasks_of("schedule", ["vgg16"]))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -99,8 +99,7 @@ def long_sequence(model: Model) -> str:
 def branch(model: Model) -> str:
     """Scores, doubled if the mean of what the convolution gives is large."""
     x = image(model)
-    mean = model.add("ReduceMean", x, keepdims=0)
-    big = model.add("Greater", mean, np.float32(0.4))
+    big = model.add("Greater", model.add("ReduceMean", x, keepdims=0), np.float32(0.4))
     two = model.constant(np.float32(2))
     bodies = [
         helper.make_graph(
@@ -148,8 +147,7 @@ def chosen_boxes(model: Model) -> str:
     boxes = model.constant(model.rng.uniform(0, 1, (1, 36, 4)).astype(np.float32))
     scores = model.add("Reshape", x, [1, 8, 36])
     limits = model.constant(np.int64(3)), model.constant(np.float32(0.5))
-    picked = model.add("NonMaxSuppression", boxes, scores, *limits)
-    found = model.add("GatherND", scores, picked)
+    found = model.add("GatherND", scores, model.add("NonMaxSuppression", boxes, scores, *limits))
     joined = model.add("Concat", found, np.zeros(24, np.float32), axis=0)
     bounds = [model.constant(np.array([n])) for n in (0, 24)]
     return model.add("Slice", joined, *bounds)
@@ -185,8 +183,7 @@ def test_a_network_with_what_tvm_does_not_compute(
         assert found.shape == expected.shape
         step = np.abs(expected).max() / 100
         assert (np.abs(found - expected) > step).mean() < 0.05
-    behind = [p for p in network.placements if "ONNX Runtime" in p.reason]
-    assert behind
+    assert [p for p in network.placements if "ONNX Runtime" in p.reason]
 
 
 @pytest.mark.parametrize("int8_ends", [False, True])
@@ -267,8 +264,7 @@ def runs(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> bool:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-        results = session.run(None, inputs)
+        results = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
     except Exception:  # it raises kinds of its own
         return False
     return all(isinstance(r, np.ndarray) and r.size and r.dtype != object for r in results)

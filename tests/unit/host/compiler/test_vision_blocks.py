@@ -51,8 +51,7 @@ def test_a_network_is_one_region_with_its_bits(
     placements = compilation.network.placements
     assert [(p.name, p.reason) for p in placements if p.where != "accelerator"] == []
     (graph,) = compilation.layers
-    gathers = [layer for layer in graph.layers if layer.workload.kind is Kind.GATHER]
-    assert len(gathers) == moves
+    assert len([layer for layer in graph.layers if layer.workload.kind is Kind.GATHER]) == moves
     (source,), (result,) = graph.inputs, graph.outputs
     data = np.random.default_rng(0).normal(size=graph.tensors[source].shape).astype(np.float32)
     qdq = compilation.imported.qdq

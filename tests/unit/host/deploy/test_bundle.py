@@ -179,8 +179,7 @@ def _with_bitstream(folder, config=TINY, **changes):
 
 
 def test_a_bitstream_is_found_by_its_sha256(tmp_path):
-    manifest = _with_bitstream(tmp_path)
-    _, archive = small_bundle(tmp_path, bitstream=manifest)
+    _, archive = small_bundle(tmp_path, bitstream=_with_bitstream(tmp_path))
     (tmp_path / "b.zip").write_bytes(archive)
     (tmp_path / "small").mkdir()
     bundle = unpack_bundle(tmp_path / "b.zip", tmp_path / "small")
@@ -383,8 +382,7 @@ def board(tmp_path, monkeypatch):
 
 def test_a_bundle_is_installed_and_replaced_whole(tmp_path, board, monkeypatch):
     name, archive = small_bundle(tmp_path)
-    place = send(archive, name, "user@board", board)
-    assert place == f"{board}/small"
+    assert send(archive, name, "user@board", board) == f"{board}/small"
     first = read_bundle(tmp_path / "board/small").folder.resolve()
     _, other = small_bundle(tmp_path, mean=(0.5,))
     monkeypatch.setenv("CUT", "1")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+from support.programs.bus_faults import decode
 from support.programs.drawing import any_layer
 from support.programs.hazards import check_hazards
 from support.programs.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
@@ -87,15 +88,10 @@ def run_and_check(hw, workload, schedule, *, seed=0):
     return low
 
 
-def instructions(low):
-    data = low.program.instructions
-    return [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
-
-
 def loaded_tiles(low, memory):
     return sum(
         i.values["x_size"] * i.values["y_size"] * i.values["z_size"]
-        for i in instructions(low)
+        for i in decode(low.program)
         if i.opcode is Opcode.LOAD and i.values["memory"] == memory
     )
 
@@ -187,8 +183,7 @@ def test_weight_stationary_loads_every_weight_once():
     hw = HARDWARE["wide out"].with_(wgt_bytes=32768)
     workload = replace(WORKLOAD, channels_in=32, channels_out=80)
     schedule = replace(SCHEDULE, tile_ci=4, loop_order=LoopOrder.WEIGHT_STATIONARY, oc_threading=2)
-    low = run_and_check(hw, workload, schedule)
-    assert loaded_tiles(low, Memory.WGT) == 5 * 8 * 9
+    assert loaded_tiles(run_and_check(hw, workload, schedule), Memory.WGT) == 5 * 8 * 9
     streamed = run_and_check(
         hw, workload, replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
     )
@@ -198,8 +193,7 @@ def test_weight_stationary_loads_every_weight_once():
 def test_input_stationary_loads_every_input_tile_once():
     workload = conv2d("w", 8, 16, 32, 1, 0, 1)
     schedule = replace(SCHEDULE, loop_order=LoopOrder.INPUT_STATIONARY, h_threading=2)
-    low = run_and_check(TINY, workload, schedule)
-    assert loaded_tiles(low, Memory.INP) == 4 * 8 * 8
+    assert loaded_tiles(run_and_check(TINY, workload, schedule), Memory.INP) == 4 * 8 * 8
     streamed = replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
     assert loaded_tiles(run_and_check(TINY, workload, streamed), Memory.INP) > 4 * 8 * 8
 
@@ -210,7 +204,7 @@ def test_the_next_stationary_set_is_loaded_while_the_current_one_is_used(order):
     hw = ROOMY
     schedule = replace(SCHEDULE, h_threading=2, loop_order=order)
     run_and_check(hw, WORKLOAD, schedule)
-    stream = instructions(lower(hw, WORKLOAD, schedule))
+    stream = decode(lower(hw, WORKLOAD, schedule).program)
     gemms, at = 0, []
     for instruction in stream:
         gemms += instruction.opcode is Opcode.GEMM
@@ -226,14 +220,12 @@ def test_the_next_stationary_set_is_loaded_while_the_current_one_is_used(order):
 
 
 def test_parameters_of_a_channel_tile_are_loaded_once():
-    low = run_and_check(TINY, WORKLOAD, SCHEDULE)
-    assert loaded_tiles(low, Memory.PARAM) == 4
+    assert loaded_tiles(run_and_check(TINY, WORKLOAD, SCHEDULE), Memory.PARAM) == 4
 
 
 def test_kernels_are_shared_by_tiles_and_loaded_just_before_use():
-    workload = conv2d("w", 9, 8, 8, 3, 1, 1)
-    low = run_and_check(TINY, workload, replace(SCHEDULE, tile_h=4))
-    stream = instructions(low)
+    low = run_and_check(TINY, conv2d("w", 9, 8, 8, 3, 1, 1), replace(SCHEDULE, tile_h=4))
+    stream = decode(low.program)
     uops = [
         index
         for index, i in enumerate(stream)
@@ -241,18 +233,17 @@ def test_kernels_are_shared_by_tiles_and_loaded_just_before_use():
     ]
     gemms = [i for i in stream if i.opcode is Opcode.GEMM]
     assert len(uops) == len({g.values["uop_begin"] for g in gemms}) < len(gemms)
-    first_gemm = next(n for n, i in enumerate(stream) if i.opcode is Opcode.GEMM)
-    assert uops[-1] > first_gemm
+    assert uops[-1] > next(n for n, i in enumerate(stream) if i.opcode is Opcode.GEMM)
 
 
 def test_loads_of_the_next_tile_precede_the_epilogue_of_this_one():
     hw = ROOMY
     workload = conv2d("w", 8, 4, 4, 3, 1, 1)
     schedule = Schedule(tile_h=2, tile_w=8, tile_ci=1, tile_co=1, h_threading=2)
-    first = [i.opcode for i in instructions(lower(hw, workload, schedule))].index(Opcode.VECTOR)
+    first = [i.opcode for i in decode(lower(hw, workload, schedule).program)].index(Opcode.VECTOR)
     loads = [
         i.values["memory"]
-        for i in instructions(lower(hw, workload, schedule))[:first]
+        for i in decode(lower(hw, workload, schedule).program)[:first]
         if i.opcode is Opcode.LOAD
     ]
     assert loads.count(Memory.INP) == 2
@@ -275,7 +266,9 @@ def test_rows_that_the_stride_skips_are_not_loaded():
 
 def test_contiguous_rows_are_one_long_row():
     workload = conv2d("w", 8, 4, 4, 1, 0, 1)
-    stream = instructions(lower(TINY, workload, Schedule(tile_h=4, tile_w=8, tile_ci=1, tile_co=1)))
+    stream = decode(
+        lower(TINY, workload, Schedule(tile_h=4, tile_w=8, tile_ci=1, tile_co=1)).program
+    )
     shapes = [
         (i.values["x_size"], i.values["y_size"], i.values["z_size"])
         for i in stream
@@ -309,7 +302,7 @@ def test_buffer_depths_do_not_change_the_order_of_work(fusion, threads, order):
     streams = [
         [
             (i.opcode, {k: v for k, v in i.values.items() if k not in addresses})
-            for i in instructions(lower(hw, workload, schedule))
+            for i in decode(lower(hw, workload, schedule).program)
         ]
         for hw in (small, large)
     ]
@@ -321,17 +314,15 @@ def test_buffer_depths_do_not_change_the_order_of_work(fusion, threads, order):
 
 
 def test_contexts_lie_in_different_banks():
-    schedule = replace(SCHEDULE, h_threading=2, oc_threading=2)
-    stream = instructions(lower(TINY, WORKLOAD, schedule))
-    masks = {i.values["acc_banks"] for i in stream if i.opcode is Opcode.GEMM}
-    assert masks == {1, 2, 4, 8}
+    stream = decode(lower(TINY, WORKLOAD, replace(SCHEDULE, h_threading=2, oc_threading=2)).program)
+    assert {i.values["acc_banks"] for i in stream if i.opcode is Opcode.GEMM} == {1, 2, 4, 8}
 
 
 def test_block_fusion_alternates_banks_of_a_context():
-    schedule = replace(SCHEDULE, tile_co=4, fusion=Fusion.BLOCK)
-    stream = instructions(lower(TINY, WORKLOAD, schedule))
-    masks = [i.values["acc_banks"] for i in stream if i.opcode is Opcode.VECTOR]
-    assert masks[:4] == [1, 2, 4, 8]
+    stream = decode(
+        lower(TINY, WORKLOAD, replace(SCHEDULE, tile_co=4, fusion=Fusion.BLOCK)).program
+    )
+    assert [i.values["acc_banks"] for i in stream if i.opcode is Opcode.VECTOR][:4] == [1, 2, 4, 8]
 
 
 # -- refusals ----------------------------------------------------------------------------------
@@ -374,8 +365,7 @@ def test_lowers_with_a_given_clip():
     tensors = random_tensors(WORKLOAD, np.random.default_rng(0))
     tensors = replace(tensors, requant=replace(tensors.requant, clip_min=-3, clip_max=6))
     low = lower(TINY, WORKLOAD, SCHEDULE, clip=(-3, 6))
-    result = ReferenceDevice(TINY).run(low.program, low.image(tensors))
-    output = low.output(result.memory)
+    output = low.output(ReferenceDevice(TINY).run(low.program, low.image(tensors)).memory)
     assert (output.min(), output.max()) == (-3, 6)
     assert np.array_equal(output, conv2d_int8(WORKLOAD, tensors))
 

@@ -224,8 +224,7 @@ def test_the_bytes_of_an_output_are_the_next_input(number):
 
 def test_a_row_of_an_interleaved_input_is_one_run_of_all_blocks():
     workload = conv2d("w", 8, 32, 16, 3, 1, 1)
-    schedule = Schedule(tile_h=4, tile_w=8, tile_ci=4, tile_co=1)
-    low = check(WIDE_OUT, workload, schedule)
+    low = check(WIDE_OUT, workload, Schedule(tile_h=4, tile_w=8, tile_ci=4, tile_co=1))
     loads = transfers(low, Memory.INP)
     assert shapes(loads) == {(8 * 4, 5, 1)}
     assert {(f["pad_left"], f["pad_right"], f["y_stride"]) for f in loads} == {(4, 4, 8 * 4)}

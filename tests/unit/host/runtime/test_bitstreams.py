@@ -123,8 +123,7 @@ def test_a_folder_without_a_manifest_or_with_two_of_one_configuration_is_refused
         read_bitstreams(tmp_path)
     with pytest.raises(ConfigError, match="must be a folder"):
         read_bitstreams(tmp_path / "none")
-    manifest = write_bitstream(tmp_path, TINY)
-    (tmp_path / "again.yaml").write_text(json.dumps(manifest))
+    (tmp_path / "again.yaml").write_text(json.dumps(write_bitstream(tmp_path, TINY)))
     with pytest.raises(ConfigError, match="two bitstreams of one configuration"):
         read_bitstreams(tmp_path)
 

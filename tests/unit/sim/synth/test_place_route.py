@@ -230,8 +230,7 @@ def test_the_wrapper_holds_every_port_and_parameter():
 def test_the_mac_array_alone_has_the_parameters_of_the_accelerator(placed):
     manifest = ROOT / "constraints" / "synthesis" / "mac_array.f"
     top = (manifest.parent / "mac_array.sv").read_text()
-    declared = re.findall(r"parameter int unsigned (\w+)", top)
-    assert declared == [p.rtl_name for p in PARAMETERS]
+    assert re.findall(r"parameter int unsigned (\w+)", top) == [p.rtl_name for p in PARAMETERS]
     place(HwConfig(), seed=1, manifest=manifest)
     assert "tw_mac.sv mac_array.sv ecp5_wrapper.sv" in placed["yosys"][0][0]
 
@@ -326,8 +325,7 @@ def test_a_small_design_is_placed_by_the_real_tools(cache, tmp_path):
 def test_the_median_of_the_seeds_is_told_for_changed_parameters(placed):
     hw = override(HwConfig(name="tiny"), ["mac_pipeline=3"])
     assert hw.name == "tiny,mac_pipeline=3"
-    found = [place(hw, seed=seed) for seed in (1, 2)]
-    assert summary_of(found)["median_fmax_mhz"] == 125.0
+    assert summary_of([place(hw, seed=seed) for seed in (1, 2)])["median_fmax_mhz"] == 125.0
     assert "localparam" not in placed["yosys"][0][0]
 
 
@@ -432,8 +430,7 @@ def test_yosys_makes_its_half(tmp_path):
     """Every cell is one of the device's, and the processing system is connected."""
     run_yosys(openxc7_passes(write_sources(TINY, shell_rtl(), tmp_path)), tmp_path)
     check_packing(tmp_path)
-    modules = json.loads((tmp_path / NETLIST).read_text())["modules"]
-    top = modules["zynq_top"]
+    top = json.loads((tmp_path / NETLIST).read_text())["modules"]["zynq_top"]
     kinds = Counter(cell["type"] for cell in top["cells"].values())
     assert (kinds["PS7"], kinds["BUFG"]) == (1, 1)
     assert kinds["DSP48E1"] > 0

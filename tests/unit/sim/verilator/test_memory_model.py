@@ -253,8 +253,7 @@ def test_writes_land_and_are_answered_when_the_rules_say(
 
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_stalls_the_address_channel_at_the_outstanding_limit(library, kind):
-    memory = timing(read_latency=50, write_latency=50, max_reads=3, max_writes=3)
-    slave = Slave(library, memory)
+    slave = Slave(library, timing(read_latency=50, write_latency=50, max_reads=3, max_writes=3))
     if kind == "read":
         log = play(slave, [(BASE, 1)] * 5)
         accepted, ended = log.ar, [entry[1] for entry in log.r]

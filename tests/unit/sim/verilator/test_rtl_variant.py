@@ -135,8 +135,7 @@ def test_a_layer_runs_on_a_variant_and_a_study_refuses_the_twin_for_it(variant, 
     assert refused.exit_code == 2, refused.output
     assert "the twin counts otherwise than this RTL" in refused.stderr
     assert not os.environ.get("TILEWRIGHT_RTL"), "the command leaves nothing behind"
-    ran = CliRunner().invoke(app, ["sim", *words, "--device", "twin"])
-    assert ran.exit_code == 2
+    assert CliRunner().invoke(app, ["sim", *words, "--device", "twin"]).exit_code == 2
 
 
 BROKEN_ARRAY = ("assign wgt = wgt_i;", "assign wgt = ~wgt_i;", "tw_mac.sv")

@@ -109,8 +109,7 @@ def test_costs_of_a_course_are_those_of_a_recount():
 
 def test_a_run_ends_when_it_is_told_to_and_goes_on_from_there():
     found = curves(12)
-    whole = make("round-robin", found)
-    goal = 0.5 * (float(whole.network) + 15_000)
+    goal = 0.5 * (float(make("round-robin", found).network) + 15_000)
     positions = [0] * len(found)
 
     def pull(arm: int, length: float) -> Slot:
@@ -120,8 +119,7 @@ def test_a_run_ends_when_it_is_told_to_and_goes_on_from_there():
     first = run_slots(allocator, pull, budget=4000.0, until=lambda cost: cost <= goal)
     assert first.times[-1] < 4000
     assert first.costs[-1] <= goal < first.costs[first.times < first.times[-1] - 9][-1]
-    more = run_slots(allocator, pull, budget=50.0)
-    assert more.costs[0] <= first.costs[-1]
+    assert run_slots(allocator, pull, budget=50.0).costs[0] <= first.costs[-1]
     with pytest.raises(TunerError, match="budget"):
         run_slots(allocator, pull, budget=0.0)
 
@@ -147,8 +145,7 @@ def test_measurements_of_a_rung_are_spent_to_the_last_and_the_next_rung_goes_on(
 
 
 def test_a_slot_must_not_make_more_trials_than_it_was_given():
-    arms = [Arm(name="a", start=1000.0)]
-    allocator = make_allocator("random", arms, seed=0, slot=8.0)
+    allocator = make_allocator("random", [Arm(name="a", start=1000.0)], seed=0, slot=8.0)
     with pytest.raises(TunerError, match="5 trials"):
         spend(allocator, lambda k, n: Slot(prices=(1.0,) * 6, values=(9.0,) * 6), 5)
 
@@ -165,8 +162,7 @@ def test_sequential_finishes_a_task_before_the_next():
     found = curves(1)
     allocator = make_allocator("sequential", arms_of(found), seed=0, slot=8.0, trials=30)
     chosen = drive(allocator, found, slots=40)
-    order = list(dict.fromkeys(chosen))
-    assert order == [0, 1, 2, 3, 4]
+    assert list(dict.fromkeys(chosen)) == [0, 1, 2, 3, 4]
     first_round = chosen[: sum(t.trials >= 30 for t in allocator.tracks) and chosen.index(4) + 1]
     assert first_round == sorted(first_round)
     assert all(track.trials >= 30 for track in allocator.tracks)
@@ -255,8 +251,7 @@ def test_the_gradient_of_ansor_is_that_of_its_paper():
 def test_headroom_leaves_a_task_at_its_bound():
     arms = [Arm(name="done", start=1000.0, bound=999.0), Arm(name="open", start=900.0, bound=300.0)]
     found = [(np.ones(400), np.full(400, 999.5)), (np.ones(400), np.linspace(850, 400, 400))]
-    allocator = make_allocator("headroom", arms, seed=0, slot=8.0)
-    assert set(drive(allocator, found, slots=20)) == {1}
+    assert set(drive(make_allocator("headroom", arms, seed=0, slot=8.0), found, slots=20)) == {1}
 
 
 @pytest.mark.parametrize(

@@ -283,8 +283,7 @@ def test_cycles_equal_the_runs_of_scale_sim():
     assert len(rows) >= 100
     for row in rows:
         m, n, k, height, width = (int(row[name]) for name in ("m", "n", "k", "rows", "columns"))
-        found = modelled(row["flow"], m, n, k, height, width)
-        assert found - 1 == int(row["cycles"]), row
+        assert modelled(row["flow"], m, n, k, height, width) - 1 == int(row["cycles"]), row
 
 
 # -- The cost model against a machine that runs each mapping step by step

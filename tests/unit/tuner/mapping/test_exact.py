@@ -134,8 +134,7 @@ def small_case(rng: np.random.Generator) -> tuple[LoopNest, Architecture, Batch]
 
 @pytest.mark.parametrize("case", sample(8, 200))
 def test_equals_the_best_of_all_mappings_of_a_small_space(case: int) -> None:
-    rng = fresh_rng()
-    nest, arch, rows = small_case(rng)
+    nest, arch, rows = small_case(fresh_rng())
     model = CostModel(nest, arch)
     for objective in Objective:
         least = model.costs(with_best_orders(model, objective, rows)).of(objective).min()

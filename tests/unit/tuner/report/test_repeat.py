@@ -193,8 +193,7 @@ def test_a_study_is_written_and_optuna_finds_its_best_trial(trials, tmp_path) ->
 def test_the_trials_are_those_that_optuna_itself_would_have_written(trials, tmp_path) -> None:
     export_to_optuna("mine", trials, tmp_path / "ours.sqlite")
     ours = optuna.load_study(study_name="mine/S", storage=f"sqlite:///{tmp_path / 'ours.sqlite'}")
-    copy = optuna.create_study(storage=f"sqlite:///{tmp_path / 'theirs.sqlite'}")
-    copy.add_trials(ours.trials)
+    optuna.create_study(storage=f"sqlite:///{tmp_path / 'theirs.sqlite'}").add_trials(ours.trials)
     contents = []
     for name in ("ours", "theirs"):
         with sqlite3.connect(tmp_path / f"{name}.sqlite") as base:

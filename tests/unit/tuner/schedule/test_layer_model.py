@@ -147,8 +147,7 @@ def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
 
 
 def test_schedules_survive_the_way_from_positions_to_points() -> None:
-    task = load_network("vta-resnet18")["C10"]
-    space = ScheduleSpace(task, HW, RULES, "full")
+    space = ScheduleSpace(load_network("vta-resnet18")["C10"], HW, RULES, "full")
     positions = some(space, 20, 9)
     expected = encode_schedules(space.decode(tuple(row)) for row in positions.tolist())
     assert (schedule_points(space.knobs, positions) == expected).all()
@@ -220,8 +219,7 @@ def test_depths_of_a_class_are_predicted_together_as_one_by_one(predict) -> None
     }
     depths = largest_depths(HardwareSpace(BOARD, start, RULES, choices), RULES)
     together = predict.of_depths(depths)
-    alone = [NetworkPrior(TASKS, BOARD.memory, RULES, "full")(hw) for hw in depths]
-    assert together == alone
+    assert together == [NetworkPrior(TASKS, BOARD.memory, RULES, "full")(hw) for hw in depths]
     assert len(set(together)) > 1, "depths decide what is legal"
 
 

@@ -56,8 +56,7 @@ def test_beats_random_search(name, options, space, cost, batches, wins, seeds, b
 def test_differential_evolution_proposes_all_of_a_knob(ordered):
     pytest.importorskip("nevergrad")
     tuner = make_tuner("nevergrad-de", Grid(5, 5, ordered=ordered), seed=1)
-    log = drive(tuner, bowl, batches=[5] * 6)
-    assert len(log) == 25
+    assert len(drive(tuner, bowl, batches=[5] * 6)) == 25
 
 
 def test_failed_trials_do_not_attract_differential_evolution():
@@ -104,8 +103,7 @@ def test_finds_a_smooth_optimum_far_sooner_than_random_search(gaussian):
 
 
 def test_a_process_without_spread_still_proposes(gaussian):
-    tuner = make_tuner("botorch", Grid(30, 30), seed=0)
-    log = drive(tuner, lambda _: 5.0, batches=[8] * 5)
+    log = drive(make_tuner("botorch", Grid(30, 30), seed=0), lambda _: 5.0, batches=[8] * 5)
     assert len({index for index, _ in log}) == 40
 
 
@@ -114,8 +112,7 @@ def test_what_is_under_way_is_taken_into_account(gaussian):
     drive(tuner, bowl, batches=[gaussian.WARM_UP])
     waiting = tuner.ask(6)
     tuner.tell([Result(index=waiting[0].index, value=bowl(waiting[0].index))])
-    later = {c.index for c in tuner.ask(6)}
-    assert later.isdisjoint(c.index for c in waiting)
+    assert {c.index for c in tuner.ask(6)}.isdisjoint(c.index for c in waiting)
 
 
 def test_a_batch_spreads_over_what_is_not_alike(gaussian):

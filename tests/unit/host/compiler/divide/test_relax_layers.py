@@ -195,8 +195,7 @@ def test_sums_concatenations_and_activations() -> None:
     x = model.input(1, 3, 6, 6)
     a = model.add("Conv", x, model.weights(4, 3, 1, 1))
     b = model.add("Relu", model.add("Conv", x, model.weights(4, 3, 3, 3), pads=[1, 1, 1, 1]))
-    total = model.add("Relu", model.add("Add", a, b))
-    joined = model.add("Concat", total, b, a, axis=1)
+    joined = model.add("Concat", model.add("Relu", model.add("Add", a, b)), b, a, axis=1)
     parts = accelerated(model.proto(model.add("Relu", joined)))
     assert {type(operator) for operator in operators(parts)} == {QConv, QAdd, QConcat}
     assert len(parts.regions) == 1
@@ -207,8 +206,7 @@ def test_an_activation_of_its_own_is_a_rescale() -> None:
     y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
     y = model.quantised(y, 0.02)
     y = model.quantised(model.add("Relu", y), 0.015)
-    network = import_network(_with_quantised_convolutions(model, y))
-    parts = partition(network)
+    parts = partition(import_network(_with_quantised_convolutions(model, y)))
     assert [type(operator) for operator in operators(parts)] == [QConv, QRescale]
     assert operators(parts)[1].bounds == (0.0, None)
 
@@ -300,8 +298,7 @@ def test_products_of_matrices_but_not_of_several_images() -> None:
 def test_the_reason_of_a_biased_layer_tells_its_computed_weights() -> None:
     model = Model(fresh_rng())
     x = model.add("Conv", model.input(1, 4, 6, 6), model.weights(4, 4, 1, 1))
-    weights = model.input(4, 4, 3, 3, name="weights")
-    y = model.add("Conv", x, weights, model.weights(4))
+    y = model.add("Conv", x, model.input(4, 4, 3, 3, name="weights"), model.weights(4))
     parts = partition(imported(model.proto(model.add("Conv", y, model.weights(4, 4, 1, 1)))))
     reason = next(p.reason for p in parts.placements if p.name == model.nodes[1].name)
     assert reason.endswith("it reads int8 (1, 4, 6, 6), float32 (4, 4, 3, 3)")

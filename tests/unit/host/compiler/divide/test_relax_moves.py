@@ -265,8 +265,7 @@ def _silu(model, x):
 
 
 def _silu_rounded_in_between(model, x):
-    gate = model.quantised(model.add("Sigmoid", x), 1 / 255, -128)
-    return model.add("Mul", x, gate)
+    return model.add("Mul", x, model.quantised(model.add("Sigmoid", x), 1 / 255, -128))
 
 
 def _gelu_by_erf(model, x):
@@ -415,8 +414,7 @@ def test_random_reshapes_and_permutations_are_tracked_and_equal_orders_mean_equa
     rng = fresh_rng()
     tracked = 0
     for _ in range(300):
-        atoms = rng.choice([1, 2, 2, 3, 4], size=rng.integers(2, 6)).tolist()
-        shape = tuple(atoms)
+        shape = tuple(rng.choice([1, 2, 2, 3, 4], size=rng.integers(2, 6)).tolist())
         order = layouts._order(shape, range(len(shape)))
         lying = np.arange(prod(shape)).reshape(shape)  # element -> position
         for _ in range(rng.integers(1, 5)):

@@ -37,8 +37,7 @@ def test_a_region_is_convex() -> None:
     """A path over the CPU between two layers divides them."""
     model = Model(fresh_rng())
     x = model.add("Conv", model.input(1, 4, 4, 4), model.weights(4, 4, 1, 1))
-    cpu = model.add("Sigmoid", x)
-    y = model.add("Add", model.add("Conv", cpu, model.weights(4, 4, 1, 1)), x)
+    y = model.add("Add", model.add("Conv", model.add("Sigmoid", x), model.weights(4, 4, 1, 1)), x)
     network = imported(model.proto(model.add("Conv", y, model.weights(2, 4, 1, 1))))
     parts = partition(network)
     assert len(parts.regions) == 2
@@ -74,8 +73,7 @@ def test_choose_decides_and_sees_the_whole_graph() -> None:
         ("accelerator", ""),
         ("cpu", "it is left to the CPU by choice"),
     ]
-    candidates = {p.candidate for p in parts.placements if p.kind == "Conv"}
-    assert candidates == {first.id, second.id}
+    assert {p.candidate for p in parts.placements if p.kind == "Conv"} == {first.id, second.id}
 
 
 def test_an_add_behind_a_layer_costs_nothing_more_and_one_of_its_own_does() -> None:
@@ -124,8 +122,7 @@ def test_choosing_nothing_runs_everything_on_the_cpu() -> None:
     parts = partition(network, lambda _: ())
     assert not parts.regions
     inputs = noise(network, np.random.default_rng(0))
-    found = HostProgram(module=parts.host).run(inputs, FloatRegions(()))
-    ((name, result),) = found.items()
+    ((name, result),) = HostProgram(module=parts.host).run(inputs, FloatRegions(())).items()
     np.testing.assert_allclose(result, run_all(network.qdq, inputs)[name], atol=0.05)
 
 
@@ -210,8 +207,7 @@ def cost(candidates, crossings, accelerated):
 
 @pytest.mark.parametrize("number", range(60))
 def test_no_assignment_is_cheaper(number):
-    rng = generator(f"offload {number}")
-    candidates, crossings = draw(rng)
+    candidates, crossings = draw(generator(f"offload {number}"))
     names = [c.name for c in candidates]
     subsets = itertools.chain.from_iterable(
         itertools.combinations(names, size) for size in range(len(names) + 1)
@@ -400,9 +396,7 @@ def is_convex(group: set[int], paths: np.ndarray) -> bool:
     """Whether no node outside lies on a path from inside to inside."""
     inside = sorted(group)
     outside = [node for node in range(len(paths)) if node not in group]
-    left = paths[np.ix_(inside, outside)].any(0)
-    entered = paths[np.ix_(outside, inside)].any(1)
-    return not (left & entered).any()
+    return not (paths[np.ix_(inside, outside)].any(0) & paths[np.ix_(outside, inside)].any(1)).any()
 
 
 def test_groups_divide_the_members_and_are_convex() -> None:

@@ -111,8 +111,7 @@ def test_a_result_that_others_need_keeps_its_own_layer(why):
         outputs=("y",) if why == "read twice" else ("y", "c"),
     )
     assert [type(o) for o in fuse(graph).operators] == [QConv, QRescale, QAdd]
-    data = np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8)
-    found = outputs(graph, data)
+    found = outputs(graph, np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8))
     assert np.array_equal(found["t"], ENTRIES[found["c"].astype(int) + 128])
 
 
@@ -180,8 +179,7 @@ def test_a_network_of_such_activations_is_one_region_with_its_bits():
     model = network()
     real = run_all(model, {"x": data})[model.graph.output[0].name]
     assert np.abs(found - real).max() < 0.1 * np.abs(real).max()
-    plain = compile_model(network(), TINY, board, **options)
-    assert len(plain.network.regions) > 1
+    assert len(compile_model(network(), TINY, board, **options).network.regions) > 1
 
 
 # -- placement of activations: nothing alive overlaps, and little is wasted -----------------------
@@ -254,8 +252,7 @@ def products(run: list) -> bool:
 
 def test_products_of_windows_and_heads_are_one_run_though_each_head_has_copies() -> None:
     graph = scores(heads=3, windows=4, tokens=49)
-    copied = [layer.name for layer in graph.layers if layer.name.endswith("/room")]
-    assert len(copied) == 3
+    assert len([layer.name for layer in graph.layers if layer.name.endswith("/room")]) == 3
     runs = runs_of(graph)
     assert [len(run) for run in runs if products(run)] == [12]
     assert sum(map(len, runs)) == len(graph.layers)
@@ -344,8 +341,7 @@ def test_the_integers_are_the_real_function_rounded_once(zero_points, bounds):
         graph, data = maker.graph(y), maker.arguments()
         layers = layer_graph(graph, TINY)
         assert len(layers.layers) == 2, "a clip and a depthwise convolution"
-        found = evaluate(layers, data)[y].astype(int)
-        errors = found - evaluate_real(graph, data)[y].astype(int)
+        errors = evaluate(layers, data)[y].astype(int) - evaluate_real(graph, data)[y].astype(int)
         assert np.abs(errors).max() <= 1, where()
         off.append(np.count_nonzero(errors) / errors.size)
     assert np.mean(off) < 0.03, where()  # a step off only where half a step is near
@@ -353,8 +349,7 @@ def test_the_integers_are_the_real_function_rounded_once(zero_points, bounds):
 
 def test_what_follows_a_prelu_and_what_stands_before_it_keep_their_layers():
     maker = GraphMaker(fresh_rng(), PRELU_SHAPE, zero_points=True)
-    first = maker.conv("x0", 6, 3, pad=1)
-    second = maker.prelu(first, SLOPES)
+    second = maker.prelu(maker.conv("x0", 6, 3, pad=1), SLOPES)
     layers = layer_graph(fuse(maker.graph(maker.conv(second, 4))), TINY)
     assert [layer.name for layer in layers.layers] == [
         "conv0", "prelu1/negative", "prelu1", "conv2",

@@ -71,8 +71,7 @@ def test_a_network_runs_with_its_bits_and_reads_fewer_bytes(
     rounded = run_all(qdq, {name: data})[quantised_names(qdq)[name]]
     expected = evaluate(graph, {graph.inputs[0]: rounded})[graph.outputs[0]]
     save(done.network, tmp_path / "digits.tw")
-    network = load(tmp_path / "digits.tw")
-    run = run_network(network, ReferenceDevice(hw), {name: data}, trusted=True)
+    run = run_network(load(tmp_path / "digits.tw"), ReferenceDevice(hw), {name: data}, trusted=True)
     (found,) = run.outputs.values()
     tensor = graph.tensors[graph.outputs[0]]
     steps = np.rint(found / tensor.scale) + tensor.zero_point

@@ -111,8 +111,7 @@ def test_a_tensor_times_a_function_of_itself_is_not_rounded_in_between():
     options = ImportOptions(quantise=QuantiseOptions(activation_tables=True))
     network = import_network(proto, calibration=Calibration(random_samples=2), options=options)
     (sigmoid,) = (node for node in network.qdq.graph.node if node.op_type == "Sigmoid")
-    readers = [n.op_type for n in network.qdq.graph.node if sigmoid.output[0] in n.input]
-    assert readers == ["Mul"]
+    assert [n.op_type for n in network.qdq.graph.node if sigmoid.output[0] in n.input] == ["Mul"]
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])

@@ -52,8 +52,7 @@ def positions_network():
     z = model.add("GatherElements", x, np.zeros((1, 8, 6), np.int64), axis=1)
     y = model.add("ScatterElements", y, np.zeros((1, 3, 6), np.int64), y, axis=1)
     y = model.add("MatMul", y, model.weights(6, 6))
-    at = model.add("ArgMax", y, axis=1, keepdims=0)
-    w = model.add("Gather", x, at, axis=1)
+    w = model.add("Gather", x, model.add("ArgMax", y, axis=1, keepdims=0), axis=1)
     nd = model.add("GatherND", x, [[0, 1], [0, 7]])
     return model.proto(model.add("Softmax", model.add("Sigmoid", y)), z, w, nd)
 

@@ -101,8 +101,7 @@ def test_mse_has_nearly_the_least_error_of_symmetric_ranges() -> None:
 
 def test_mse_clips_normal_data_where_theory_does() -> None:
     """At 3.92 deviations with 8 bits (Banner et al., Post Training 4-bit Quantization, 2019)."""
-    data = fresh_rng().normal(0, 2, 400_000).astype(np.float32)
-    low, high = range_of(data, "mse")
+    low, high = range_of(fresh_rng().normal(0, 2, 400_000).astype(np.float32), "mse")
     assert (-low, high) == pytest.approx((2 * 3.92, 2 * 3.92), rel=0.1)
 
 

@@ -226,8 +226,7 @@ def test_a_table_that_is_read_in_between_has_two_results() -> None:
 def rounded(values: np.ndarray, range_: tuple[float, float], asymmetric: bool) -> np.ndarray:
     lowest, highest = range_
     step = (highest - lowest) / (255 if asymmetric else 254)
-    steps = np.clip(np.rint(values / step), np.rint(lowest / step), np.rint(highest / step))
-    return steps * step
+    return np.clip(np.rint(values / step), np.rint(lowest / step), np.rint(highest / step)) * step
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])

@@ -419,8 +419,7 @@ def test_channels_are_not_taken_one_by_one(monkeypatch) -> None:
 
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(64, 3, 3, 3), model.weights(64))
-    module = channel_quantiser.qdq_quantizer
-    monkeypatch.setattr(module, "compute_data_quant_params", refuse)
+    monkeypatch.setattr(channel_quantiser.qdq_quantizer, "compute_data_quant_params", refuse)
     monkeypatch.setattr(channel_quantiser, "quantize_onnx_initializer", refuse)
     quantised(model.proto(y))
 

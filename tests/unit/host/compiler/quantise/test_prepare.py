@@ -30,8 +30,7 @@ PLAIN = QuantiseOptions(method="minmax", equalisation=False, bias_correction=Fal
 
 def prepared(model: onnx.ModelProto, options: QuantiseOptions) -> tuple[bytes, bool]:
     origin = Path("net.onnx")
-    source = normalised(model, origin, {})
-    found = prepare(source, origin, Calibration(random_samples=3), options)
+    found = prepare(normalised(model, origin, {}), origin, Calibration(random_samples=3), options)
     return found.model.SerializeToString(), found.was_quantised
 
 
@@ -175,8 +174,7 @@ def test_the_child_prepares_the_same_model(model_path, tmp_path, kind) -> None:
         "random": Calibration(random_samples=2, seed=3),
     }[kind]
     found = in_child(model_path, calibration)
-    model = read_model(model_path, {})
-    expected = prepare(model, model_path, calibration, QuantiseOptions())
+    expected = prepare(read_model(model_path, {}), model_path, calibration, QuantiseOptions())
     assert found.model == expected.model
     assert not found.was_quantised
     assert set(found.seconds) == set(expected.seconds)

@@ -96,8 +96,7 @@ def test_what_a_layer_computes_is_int8_for_readers_on_the_cpu_too() -> None:
         assert between(node) == "DequantizeLinear"
     assert between(nodes(found, "Mul")[0], 1) == "DequantizeLinear"
     for node in nodes(found, "Conv"):
-        readers = {use.node.op_type for use in node.outputs[0].uses()}
-        assert readers == {"QuantizeLinear"}
+        assert {use.node.op_type for use in node.outputs[0].uses()} == {"QuantizeLinear"}
 
 
 def test_operators_that_the_accelerator_does_not_take_stay_float() -> None:
@@ -255,8 +254,7 @@ def test_a_relu_whose_range_reaches_below_0_is_kept() -> None:
     x = model.input(1, 6, 8)
     scores = model.add("Sigmoid", model.add("Relu", model.add("MatMul", x, model.weights(8, 5))))
     a, b = (model.add("Relu", model.add("MatMul", x, model.weights(8, n))) for n in (6, 5))
-    products = model.add("MatMul", a, b)
-    found = quantised(model, scores, products, asymmetric=True)
+    found = quantised(model, scores, model.add("MatMul", a, b), asymmetric=True)
     assert [between(node) for node in nodes(found, "Relu")] == ["MatMul"] * 3
 
 
@@ -283,8 +281,7 @@ def test_channels_and_biases_stay_as_they_are_on_request() -> None:
         y = model.input(1, 3, 8, 8)
         for kernel in kernels:
             y = model.add("Conv", y, kernel.astype(np.float32))
-        found = quantised(model, y, equalisation=changed, bias_correction=changed)
-        layers = nodes(found, "Conv")
+        layers = nodes(quantised(model, y, equalisation=changed, bias_correction=changed), "Conv")
         scales = [array_of(layer.inputs[1].producer().inputs[1]) for layer in layers]
         same = [np.allclose(a, b, rtol=1e-3) for a, b in zip(scales, expected, strict=True)]
         assert all(same) is not changed
@@ -334,8 +331,7 @@ def test_groups_are_4_bit_numbers_times_a_scale(
             for place in range(shape[2]):
                 block = numbers[o : o + group[0], i : i + group[1], place].reshape(1, -1)
                 assert scales_of(block).all()
-    error = np.abs(numbers * scales[:, None, None] - weights)
-    assert error.max() <= 0.6 * np.abs(weights).max()
+    assert np.abs(numbers * scales[:, None, None] - weights).max() <= 0.6 * np.abs(weights).max()
 
 
 def test_groups_lose_less_than_channels_alone() -> None:
@@ -411,8 +407,7 @@ def test_groups_lie_along_the_channels_that_a_layer_reads(per_channel: bool) -> 
         "MatMul": found["MatMul"].T[..., None],
     }
     for weights in layers.values():
-        groups = np.moveaxis(weights, 1, 2).reshape(-1, 4)
-        assert scales_of(groups).all()
+        assert scales_of(np.moveaxis(weights, 1, 2).reshape(-1, 4)).all()
         assert np.abs(weights).max() > 8
 
 

@@ -56,8 +56,7 @@ def network(
     else:
         x, shape, axis = model.input(ROWS, DEPTH), (DEPTH, OUTPUTS), 0 if block else 1
     data = model.quantised(x, 0.03, 3) if quantised else x
-    weights = weights_of(model, dtype, shape, axis=axis, zero=zero, block=block)
-    y = model.add(kind, data, weights)
+    y = model.add(kind, data, weights_of(model, dtype, shape, axis=axis, zero=zero, block=block))
     return model.proto(model.quantised(y, STEP, -5) if quantised else y)
 
 
@@ -102,8 +101,7 @@ def test_weights_alone_make_a_float_model(dtype, zero, block) -> None:
     inputs = noise(found, fresh_rng())
     (name,) = (output.name for output in proto.graph.output)
     ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
-    near = np.isclose(ours, theirs, atol=0.1 * np.abs(theirs).max())
-    assert near.mean() > 0.8
+    assert np.isclose(ours, theirs, atol=0.1 * np.abs(theirs).max()).mean() > 0.8
     parts = partition(found)
     assert [p.place for p in parts.placements if p.kind == "MatMul"] == ["accelerator"]
 
@@ -240,8 +238,7 @@ def old_model(node, version, shape, constants=(), result=TensorProto.FLOAT):
         [helper.make_tensor_value_info("y", result, None)],
         [numpy_helper.from_array(array, name) for name, array in constants],
     )
-    opsets = [helper.make_opsetid("", version)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=4)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=4)
 
 
 def computed(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:

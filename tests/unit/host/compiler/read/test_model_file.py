@@ -201,8 +201,7 @@ def _sparse(proto: onnx.ModelProto) -> None:
 
 
 def _many(proto: onnx.ModelProto) -> None:
-    node = proto.graph.node[0]
-    proto.graph.node.extend([node] * 10_000)
+    proto.graph.node.extend([proto.graph.node[0]] * 10_000)
 
 
 def _no_nodes(proto: onnx.ModelProto) -> None:

@@ -255,8 +255,7 @@ def test_what_would_run_code_is_refused(archive, tmp_path, monkeypatch, name) ->
 
 @pytest.mark.parametrize("name", DROPPED)
 def test_what_a_network_does_not_need_is_left_out(archive, tmp_path, name) -> None:
-    path = attack_file(name, archive, tmp_path / "marker")
-    assert export_file(path).graph.node
+    assert export_file(attack_file(name, archive, tmp_path / "marker")).graph.node
     assert not (tmp_path / "marker").exists()
 
 

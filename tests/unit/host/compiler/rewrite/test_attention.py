@@ -40,8 +40,7 @@ def test_other_conditions_stay(condition, fill) -> None:
 
 def test_constants_that_are_added_one_after_another_are_one() -> None:
     model = Model(fresh_rng())
-    rng = model.rng
-    bias, mask = rng.normal(size=(2, 6, 6)), np.where(SEEN, 0, -100.0)
+    bias, mask = model.rng.normal(size=(2, 6, 6)), np.where(SEEN, 0, -100.0)
     x = model.add("Add", model.input(1, 2, 6, 6), bias.astype(np.float32))
     x = model.add("Add", mask.astype(np.float32), x)
     assert rewritten(model.proto(model.add("Softmax", x, axis=-1))) == ["Add", "Softmax"]

@@ -24,8 +24,7 @@ def run(model: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
 
 def folded(model: onnx.ModelProto) -> tuple[bool, onnx.ModelProto]:
     read = ir.from_proto(onnx.shape_inference.infer_shapes(model))
-    found = fold_dynamic(read)
-    return found, ir.to_proto(read)
+    return fold_dynamic(read), ir.to_proto(read)
 
 
 def kinds(model: onnx.ModelProto) -> list[str]:
@@ -108,8 +107,7 @@ def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
     factors = [numbers[0], model.constant(rng.uniform(0.01, 0.1, 4).astype(np.float32))]
     factor = model.add("Mul", *(factors[::-1] if swapped else factors))
     product = model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
-    beside = model.add("Relu", model.add("DequantizeLinear", rows, *numbers))
-    proto = model.proto(product, beside)
+    proto = model.proto(product, model.add("Relu", model.add("DequantizeLinear", rows, *numbers)))
     read = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     assert fold_dynamic(read)
     assert fold_dequantised(read, blocks_alone=False)
@@ -122,8 +120,7 @@ def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
 
 def test_what_else_reads_scales_stays() -> None:
     model, y = layer("MatMulInteger", (2, 4), np.ones((4, 4), np.int8), np.float32(1), None)
-    twice = model.add("Mul", y, "s")
-    found, result = folded(model.proto(y, twice))
+    found, result = folded(model.proto(y, model.add("Mul", y, "s")))
     assert found
     assert sorted(kinds(result)) == ["DynamicQuantizeLinear", "MatMul", "Mul"]
 

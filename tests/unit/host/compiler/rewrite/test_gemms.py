@@ -49,8 +49,7 @@ def test_a_gemm_alone_is_a_layer_of_the_accelerator(biased, attributes) -> None:
     (name,) = (output.name for output in proto.graph.output)
     found, expected = (run_all(each, inputs)[name] for each in (network.qdq, proto))
     # Noise may leave the range of the samples; a factor in a wrong place is wrong everywhere.
-    near = np.isclose(found, expected, atol=0.15 * np.abs(expected).max())
-    assert near.mean() > 0.8
+    assert np.isclose(found, expected, atol=0.15 * np.abs(expected).max()).mean() > 0.8
     assert [p.place for p in parts.placements if p.kind == "Gemm"] == ["accelerator"]
 
 

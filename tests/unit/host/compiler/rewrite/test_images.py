@@ -269,8 +269,7 @@ def test_layers_of_too_many_steps_stay(monkeypatch) -> None:
 
 
 def test_a_network_with_an_lstm_is_divided_like_any_other() -> None:
-    rng = fresh_rng()
-    model = recurrent(rng, "LSTM", hidden=8)
+    model = recurrent(fresh_rng(), "LSTM", hidden=8)
     del model.graph.output[1:]
     network = import_network(model, calibration=Calibration(random_samples=4))
     kinds = {placed.kind for placed in partition(network).placements}

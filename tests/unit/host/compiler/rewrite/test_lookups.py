@@ -15,8 +15,7 @@ INDICES = np.array([[0, 6, 3, -1, 7, 100], [2, -7, -8, 5, -(2**31), 2**31 - 1]])
 
 def compared(model: Model, indices: str, numbers: np.ndarray, *casts: int) -> str:
     """One-hot vectors as JAX and PyTorch write them."""
-    last = model.add("Unsqueeze", indices, [-1])
-    value = model.add("Equal", last, numbers)
+    value = model.add("Equal", model.add("Unsqueeze", indices, [-1]), numbers)
     for kind in casts or (TensorProto.FLOAT,):
         value = model.add("Cast", value, to=kind)
     return value
@@ -60,8 +59,7 @@ def test_unsigned_bytes_of_256_rows_need_no_bounds() -> None:
     wide = model.add("Cast", model.input(3, 4, kind=TensorProto.UINT8), to=TensorProto.INT32)
     vectors = compared(model, wide, np.arange(256, dtype=np.int32))
     proto = model.proto(model.add("MatMul", vectors, model.weights(256, WIDTH)))
-    data = fresh_rng().integers(0, 256, (3, 4), dtype=np.uint8)
-    assert "Clip" not in rewritten(proto, x=data)
+    assert "Clip" not in rewritten(proto, x=fresh_rng().integers(0, 256, (3, 4), dtype=np.uint8))
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,7 @@ def added(build) -> onnx.ModelProto:
 def falling(model: Model, far: float, *shape: int) -> str:
     """(1 - mask) * far of an int64 input."""
     real = model.add("Cast", model.input(*shape, name="mask", kind=INT64), to=1)
-    off = model.add("Sub", np.float32(1), real)
-    return model.add("Mul", off, np.float32(far))
+    return model.add("Mul", model.add("Sub", np.float32(1), real), np.float32(far))
 
 
 def condition(model: Model, *shape: int) -> str:
@@ -114,8 +113,7 @@ def test_other_rows_are_masks_too(kind: str) -> None:
     proto = added(TAKEN[kind])
     (mask,) = masks_of(proto)
     assert mask is not None
-    given = next(value for value in proto.graph.input if value.name == "mask")
-    tensor = given.type.tensor_type
+    tensor = next(value for value in proto.graph.input if value.name == "mask").type.tensor_type
     shape = [dim.dim_value for dim in tensor.shape.dim]
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     values = some_mask(fresh_rng(), TOKENS).reshape(shape).astype(dtype)

@@ -247,8 +247,7 @@ def test_a_mean_over_pixels_with_channels_last_is_a_global_pool(keepdims, last) 
 def test_a_mask_of_windows_is_added_in_the_shape_of_the_scores(swapped) -> None:
     model = Model(fresh_rng())
     y = model.add("Add", model.add("Relu", model.input(6, 2, 4, 4)), model.weights(2, 4, 4))
-    wide = model.add("Reshape", y, [2, 3, 2, 4, 4])
-    pair = (wide, model.weights(1, 3, 1, 4, 4))
+    pair = (model.add("Reshape", y, [2, 3, 2, 4, 4]), model.weights(1, 3, 1, 4, 4))
     y = model.add("Add", *(pair[::-1] if swapped else pair))
     y = model.add("Reshape", y, [-1, 2, 4, 4])
     assert rewritten(model.proto(model.add("Softmax", y, axis=-1))) == ["Relu", "Add", "Softmax"]

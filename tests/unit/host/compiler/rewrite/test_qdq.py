@@ -397,8 +397,7 @@ def test_a_file_keeps_the_steps_of_an_input() -> None:
     assert Argument.from_mapping(kept) == Argument(
         name="x", shape=(1, 3), dtype="int8", scale=0.5, zero_point=-3
     )
-    without = {"name": "x", "shape": [1, 3], "dtype": "float32"}
-    assert Argument.from_mapping(without).scale is None
+    assert Argument.from_mapping({"name": "x", "shape": [1, 3], "dtype": "float32"}).scale is None
 
 
 def test_rows_that_leave_the_network_are_rounded_too() -> None:
@@ -424,8 +423,7 @@ def test_rows_that_leave_the_network_are_rounded_too() -> None:
 
 
 def test_an_activation_that_leaves_the_network_is_rounded_too() -> None:
-    rng = fresh_rng()
-    model = Model(rng)
+    model = Model(fresh_rng())
     y = model.add("Sigmoid", model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 3, 3)))
     for ends in (False, True):
         network = import_network(

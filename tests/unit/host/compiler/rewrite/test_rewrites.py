@@ -93,8 +93,7 @@ def test_convolutions_over_time_are_convolutions_of_images_of_one_row(keepdims) 
     assert ("Flatten" in kinds) == (not keepdims)
     current = ir.from_proto(onnx.shape_inference.infer_shapes(model.proto(y, mean)))
     rewrite(current)
-    ranks = {len(n.inputs[0].shape or ()) for n in current.graph if n.op_type != "Reshape"}
-    assert ranks == {4}
+    assert {len(n.inputs[0].shape or ()) for n in current.graph if n.op_type != "Reshape"} == {4}
 
 
 def test_transposed_convolutions_over_time_are_rewritten_and_sequences_stay() -> None:

@@ -155,8 +155,7 @@ def rolled(legality, *, seed=0, excess=None, steps=30):
     options = {} if excess is None else {"excess": excess}
     walkers = Walkers(space, encoder, moves, legality=legality, **options)
     starts = [space.sample(rng) for _ in range(16)]
-    rollout = walkers.walk(team, score, starts, steps=steps, rng=rng)
-    return space, team, moves, starts, rollout
+    return space, team, moves, starts, walkers.walk(team, score, starts, steps=steps, rng=rng)
 
 
 def paths(moves, starts, rollout):
@@ -165,8 +164,7 @@ def paths(moves, starts, rollout):
     for move in rollout.moves:
         wanted = np.empty_like(positions)
         for k in range(positions.shape[1]):
-            targets = moves.targets(k, positions[:, k])
-            wanted[:, k] = targets[np.arange(len(positions)), move[:, k]]
+            wanted[:, k] = moves.targets(k, positions[:, k])[np.arange(len(positions)), move[:, k]]
         found.append(wanted)
         positions = wanted
     return np.array(found)
@@ -200,8 +198,7 @@ def test_masks_have_walls_that_the_walk_would_have_run_into() -> None:
 
 def test_rewards_are_the_scores_of_where_a_step_leads() -> None:
     _, _, moves, starts, rollout = rolled(Legality.MASK)
-    points = paths(moves, starts, rollout)
-    assert rollout.rewards == pytest.approx(-points.sum(axis=2) / 10)
+    assert rollout.rewards == pytest.approx(-paths(moves, starts, rollout).sum(axis=2) / 10)
 
 
 def test_without_a_mask_illegal_points_are_entered_paid_and_not_proposed() -> None:
@@ -298,8 +295,7 @@ def test_agents_own_every_knob_once_and_those_without_a_knob_vanish() -> None:
     agents = divide_knobs(space, OWN_GROUPS, rest="first", view=View.OWN)
     assert [agent.name for agent in agents] == ["first", "second"]
     assert names(space, agents[1]) == ["tile_h"]
-    owned = sorted(k for agent in agents for k in agent.knobs)
-    assert owned == list(range(len(space.knobs)))
+    assert sorted(k for agent in agents for k in agent.knobs) == list(range(len(space.knobs)))
 
 
 def test_unknown_knobs_go_to_the_rest() -> None:

@@ -115,8 +115,7 @@ def test_a_point_that_cannot_be_repaired_is_refused():
 
 
 def test_a_mutation_moves_one_knob_of_the_valid_point():
-    space = Diagonal(30, 1, 30)
-    points = points_of(space)
+    points = points_of(Diagonal(30, 1, 30))
     step = StepOneKnob(points, np.random.default_rng(3))
     start = points.trace((29, 0, 29))
     stood = points.point(start)
