@@ -168,8 +168,7 @@ def test_an_index_above_65535_is_told_in_full():
     device = VerilatorDevice(TINY, IDEAL)
     program = stream(TINY, [], plain, 70_000, [broken, plain])
     assert failure(device, program) == (ErrorCode.ILLEGAL_FIELD, ErrorUnit.VECTOR, 70_000)
-    place = program.regions["insn"].offset
-    device.inject_fault(place + 32 * 69_999, 1)
+    device.inject_fault(program.regions["insn"].offset + 32 * 69_999, 1)
     assert failure(device, program) == (ErrorCode.AXI_READ, ErrorUnit.FETCH, 69_999)
     device.close()
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.test_random_programs import any_memory, damage
+from e2e.test_random_programs import damage
 from support.programs.drawing import any_built
+from support.programs.rtl import any_memory
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import DeviceTimeoutError
@@ -95,7 +96,7 @@ def differences(
 def check(hw: HwConfig, rng: np.random.Generator, memories: int, programs: int) -> None:
     """Legal and damaged random programs on random memories."""
     for _ in range(memories):
-        group = devices(hw, any_memory(rng))
+        group = devices(hw, any_memory(rng, stalls=True))
         for number in range(programs):
             program, image = random_program(hw, rng, instructions=int(rng.integers(3, 60)))
             facts = where(hw=hw.parameters(), memory=group[Fidelity.RTL].memory, program=number)
@@ -144,7 +145,7 @@ def test_one_build_serves_every_configuration_of_a_bus(bus: int) -> None:
     }
     for number in range(25):
         hw = _of_bus(rng, bus)
-        memory = any_memory(rng)
+        memory = any_memory(rng, stalls=True)
         group = {
             fidelity: VerilatorDevice(hw, memory, fidelity=fidelity, library=library)
             for fidelity, library in libraries.items()

@@ -15,8 +15,7 @@ def test_a_dead_daemon_is_named_before_anybody_looks_for_processors() -> None:
     with RayExecutor("local", 1) as executor:
         executor.submit("warm", pow, 2, 2)
         assert [outcome.value for outcome in executor.results()] == [4]
-        node = executor._ray._private.worker._global_node
-        (daemon,) = node.all_processes["raylet"]
+        (daemon,) = executor._ray._private.worker._global_node.all_processes["raylet"]
         daemon.process.kill()
         for slot in executor._slots:
             executor._kill(slot)

@@ -309,6 +309,5 @@ def test_padding_without_data_reads_nothing_so_that_its_offset_may_be_anything(n
     program = build(TINY, *steps.values())
     image = data_image(program)
     device = VerilatorDevice(TINY, IDEAL)
-    run = device.run(program, image)
-    assert np.array_equal(run.memory, expected(program, image))
+    assert np.array_equal(device.run(program, image).memory, expected(program, image))
     device.close()

@@ -103,8 +103,7 @@ def test_no_tuner_is_left_out() -> None:
 def drive_as_shipped(name: str) -> None:
     """104 measurements with the settings that users get, from a seed of this run."""
     seed = int(generator(f"{name} as shipped").integers(2**31))
-    tuner = make_tuner(name, full_space(), seed=seed)
-    log = drive(tuner, schedule_cost, batches=[1, 7] + [8] * 12)
+    log = drive(make_tuner(name, full_space(), seed=seed), schedule_cost, batches=[1, 7] + [8] * 12)
     assert len(log) == 104, f"{name}, seed {seed}"
     assert_valid_and_new(log)
 

@@ -132,8 +132,7 @@ def test_a_limit_that_a_schedule_keeps_never_refuses_it() -> None:
             points = points[lowering.rules(points) == 0]
             free = twin.batch(lowering, points)
             for point, cycles in zip(points, free.cycles, strict=True):
-                held = twin.batch(lowering, point[None], max_cycles=int(cycles))
-                assert held.cycles[0] == cycles
+                assert twin.batch(lowering, point[None], max_cycles=int(cycles)).cycles[0] == cycles
             read_cycles = free.counters[:, COUNTER_NAMES.index("bytes_read")] / min(
                 TINY.axi_bytes, memory.read_bytes_per_cycle
             )

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from support.programs.drawing import any_built
 from support.programs.rtl import IDEAL, ROUGH
+from support.programs.systems import program_of
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
-from tilewright.host.machine.program import Program, layout_regions
 from tilewright.host.machine.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES, ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.scrub import scrub
@@ -46,21 +46,6 @@ def device():
     with_ideal.close()
 
 
-def program_of(*instructions: Instruction, hw: HwConfig = TINY, data: int = 8192) -> Program:
-    stream = b"".join(instruction.encode() for instruction in instructions)
-    regions, total = layout_regions({"insn": len(stream), "data": data})
-    return Program(
-        config_hash=hw.config_hash,
-        instructions=stream,
-        regions=regions,
-        constants={},
-        memory_bytes=total,
-    )
-
-
-FINISH = Instruction(Opcode.FINISH, {})
-
-
 def load(offset: int, tiles: int, **values: int) -> Instruction:
     shape = {"x_size": tiles, "y_size": 1, "z_size": 1, "y_stride": tiles, "z_stride": tiles}
     return Instruction(
@@ -68,8 +53,8 @@ def load(offset: int, tiles: int, **values: int) -> Instruction:
     )
 
 
-LOADS = program_of(load(4096, 256), load(8192, 256, sram_base=256), FINISH)
-STUCK = program_of(load(4096, 1, pop=2), FINISH)
+LOADS = program_of(TINY, load(4096, 256), load(8192, 256, sram_base=256))
+STUCK = program_of(TINY, load(4096, 1, pop=2))
 
 
 @pytest.mark.parametrize("memory", [IDEAL, ROUGH], ids=lambda m: m.name)
@@ -102,7 +87,7 @@ def test_a_run_does_not_wait_for_the_last_beat_of_a_failed_one():
     slow = replace(IDEAL, name="slow", read_bytes_per_cycle=TINY.axi_bytes / 128)
     device = VerilatorDevice(TINY, slow)
     wanted = device.run(LOADS, LOADS.image()).counters
-    bad = program_of(load(4096, 1, z_size=0), FINISH)
+    bad = program_of(TINY, load(4096, 1, z_size=0))
     with pytest.raises(DeviceStatusError):
         device.run(bad, bad.image())
     assert device.run(LOADS, LOADS.image()).counters == wanted
@@ -129,7 +114,7 @@ def test_a_slower_memory_takes_more_cycles(device):
 def test_an_error_status_names_its_parts_and_the_next_run_works(device):
     wanted = device.run(LOADS, LOADS.image()).counters
     depth = TINY.inp_depth
-    bad = program_of(load(4096, 4), load(4096, 4, sram_base=depth - 3), FINISH)
+    bad = program_of(TINY, load(4096, 4), load(4096, 4, sram_base=depth - 3))
     with pytest.raises(DeviceStatusError) as error:
         device.run(bad, bad.image())
     assert (error.value.code, error.value.instruction) == (ErrorCode.SRAM_RANGE, 1)

@@ -51,8 +51,7 @@ WRITERS = {"allocate-tables", "tuners-page"}
 
 def commands() -> set[str]:
     """Names of all benchmarks."""
-    group = typer.main.get_command(app)
-    return set(group.commands["bench"].commands)
+    return set(typer.main.get_command(app).commands["bench"].commands)
 
 
 def test_every_benchmark_is_run() -> None:

@@ -128,8 +128,7 @@ def test_an_agent_that_is_killed_is_one_error_of_the_client(folder):
         device = RemoteDevice(address, read_token(folder / "token"))
         process.kill()
         process.wait()
-        compiled = load(folder / "small.tw")
-        program = compiled.programs[0].program
+        program = load(folder / "small.tw").programs[0].program
         with pytest.raises(DeviceError):
             device.run(program, program.image())
         device.close()

@@ -26,8 +26,7 @@ def run(script: str, folder: Path, *words: str) -> str:
 
 
 def test_a_layer_measured_under_two_schedules_is_bit_exact(tmp_path: Path) -> None:
-    printed = run("measure_layer.py", tmp_path)
-    assert printed.count("bit-exact: True") == 2
+    assert run("measure_layer.py", tmp_path).count("bit-exact: True") == 2
 
 
 def test_a_loop_of_ones_own_beats_the_untuned_schedule(tmp_path: Path) -> None:

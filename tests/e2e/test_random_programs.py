@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from support.programs.drawing import any_built
 from support.programs.hazards import check_hazards
+from support.programs.rtl import any_memory
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, ProgramError
-from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import ErrorCode
@@ -36,28 +36,12 @@ MEMORIES = 5
 """Memory timings a configuration is tried with."""
 
 
-def any_memory(rng: np.random.Generator) -> MemoryModel:
-    """Any timing, from no latency to slow, shared and stalling."""
-    return MemoryModel(
-        name="random",
-        read_latency=int(rng.integers(1, 80)),
-        write_latency=int(rng.integers(1, 60)),
-        read_bytes_per_cycle=float(rng.choice([0.5, 1.5, 4, 8, 64])),
-        write_bytes_per_cycle=float(rng.choice([0.5, 1.5, 4, 8, 64])),
-        shared_bytes_per_cycle=float(rng.choice([0, 0, 1, 6])),
-        max_reads=int(rng.integers(1, 17)),
-        max_writes=int(rng.integers(1, 17)),
-        stall_percent=int(rng.choice([0, 0, 20, 70])),
-        stall_seed=int(rng.integers(1, 2**32)),
-    )
-
-
 def check_programs(hw: HwConfig, rng: np.random.Generator, programs: int) -> None:
     """Random programs on random memories; the last device runs them all once more."""
     for _ in range(MEMORIES):
         device = VerilatorDevice(
             hw,
-            any_memory(rng),
+            any_memory(rng, stalls=True),
             initial_seed=int(rng.integers(1, 2**31)),
         )
         for number in range(programs // MEMORIES):
@@ -143,7 +127,7 @@ def check_damaged(hw: HwConfig, rng: np.random.Generator, programs: int) -> Coun
     """Damaged programs, each followed by a good one; what they ended with."""
     device = VerilatorDevice(
         hw,
-        any_memory(rng),
+        any_memory(rng, stalls=True),
         watchdog_cycles=WATCHDOG,
         initial_seed=int(rng.integers(1, 2**31)),
     )

@@ -78,8 +78,7 @@ def words(runs):
 def whole(work):
     """An uninterrupted run: the finished process and its wall-clock seconds."""
     started = time.monotonic()
-    done = tilewright(*words("whole"), cwd=work)
-    return done, time.monotonic() - started
+    return tilewright(*words("whole"), cwd=work), time.monotonic() - started
 
 
 def trials(folder):
@@ -208,8 +207,7 @@ def test_a_killed_study_resumes_and_gives_the_result_of_an_uninterrupted_one(wor
     kept = {identity(trial): trial for trial in final}
     assert {k: kept.get(k) for k in before} == before, "a trial was lost or made again"
     assert [outcome(t) for t in final] == [outcome(t) for t in uninterrupted], where(kills=kills)
-    again = tilewright(*words("killed"), cwd=work)
-    assert again.returncode == 0
+    assert tilewright(*words("killed"), cwd=work).returncode == 0
     assert trials(work / "killed") == final, "a complete study measures nothing"
 
 

@@ -28,8 +28,7 @@ def test_every_tutorial_is_in_the_index():
 
 
 def test_a_block_knows_its_language_file_and_line():
-    page = 'a\n```python title="m.py"\nx = 1\n```\n\n```console\n$ ls\n```\n'
-    first, second = blocks(page)
+    first, second = blocks('a\n```python title="m.py"\nx = 1\n```\n\n```console\n$ ls\n```\n')
     assert (first.language, first.title, first.text, first.line) == ("python", "m.py", "x = 1\n", 3)
     assert (second.language, second.title, second.line) == ("console", "", 7)
 

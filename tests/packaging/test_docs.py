@@ -84,8 +84,7 @@ COMMANDS = cli_commands()
 def test_commands_in_the_readme_exist():
     lines = console_lines(README.read_text(encoding="utf-8"))
     assert any(line.startswith("make ") for line in lines), "README.md shows how to start"
-    wrong = {line: text for line in lines if (text := complaint(line, TARGETS, COMMANDS))}
-    assert not wrong
+    assert not {line: text for line in lines if (text := complaint(line, TARGETS, COMMANDS))}
 
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]

@@ -94,8 +94,7 @@ def needy():
 
 
 def test_optional_packages_are_imported_where_used():
-    wrong = {name for name in needy() if not name.startswith(ALGORITHMS)}
-    assert not wrong
+    assert not {name for name in needy() if not name.startswith(ALGORITHMS)}
     rooms = ("search", "allocate", "mapping.methods", "multicore.methods")
     assert not {f"tuner.{room}.{name}" for room in rooms
                 for name in ("__init__", "registry")} & needy()  # fmt: skip

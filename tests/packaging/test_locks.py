@@ -165,5 +165,4 @@ def test_every_installed_package_is_under_a_licence_that_is_wanted():
 
 
 def test_what_nothing_uses_is_in_no_lock():
-    held = {package for name in LOCKS for package, _, _ in entries(name)}
-    assert not held & set(DROPPED)
+    assert not {package for name in LOCKS for package, _, _ in entries(name)} & set(DROPPED)

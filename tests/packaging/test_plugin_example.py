@@ -41,8 +41,7 @@ def test_the_commands_list_the_plug_ins_with_their_distribution(installed, tmp_p
     (line,) = [row for row in tuners.stdout.splitlines() if row.startswith("best-neighbour")]
     assert "grey-box" in line
     assert "tilewright-example 1.0" in line
-    allocators = run("tilewright.cli", "allocators", site=installed, cwd=tmp_path)
-    assert "costliest" in allocators.stdout
+    assert "costliest" in run("tilewright.cli", "allocators", site=installed, cwd=tmp_path).stdout
 
 
 def test_a_study_uses_tuner_allocator_and_board_of_the_plug_in(installed, tmp_path):

@@ -32,7 +32,6 @@ def _files_of_a_session(script: str, home: Path) -> list[Path]:
 
 def test_a_session_leaves_nothing_in_the_home(tmp_path: Path) -> None:
     """Where ONNX Runtime alone leaves nothing either (it depends on the machine), that is told."""
-    left = _files_of_a_session(SESSION, tmp_path / "with")
-    assert not left
+    assert not _files_of_a_session(SESSION, tmp_path / "with")
     if not _files_of_a_session(SESSION.replace("import tilewright\n", ""), tmp_path / "without"):
         pytest.skip("ONNX Runtime keeps no events on this machine: nothing to turn off")

@@ -98,5 +98,4 @@ def test_a_trained_classifier_stays_as_good_in_int8() -> None:
         images = data.test_images[first : first + batch]
         (logits,) = program.run({network.inputs[0].name: images}, regions).values()
         found.append(logits.argmax(1))
-    right = float((np.concatenate(found) == data.test_labels[:count]).mean())
-    assert right > accuracy - 0.04
+    assert float((np.concatenate(found) == data.test_labels[:count]).mean()) > accuracy - 0.04

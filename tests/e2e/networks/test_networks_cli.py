@@ -287,8 +287,7 @@ def test_the_board_that_a_compiled_network_names_is_never_opened_as_a_path(folde
         zipfile.ZipFile(folder / "path.tw", "w") as hostile,
     ):
         for entry in honest.infolist():
-            data = honest.read(entry)
-            hostile.writestr(entry, data.replace(b'"pynq-z2"', b'"path.yaml"'))
+            hostile.writestr(entry, honest.read(entry).replace(b'"pynq-z2"', b'"path.yaml"'))
     done = tilewright("run", "path.tw", "--device", "twin", "--cycles-only", cwd=folder)
     assert done.returncode == 2
     assert "compiled for a board that is not built in, not 'path.yaml'" in done.stderr

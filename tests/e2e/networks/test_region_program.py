@@ -115,8 +115,7 @@ def draw_fitting(rng, *, zero_points, fixed=None, draw=draw_cnn, **options):
 
 @pytest.mark.parametrize("number", sample(24, 400))
 def test_random_regions_on_random_configurations_equal_their_layers(number):
-    rng = generator(f"region {number}")
-    hw, graph, inputs = draw_fitting(rng, zero_points=bool(number % 2))
+    hw, graph, inputs = draw_fitting(generator(f"region {number}"), zero_points=bool(number % 2))
     facts = where(hw=hw, number=number)
     executable = check_region(ReferenceDevice(hw), graph, inputs, facts)
     for step in executable.steps:
@@ -192,8 +191,7 @@ def test_every_named_configuration_runs_a_region(name):
 
 
 def test_kept_rounding_keeps_the_scales_of_what_is_joined():
-    rng = generator("joined rounding")
-    maker = GraphMaker(rng, (1, 9, 6, 6))
+    maker = GraphMaker(generator("joined rounding"), (1, 9, 6, 6))
     joined = maker.concat(maker.conv("x0", 4), maker.conv("x0", 8))
     graph, inputs = maker.graph(maker.conv(joined, 3)), maker.arguments()
     hw = load_hwconfig("tiny-4x4")
@@ -204,8 +202,7 @@ def test_kept_rounding_keeps_the_scales_of_what_is_joined():
 
 
 def test_kept_rounding_gives_the_integers_of_the_model():
-    rng = generator("rounding")
-    maker = GraphMaker(rng, (1, 9, 6, 6))
+    maker = GraphMaker(generator("rounding"), (1, 9, 6, 6))
     y = maker.conv("x0", 9, 3, pad=1)
     y = maker.rescale(maker.add(y, "x0"), (0.0, None))
     graph, inputs = maker.graph(y), maker.arguments()

@@ -15,14 +15,14 @@ def rewritten(
     proto: onnx.ModelProto,
     options: QuantiseOptions | None = None,
     /,
-    **given: tuple[int, ...] | np.ndarray,
+    **given: np.ndarray,
 ) -> list[str]:
     """The kinds of operators after rewriting; results stay.
 
     Args:
         proto: the model.
         options: what the accelerator has.
-        given: its inputs, or the shapes of float ones.
+        given: inputs that are not drawn.
     """
     current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     rewrite(current, options)
@@ -30,8 +30,10 @@ def rewritten(
     onnx.checker.check_model(changed)
     rng = fresh_rng()
     inputs = {
-        name: each if isinstance(each, np.ndarray) else rng.normal(size=each).astype(np.float32)
-        for name, each in given.items()
+        each.name: given[each.name]
+        if each.name in given
+        else rng.normal(size=[d.dim_value for d in each.type.tensor_type.shape.dim]).astype("f4")
+        for each in proto.graph.input
     }
     names = [value.name for value in proto.graph.output]
     assert [value.name for value in changed.graph.output] == names

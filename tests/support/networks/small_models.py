@@ -46,11 +46,11 @@ class Model:
         fan_in = max(int(np.prod(shape[1:])), 1)
         return self.constant((self.rng.normal(size=shape) / fan_in**0.5).astype(np.float32))
 
-    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
+        """A node; inputs that are no names are numbers: constants of the model."""
         name = f"{kind.lower()}{len(self.nodes)}"
-        self.nodes.append(
-            helper.make_node(kind, list(inputs), [name], name, domain=domain, **attributes)
-        )
+        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
+        self.nodes.append(helper.make_node(kind, names, [name], name, domain=domain, **attributes))
         return name
 
     def quantised(

@@ -31,8 +31,8 @@ ROUGH: Final = MemoryModel(
 """Back-pressure on every channel, and bursts that wait for each other."""
 
 
-def any_memory(rng: np.random.Generator) -> MemoryModel:
-    """Any timing that the twin covers: slow, fast, narrow, shared, shallow."""
+def any_memory(rng: np.random.Generator, *, stalls: bool = False) -> MemoryModel:
+    """Any timing: slow, fast, narrow, shared, shallow; stalling, too, which the twin refuses."""
     return MemoryModel(
         name="random",
         read_latency=int(rng.integers(1, 80)),
@@ -42,6 +42,8 @@ def any_memory(rng: np.random.Generator) -> MemoryModel:
         shared_bytes_per_cycle=float(rng.choice([0, 0, 1, 6, 12, 15.75])),
         max_reads=int(rng.integers(1, 17)),
         max_writes=int(rng.integers(1, 17)),
+        stall_percent=int(rng.choice([0, 0, 20, 70])) if stalls else 0,
+        stall_seed=int(rng.integers(1, 2**32)),
     )
 
 

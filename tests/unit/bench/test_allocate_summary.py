@@ -188,8 +188,7 @@ def test_a_trial_has_the_cycles_of_the_twin_and_is_kept(tmp_path):
 
 
 def test_rows_behind_one_that_a_full_disk_cut_are_read_as_they_were(tmp_path):
-    first = table(trials, tmp_path)
-    first.save()
+    table(trials, tmp_path).save()
     [path] = tmp_path.glob("*.trials")
     with path.open("ab") as file:
         file.write(b"\1" * 20)
@@ -244,8 +243,7 @@ def test_searches_are_rested_and_every_allocator_reads_the_same_trials(tmp_path)
 
 def test_a_search_of_a_small_space_ends(tmp_path):
     rules = host_rules()
-    layer = conv2d("tiny", 2, 4, 4, 1, 0, 1)
-    space = ScheduleSpace(layer, HW, rules, "vta")
+    space = ScheduleSpace(conv2d("tiny", 2, 4, 4, 1, 0, 1), HW, rules, "vta")
     search = trials.Search(trials.Table(space, Twin(HW, MEMORY), rules, tmp_path, "x"), "random", 0)
     legal = len(list(space.enumerate()))
     assert search.trial(legal) is None
@@ -260,8 +258,7 @@ def test_without_the_untuned_schedule_a_search_starts_from_its_first_valid_resul
     search = trials.Search(found, "random", 1, untuned=False)
     assert search.start is None
     assert search.trial(0).ran <= trials.BOUND_LIMIT * found.bound + trials.LIMIT_SLACK
-    first = trials.Trial(cycles=None, ran=9, instructions=1)
-    search.trials.insert(0, first)
+    search.trials.insert(0, trials.Trial(cycles=None, ran=9, instructions=1))
     times, bests = search.future(3, trials.PRICES["rtl"])
     assert len(times) == 3
     assert bests[0] == float("inf")

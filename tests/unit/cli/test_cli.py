@@ -311,8 +311,7 @@ def test_tune_and_report_take_a_store_by_path_or_url(analytic, tmp_path: Path) -
     assert not (tmp_path / "runs" / "studies.sqlite").exists()
     again = call(["report", "--runs", str(tmp_path / "runs"), "--store", f"sqlite:///{path}"])
     assert again.exit_code == 0, again.output
-    nothing = call(["report", "--runs", str(tmp_path / "runs")])
-    assert nothing.exit_code == 2
+    assert call(["report", "--runs", str(tmp_path / "runs")]).exit_code == 2
 
 
 def test_tune_on_a_server(analytic, tmp_path: Path) -> None:

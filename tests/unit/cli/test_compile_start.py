@@ -146,8 +146,7 @@ def test_the_file_is_written_where_the_twin_fails(tmp_path, monkeypatch) -> None
 
     monkeypatch.setattr("tilewright.sim.twin.network_timing.time_network", fails)
     path = tmp_path / "digits.tw"
-    done = CliRunner().invoke(app, [*WORDS, "-o", str(path)])
-    assert done.exit_code == 2
+    assert CliRunner().invoke(app, [*WORDS, "-o", str(path)]).exit_code == 2
     assert artefact.load(path).name == "digits"
 
 

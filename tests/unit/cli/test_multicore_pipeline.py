@@ -15,8 +15,7 @@ pytestmark = pytest.mark.usefixtures("told_members")
 def residual(rng):
     """Convolutions with a shortcut across the middle."""
     model = Model(rng)
-    x = model.input(1, 4, 8, 8)
-    first = model.add("Conv", x, model.weights(8, 4, 3, 3), pads=[1, 1, 1, 1])
+    first = model.add("Conv", model.input(1, 4, 8, 8), model.weights(8, 4, 3, 3), pads=[1, 1, 1, 1])
     first = model.add("Relu", first)
     y = model.add("Conv", first, model.weights(8, 8, 3, 3), pads=[1, 1, 1, 1])
     y = model.add("Conv", model.add("Relu", y), model.weights(8, 8, 3, 3), pads=[1, 1, 1, 1])

@@ -114,8 +114,7 @@ def test_a_folder_is_no_model(home: Path, name: str) -> None:
 def test_no_file_is_written_twice(home: Path, words: tuple[str, ...], told: str) -> None:
     """Both were reported as written, and one was lost."""
     (home / "m.tw").write_text(f"# {MARK} (mine)")
-    line = error_of(*words)
-    assert told in line
+    assert told in error_of(*words)
     assert (home / "m.tw").read_text() == f"# {MARK} (mine)"
 
 

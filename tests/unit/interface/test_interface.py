@@ -172,8 +172,7 @@ CALLS = {
 
 
 def test_every_public_function_is_called_with_wrong_values():
-    functions = {name for name in tw.__all__ if inspect.isfunction(getattr(tw, name))}
-    assert functions == set(CALLS)
+    assert {name for name in tw.__all__ if inspect.isfunction(getattr(tw, name))} == set(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -270,13 +269,11 @@ def test_a_memory_for_another_space_is_refused():
 
 @pytest.mark.parametrize("name", TUNERS)
 def test_a_tuner_of_a_real_layer_travels_to_another_process(name):
-    layer = tw.load_network("vta-resnet18")["C8"]
-    space = tw.schedule_space(layer, "pynq-16x16")
+    space = tw.schedule_space(tw.load_network("vta-resnet18")["C8"], "pynq-16x16")
     tuner = tw.make_tuner(name, space, seed=1, memory="pynq-z2")
     for candidate in tuner.ask(2):
         tuner.tell([tw.Result(index=candidate.index, value=1e5)])
-    copy = pickle.loads(pickle.dumps(tuner))
-    assert copy.ask(1) == tuner.ask(1)
+    assert pickle.loads(pickle.dumps(tuner)).ask(1) == tuner.ask(1)
 
 
 # -- studies ------------------------------------------------------------------------------------

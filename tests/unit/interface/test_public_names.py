@@ -64,8 +64,7 @@ def test_a_name_has_an_example_that_runs(name, monkeypatch):
     (found,) = [t for t in finder.find(subject, name, module=False, globs={}) if t.name == name]
     assert found.examples, f"tw.{name} needs an example"
     said: list[str] = []
-    result = doctest.DocTestRunner().run(found, out=said.append)
-    assert result.failed == 0, "".join(said)
+    assert doctest.DocTestRunner().run(found, out=said.append).failed == 0, "".join(said)
 
 
 def modules_after(line):

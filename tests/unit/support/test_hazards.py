@@ -163,8 +163,7 @@ def test_pop_without_an_earlier_push_is_refused() -> None:
 
 
 def test_store_into_the_instruction_stream_is_refused() -> None:
-    program = assemble(store(0, 0))
-    offset = program.regions["insn"].offset
+    offset = assemble(store(0, 0)).regions["insn"].offset
     with pytest.raises(ProgramError, match="fetched ahead"):
         check_hazards(TINY, assemble(store(0, offset)))
 
@@ -287,8 +286,7 @@ def test_twenty_thousand_instructions_are_checked() -> None:
             store(slot, DATA + 2048, pop=V, push=V),
             load(Memory.RES, slot),
         ]
-    report = check_hazards(TINY, assemble(*steps))
-    assert report.instructions == 20_004
+    assert check_hazards(TINY, assemble(*steps)).instructions == 20_004
     steps[-4][1]["pop"] = L  # the last GEMM no longer waits for the vector unit
     with pytest.raises(ProgramError, match="writes ACC tile 1"):
         check_hazards(TINY, assemble(*steps))

@@ -57,8 +57,7 @@ def test_the_seed_repeats_what_is_drawn_and_another_does_not(tmp_path: Path) -> 
     assert first == again
     assert first[0] != other[0]
     assert first[1:] != other[1:]
-    numbers = first[0].split()[-3:]
-    assert len(set(numbers)) == 3, "generators of a test are not each other's copy"
+    assert len(set(first[0].split()[-3:])) == 3, "generators of a test are not each other's copy"
 
 
 FILES = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py"))
@@ -102,8 +101,7 @@ def test_a_fast_run_takes_some_cases_and_a_slow_run_takes_all(monkeypatch) -> No
     slow = [case for case in cases if getattr(case, "marks", ())]
     assert len(slow) == 4
     assert all(mark.name == "slow" for case in slow for mark in case.marks)
-    values = [case.values[0] if hasattr(case, "values") else case for case in cases]
-    assert values == list("abcdef")
+    assert [case.values[0] if hasattr(case, "values") else case for case in cases] == list("abcdef")
 
 
 def test_a_fast_run_takes_all_cases_if_told_so(monkeypatch) -> None:

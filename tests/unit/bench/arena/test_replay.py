@@ -64,8 +64,7 @@ def test_events_are_the_descent_of_the_incumbent_and_the_end(table):
 
 
 def test_masked_runs_never_pay_for_an_illegal_point_and_published_ones_do(table):
-    masked = replay(table, trial(table, budget=64))
-    assert masked.events[-1].invalid == 0
+    assert replay(table, trial(table, budget=64)).events[-1].invalid == 0
     published = replay(table, trial(table, "random", arm="as-published", budget=200))
     share = published.events[-1].invalid / published.trials
     assert 0.4 < share < 0.8  # of the points 60 % are illegal
@@ -99,8 +98,7 @@ def test_a_run_ends_at_the_exact_optimum_unless_measurements_are_noisy():
     run = replay(table, trial(table, "random", budget=10 * points))
     assert run.events[-1].cycles == table.optimum
     assert run.trials == run.events[-1].trial <= points
-    noisy = replay(table, trial(table, "random", noise=0.01, budget=10 * points))
-    assert noisy.trials == points
+    assert replay(table, trial(table, "random", noise=0.01, budget=10 * points)).trials == points
 
 
 def test_noise_is_the_points_own_and_has_the_stated_size(table):
@@ -129,8 +127,7 @@ def test_a_table_space_is_the_inner_space_with_the_tables_legality(table):
     assert len(indices) == int(table.legal.sum())
     assert all(space.valid(i) and not space.refusal(i) for i in indices[:50])
     assert space.encode(space.decode(indices[7])) == indices[7]
-    illegal = tuple(int(i) for i in np.argwhere(~table.legal)[0])
-    assert space.refusal(illegal)
+    assert space.refusal(tuple(int(i) for i in np.argwhere(~table.legal)[0]))
 
 
 def test_initial_points_are_distinct_and_valid(table):
@@ -188,8 +185,7 @@ def test_the_prior_predicts_points_of_the_track(track):
     table = made_up_table(track)
     prior = prior_of(table.task)
     space = table.task.space
-    rng = np.random.default_rng(0)
-    index = space.sample(rng)
+    index = space.sample(np.random.default_rng(0))
     assert index is not None
     assert prior(space.decode(index)) > 0
 
@@ -198,8 +194,7 @@ def test_the_bill_is_of_the_tuner_alone(table, monkeypatch):
     spent = []
 
     def slow(self, result: Result) -> None:
-        total = sum(n * n for n in range(20_000))
-        spent.append(total)
+        spent.append(sum(n * n for n in range(20_000)))
 
     quick = replay(table, trial(table, "random", budget=40)).tuner_seconds
     monkeypatch.setattr(RandomTuner, "_learn", slow)

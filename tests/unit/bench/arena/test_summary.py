@@ -126,11 +126,7 @@ def test_runs_of_two_budgets_are_compared_at_the_smaller_one():
 def test_runs_of_the_largest_budget_are_shown_by_themselves():
     task = PARTS[0].task
     state = {"cycles": 1030, "trials": 32, "tuner_seconds": 1.0, "measured_cycles": 30_000}
-    long = {
-        "budget": 64,
-        "regret": {"32": math.log(1.03), "64": 0.0},
-        "states": {"32": state},
-    }
+    long = {"budget": 64, "regret": {"32": math.log(1.03), "64": 0.0}, "states": {"32": state}}
     rows = [
         a_record("autotvm", task, 0, 20, **long),
         *(a_record("autotvm", task, seed, None) for seed in (1, 2)),
@@ -341,8 +337,7 @@ def test_a_few_tasks_give_no_verdict():
     ]
     ratio = summarise(rows, networks=[])["ratio_to_1pct"]["tilewright"]["autotvm"]
     assert (ratio["low"], ratio["verdict"], ratio["tasks"]) == (10.0, "untold", 4)
-    page = document(a_study(rows))
-    assert "(10.00 to 10.00), untold |" in page
+    assert "(10.00 to 10.00), untold |" in document(a_study(rows))
 
 
 def test_a_median_beyond_the_budget_has_a_bound_for_a_ratio():

@@ -50,8 +50,7 @@ def joint(folder):
 
 def test_a_joint_table_agrees_with_the_rules_and_the_twin_on_a_sample(joint):
     space = joint.task.space
-    rng = np.random.default_rng(1)
-    flats = rng.choice(joint.cycles.size, size=300, replace=False)
+    flats = np.random.default_rng(1).choice(joint.cycles.size, size=300, replace=False)
     checked = 0
     for flat in flats:
         index = tuple(int(i) for i in np.unravel_index(flat, joint.cycles.shape))
@@ -166,8 +165,7 @@ def test_the_choice_differs_in_arrays_lanes_and_buffers_and_fits_the_board():
 
 
 def test_equal_layers_of_two_networks_are_one_task():
-    both = tasks_of("schedule", ["vgg16", "vgg19"])
-    assert set(both) == set(tasks_of("schedule", ["vgg16"]))
+    assert set(tasks_of("schedule", ["vgg16", "vgg19"])) == set(tasks_of("schedule", ["vgg16"]))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -239,8 +237,7 @@ def test_curves_end_where_the_shortest_run_does_and_longer_runs_have_their_own(t
     for chart in (curves([*rows, late]), reached([*rows, late])):
         assert max(max(series.x) for series in chart.series) == 32
     assert max(reached([*rows, late]).series[0].y) == 0.75
-    text = page(a_study([*rows, late]))
-    assert "Best so far (the runs of 64 measurements alone)" in text
+    assert "Best so far (the runs of 64 measurements alone)" in page(a_study([*rows, late]))
 
 
 def test_the_page_holds_the_figures_and_separates_the_tracks(study):

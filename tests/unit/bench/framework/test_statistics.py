@@ -33,8 +33,7 @@ def test_without_censoring_the_median_is_the_lower_median(times):
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=30))
 def test_the_median_agrees_with_scipy_survival_function(runs):
     times, reached = zip(*runs, strict=True)
-    data = stats.CensoredData.right_censored(times, [not r for r in reached])
-    survival = stats.ecdf(data).sf
+    survival = stats.ecdf(stats.CensoredData.right_censored(times, [not r for r in reached])).sf
     below = [t for t, s in zip(survival.quantiles, survival.probabilities, strict=True)
              if s <= 0.5 + 1e-12]  # fmt: skip
     assert kaplan_meier_median(times, reached) == (min(below) if below else None)

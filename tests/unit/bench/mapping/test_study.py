@@ -6,11 +6,7 @@ import pytest
 
 from tilewright.bench.framework.study import run_study
 from tilewright.bench.mapping import study as study_module
-from tilewright.bench.mapping.page import (
-    samples_to,
-    summarise,
-    value_at,
-)
+from tilewright.bench.mapping.page import samples_to, summarise, value_at
 from tilewright.bench.mapping.settings import MappingSettings
 from tilewright.bench.mapping.study import Mapping, contestants, mapper_of, tasks_of
 from tilewright.host.common.errors import ConfigError

@@ -26,8 +26,7 @@ def test_gain_and_cost_compare_turns_with_cores_of_their_own():
         row("turns, one each", "big", 700, 14.0), row("turns, one each", "tiny", 750, 14.0),
         row("turns, as often", "big", 700, 12.0), row("turns, as often", "tiny", 650, 480.0),
     ]  # fmt: skip
-    found = summarise(rows)
-    assert found == {"worst_latency_gain": {"tiny": 15.0}, "stream_cost": {"tiny": 1.2}}
+    assert summarise(rows) == {"worst_latency_gain": {"tiny": 15.0}, "stream_cost": {"tiny": 1.2}}
     line = SideBySide(SideBySideSettings()).line
     assert "bit-exact" in line(rows[0])
     assert "3 WRONG BYTES" in line({**rows[0], "wrong_bytes": 3})

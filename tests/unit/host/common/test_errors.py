@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors say rule, field, value and remedy, in that order of meaning, and survive pickling."""
+"""Errors say rule, field, value and remedy, survive pickling, and suggest the nearest name."""
 
 import inspect
+import io
 import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich import box
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
 
 from tilewright.host.common import errors
 from tilewright.host.common.errors import (
@@ -16,6 +21,9 @@ from tilewright.host.common.errors import (
     fields_named,
     reason_of,
 )
+from tilewright.host.common.names import choices, counted, file_stems, nearest
+from tilewright.host.common.print_table import print_table
+from tilewright.host.common.printable import printable, printable_document
 
 KINDS = [
     kind
@@ -117,3 +125,139 @@ def test_a_text_that_a_file_chose_takes_no_time(piece: str) -> None:
 
 def test_a_reason_has_a_longest_length() -> None:
     assert reason_of(ValueError("x" * 300), limit=7) == "x" * 7
+
+
+# -- A name that does not exist suggests the nearest one
+KNOWN = ["pynq-z1", "pynq-z2", "zcu104"]
+
+
+def test_suggests_what_is_near_whatever_its_case_and_nothing_else() -> None:
+    assert nearest("PYNQZ2", KNOWN) == "pynq-z2"
+    assert nearest("tile_c0", ["tile_ci", "tile_co", "tile_b"]) in ("tile_co", "tile_ci")
+    assert nearest("qwertz", KNOWN) == ""
+    assert nearest("", []) == ""
+
+
+def test_lists_the_names_as_far_as_they_are_few() -> None:
+    assert choices("zcu14", KNOWN) == "did you mean zcu104? use one of pynq-z1, pynq-z2, zcu104"
+    assert choices("x", KNOWN, "boards", limit=1) == "boards: pynq-z1 and 2 more"
+    assert choices("x", [], "boards") == "there are no boards yet"
+
+
+def test_no_two_files_have_one_name() -> None:
+    names = ["a/b", "a_b", "A b", "", "..", "-x", "a_b-2", "é" * 300, "l.timeloop", "l"]
+    endings = (".yaml", ".timeloop.yaml")
+    stems = file_stems(names, endings)
+    files = [f"{stem}{ending}".casefold() for stem in stems for ending in endings]
+    assert len(set(files)) == len(files)
+    assert all(len(file.encode()) < 255 and "/" not in file for file in files)
+    assert stems[:3] == ["a_b", "a_b-2", "A_b-3"]
+    assert not any(stem.startswith((".", "-")) for stem in stems)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 layers"), (1, "1 layer"), (2, "2 layers"), (2000, "2,000 layers")]
+)
+def test_a_number_agrees_with_its_noun(number, text) -> None:
+    assert counted(number, "layer") == text
+    assert counted(1, "study", "studies") == "1 study"
+    assert counted(number, "study", "studies").endswith("study" if number == 1 else "studies")
+
+
+# -- text of others cannot steer a terminal, whatever it holds ------------------------------------
+
+STEERING = {
+    "escape": "\x1b[2J",
+    "bell": "\a",
+    "carriage return": "right\rwrong",
+    "newline": "one\nerror: two",
+    "backspace": "a\b",
+    "delete": "\x7f",
+    "C1 control sequence": "\x9b31m",
+    "next line": "\x85",
+    "override of direction": "\u202etxt.exe",
+    "isolate": "\u2066a\u2069",
+    "Arabic letter mark": "\u061c",
+    "no width": "\u200b",
+    "byte order mark": "\ufeff",
+    "line separator": "\u2028",
+    "tag": "\U000e0041",
+    "no-break space": "\xa0",
+}
+
+
+@pytest.mark.parametrize("text", STEERING.values(), ids=STEERING)
+def test_what_steers_a_terminal_becomes_visible(text):
+    assert not text.isprintable()
+    shown = printable(text)
+    assert shown.isprintable()
+    assert "\\" in shown
+
+
+def test_escapes_are_those_of_python():
+    assert printable("a\x1b[2J\n\u202e\x9b") == r"a\x1b[2J\n\u202e\x9b"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "resnet18 (1x16x16), 95 %", "grün/größe", "網路", "a\\b", "\U0001f600"]
+)
+def test_what_can_be_read_stays(text):
+    assert printable(text) == text
+
+
+def test_a_file_name_that_is_no_utf_8_can_be_printed():
+    name = b"net\xff.onnx".decode("utf-8", "surrogateescape")
+    assert printable(name).encode() == rb"net\udcff.onnx"
+
+
+@given(text=st.text(st.characters()), limit=st.none() | st.integers(3, 30))
+def test_any_text_becomes_one_line_within_its_limit(text, limit):
+    shown = printable(text, limit=limit)
+    assert shown.isprintable()
+    assert limit is None or len(shown) <= limit
+    shown.encode()  # no lone surrogate is left
+    assert printable(shown, limit=limit) == shown
+    if text.isprintable() and (limit is None or len(text) <= limit):
+        assert shown == text
+
+
+def test_a_text_that_is_cut_says_so():
+    assert printable("x" * 100, limit=10) == "xxxxxxx..."
+    assert printable("x" * 10, limit=10) == "x" * 10
+
+
+def test_a_document_keeps_its_lines_and_spaces_alone() -> None:
+    assert printable_document("a\n\t\u00a0b\u2009\x1b[2J\u202e") == (
+        "a\n\t\u00a0b\u2009\\x1b[2J\\u202e"
+    )
+
+
+# -- A table loses nothing, however narrow the terminal is ----------------------------------------
+
+NUMBERS = ("1,234,567", "98.7 %", "7,654,321", "452,471", "3.14x")
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("width", [1, 20, 40, 60, 80])
+def test_what_does_not_fit_runs_over_and_is_not_cut(width, terminal):
+    table = Table(
+        "layer", *(Column(f"heading{i}", justify="right") for i in range(len(NUMBERS))), "limit",
+        box=box.SIMPLE, pad_edge=False,
+    )  # fmt: skip
+    table.add_row(Text("convolution_7"), *NUMBERS, "shared")
+    console = Console(width=width, file=io.StringIO(), force_terminal=terminal, no_color=True)
+    print_table(table, console)
+    shown = console.file.getvalue()
+    row = next(line for line in shown.splitlines() if NUMBERS[0] in line)
+    assert row.split() == ["convolution_7", *" ".join(NUMBERS).split(), "shared"]
+    assert all(f"heading{i}" in shown for i in range(len(NUMBERS)))
+
+
+def test_text_folds_between_words_before_a_line_runs_over():
+    table = Table(Column("cycles", justify="right"), "text", box=box.SIMPLE, pad_edge=False)
+    table.add_row("1,234,567", "some words " * 9)
+    console = Console(width=40, file=io.StringIO())
+    print_table(table, console)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(lines).split().count("words") == 9

@@ -21,7 +21,7 @@ HW = load_hwconfig("tiny-4x4").with_(row_unit=1)
 
 
 def reshaped(model: Model, x: str, *shape: int) -> str:
-    return model.add("Reshape", x, model.constant(np.array(shape, np.int64)))
+    return model.add("Reshape", x, np.array(shape, np.int64))
 
 
 def image(model: Model, outputs: int, side: int) -> str:

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TVM does not compute, ONNX Runtime does, beside the accelerator."""
+"""Parts of ONNX models, and ONNX's own cases of each operator."""
 
+import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from support.networks.compiled_runs import assert_computes, beside_a_layer
 from support.networks.small_models import Model
-from support.randomness import fresh_rng, often
+from support.randomness import fresh_rng, often, sample, where
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.relax_partition import TAKEN_KINDS
 from tilewright.host.compiler.pack.artefact import load, save
-from tilewright.host.compiler.pipeline import Compilation, compile_model
+from tilewright.host.compiler.pipeline import Compilation, compile_model, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.runtime import run_network
@@ -42,8 +47,7 @@ def image(model: Model) -> str:
 
 
 def einsum(model: Model) -> str:
-    x = image(model)
-    return model.add("Einsum", x, model.weights(8, 3), equation="bchw,cd->bdhw")
+    return model.add("Einsum", image(model), model.weights(8, 3), equation="bchw,cd->bdhw")
 
 
 def grid_sample(model: Model) -> str:
@@ -60,14 +64,12 @@ def grid_of_data(model: Model) -> str:
 
 
 def reversed_sequence(model: Model) -> str:
-    x = model.add("Reshape", image(model), model.constant(np.array([8, 1, 36])))
-    lengths = model.constant(np.array([5]))
-    return model.add("ReverseSequence", x, lengths, time_axis=0, batch_axis=1)
+    x = model.add("Reshape", image(model), [8, 1, 36])
+    return model.add("ReverseSequence", x, [5], time_axis=0, batch_axis=1)
 
 
 def integer_power(model: Model) -> str:
-    x = model.add("Cast", image(model), to=TensorProto.INT32)
-    y = model.add("Pow", x, model.constant(np.int32(2)))
+    y = model.add("Pow", model.add("Cast", image(model), to=TensorProto.INT32), np.int32(2))
     return model.add("Cast", y, to=TensorProto.FLOAT)
 
 
@@ -97,8 +99,7 @@ def long_sequence(model: Model) -> str:
 def branch(model: Model) -> str:
     """Scores, doubled if the mean of what the convolution gives is large."""
     x = image(model)
-    mean = model.add("ReduceMean", x, keepdims=0)
-    big = model.add("Greater", mean, model.constant(np.float32(0.4)))
+    big = model.add("Greater", model.add("ReduceMean", x, keepdims=0), np.float32(0.4))
     two = model.constant(np.float32(2))
     bodies = [
         helper.make_graph(
@@ -137,20 +138,17 @@ def loop_until(model: Model) -> str:
         ],
     )
     rounds, on = model.constant(np.int64(40)), model.constant(np.array(True))
-    y = model.add("Loop", rounds, on, x, body=body)
-    return model.add("Conv", y, model.weights(4, 8, 1, 1))
+    return model.add("Conv", model.add("Loop", rounds, on, x, body=body), model.weights(4, 8, 1, 1))
 
 
 def chosen_boxes(model: Model) -> str:
     """The scores of boxes that non-maximum suppression leaves, padded to a fixed number."""
     x = image(model)
     boxes = model.constant(model.rng.uniform(0, 1, (1, 36, 4)).astype(np.float32))
-    scores = model.add("Reshape", x, model.constant(np.array([1, 8, 36])))
+    scores = model.add("Reshape", x, [1, 8, 36])
     limits = model.constant(np.int64(3)), model.constant(np.float32(0.5))
-    picked = model.add("NonMaxSuppression", boxes, scores, *limits)
-    found = model.add("GatherND", scores, picked)
-    zeros = model.constant(np.zeros(24, np.float32))
-    joined = model.add("Concat", found, zeros, axis=0)
+    found = model.add("GatherND", scores, model.add("NonMaxSuppression", boxes, scores, *limits))
+    joined = model.add("Concat", found, np.zeros(24, np.float32), axis=0)
     bounds = [model.constant(np.array([n])) for n in (0, 24)]
     return model.add("Slice", joined, *bounds)
 
@@ -185,8 +183,7 @@ def test_a_network_with_what_tvm_does_not_compute(
         assert found.shape == expected.shape
         step = np.abs(expected).max() / 100
         assert (np.abs(found - expected) > step).mean() < 0.05
-    behind = [p for p in network.placements if "ONNX Runtime" in p.reason]
-    assert behind
+    assert [p for p in network.placements if "ONNX Runtime" in p.reason]
 
 
 @pytest.mark.parametrize("int8_ends", [False, True])
@@ -222,3 +219,77 @@ def test_an_empty_output_is_refused_when_it_is_compiled() -> None:
     bounds = [model.constant(np.array([n])) for n in (0, 0, 1)]
     with pytest.raises(WorkloadError, match="must have elements"):
         compiled(model.proto(x, model.add("Slice", x, *bounds)))
+
+
+# -- ONNX's own cases of each operator: what compiles runs, and gives what ONNX Runtime gives
+OPERATOR_CASES = 12
+"""In a test."""
+
+ROUNDED = {*TAKEN_KINDS, "Mul", "Div"} - {"Clip", "Relu", "Reshape", "Transpose"}
+"""Kinds that become int8 beside a layer: `test_random_networks` and others hold those."""
+
+DTYPES = {"bool", "float32", "float64", "int8", "int32", "int64", "uint8"}
+
+
+@cache
+def cases() -> list[tuple[str, onnx.ModelProto, dict[str, np.ndarray]]]:
+    """Name, model and inputs of those that our models can hold."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case.node import collect_testcases  # noqa: PLC0415  (computes much)
+
+        every = collect_testcases(None)
+    found = []
+    for case in every:
+        arrays = case.data_sets[0][0]
+        if fits(case.model, arrays):
+            names = [value.name for value in case.model.graph.input]
+            found.append((case.name, case.model, dict(zip(names, arrays, strict=True))))
+    return found
+
+
+def fits(model: onnx.ModelProto, arrays: list[Any]) -> bool:
+    plain = all(
+        isinstance(a, np.ndarray) and str(a.dtype) in DTYPES and a.size and np.isfinite(a).all()
+        for a in arrays
+    )
+    kinds = {node.op_type for node in model.graph.node}
+    versions = [entry.version for entry in model.opset_import if entry.domain == ""]
+    standard = all(node.domain == "" for node in model.graph.node)
+    return plain and standard and bool(versions) and versions[0] >= 13 and not kinds & ROUNDED
+
+
+def runs(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> bool:
+    """Whether ONNX Runtime computes a model at all, to finite numbers."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        results = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+    except Exception:  # it raises kinds of its own
+        return False
+    return all(isinstance(r, np.ndarray) and r.size and r.dtype != object for r in results)
+
+
+@pytest.mark.parametrize("number", sample(1, 60))
+def test_operators_of_onnx(number: int) -> None:
+    rng = fresh_rng()
+    known = cases()
+    assert len(known) > 500
+    computed = 0
+    for index in rng.permutation(len(known)):
+        name, model, inputs = known[index]
+        if not runs(model, inputs):
+            continue
+        try:
+            network = beside_a_layer(model, inputs)
+            partition(network)
+        except WorkloadError:
+            continue  # refused when it is compiled, not when it runs
+        try:
+            assert_computes(network, model, inputs, 1e-3)
+        except Exception as error:
+            raise AssertionError(where(case=name)) from error
+        computed += 1
+        if computed == OPERATOR_CASES:
+            return
+    raise AssertionError("no more cases")

@@ -58,9 +58,7 @@ def network(seed=0):
     x = model.add("Conv", model.input(1, 8, 8, 8), model.weights(8, 8, 1, 1))
     x = model.add("Squareplus", x, domain="com.example", b=2.0)
     x = model.add("Conv", x, model.weights(8, 8, 1, 1))
-    x = model.add(
-        "Blur", x, model.constant((BINOMIAL / 16).astype(np.float32)), domain="com.example"
-    )
+    x = model.add("Blur", x, (BINOMIAL / 16).astype(np.float32), domain="com.example")
     x = model.add("Tripled", x, domain="com.example")
     return own_proto(model, model.add("Conv", x, model.weights(8, 8, 1, 1)))
 
@@ -128,9 +126,7 @@ def test_a_function_of_the_file_gives_way_to_the_plug_in():
     )
     proto.functions.append(function)
     imported = import_network(
-        proto,
-        calibration=Calibration(random_samples=1),
-        options=ImportOptions(operators=NAMED[:1]),
+        proto, calibration=Calibration(random_samples=1), options=ImportOptions(operators=NAMED[:1])
     )
     assert "Squareplus" in [node.op_type for node in imported.qdq.graph.node]
     (mine,) = imported.qdq.functions

@@ -193,8 +193,7 @@ def test_integer_inputs_reach_the_cpu() -> None:
 def test_operators_that_nobody_knows_are_refused_by_name(tmp_path) -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
-    proto = model.proto(model.add("Mish2", y))
-    onnx.save(proto, tmp_path / "model.onnx")
+    onnx.save(model.proto(model.add("Mish2", y)), tmp_path / "model.onnx")
     with pytest.raises(WorkloadError, match="must be an operator of standard ONNX, not 'Mish2'"):
         import_network(tmp_path / "model.onnx", calibration=Calibration(random_samples=1))
 
@@ -307,13 +306,13 @@ def token_network() -> onnx.ModelProto:
     model = Model(np.random.default_rng(0))
     x = model.input(1, 4, 6)
     a, b = (model.add("MatMul", x, model.weights(6, 6)) for _ in range(2))
-    a = model.add("Reshape", a, model.constant(np.array([1, 4, 2, 3])))
-    b = model.add("Reshape", b, model.constant(np.array([1, 4, 2, 3])))
+    a = model.add("Reshape", a, [1, 4, 2, 3])
+    b = model.add("Reshape", b, [1, 4, 2, 3])
     a = model.add("Transpose", a, perm=[0, 2, 1, 3])
     y = model.add("MatMul", a, model.add("Transpose", b, perm=[0, 2, 3, 1]))
-    y = model.add("Softmax", model.add("Div", y, model.constant(np.float32(1.7))))
+    y = model.add("Softmax", model.add("Div", y, np.float32(1.7)))
     y = model.add("Transpose", model.add("MatMul", y, a), perm=[0, 2, 1, 3])
-    return model.proto(model.add("Reshape", y, model.constant(np.array([1, 4, 6]))))
+    return model.proto(model.add("Reshape", y, [1, 4, 6]))
 
 
 def sources() -> list[onnx.ModelProto]:
@@ -328,8 +327,7 @@ def survives(data: bytes, path) -> bool:
     try:
         model = read_model(path, {})
         prepared = prepare(model, path, Calibration(random_samples=1), QuantiseOptions())
-        relax = to_relax(prepared.model)
-        division = divide(relax)
+        division = divide(to_relax(prepared.model))
         inputs, outputs = arguments_of(prepared.model)
         host = HostModule(module=division.host, inputs=inputs, outputs=outputs)
         graphs = [region.graph for region in division.regions]

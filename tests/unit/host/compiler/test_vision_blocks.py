@@ -51,8 +51,7 @@ def test_a_network_is_one_region_with_its_bits(
     placements = compilation.network.placements
     assert [(p.name, p.reason) for p in placements if p.where != "accelerator"] == []
     (graph,) = compilation.layers
-    gathers = [layer for layer in graph.layers if layer.workload.kind is Kind.GATHER]
-    assert len(gathers) == moves
+    assert len([layer for layer in graph.layers if layer.workload.kind is Kind.GATHER]) == moves
     (source,), (result,) = graph.inputs, graph.outputs
     data = np.random.default_rng(0).normal(size=graph.tensors[source].shape).astype(np.float32)
     qdq = compilation.imported.qdq
@@ -184,13 +183,13 @@ def classifier(rng: np.random.Generator) -> onnx.ModelProto:
             for each in (x, add("Mul", x, x))
         ]
         variance = add("Sub", means[1], add("Mul", means[0], means[0]))
-        variance = add("Reshape", add("Max", model.constant(np.float32(0)), variance), kept)
-        root = add("Sqrt", add("Add", variance, model.constant(np.float32(1e-6))))
+        variance = add("Reshape", add("Max", np.float32(0), variance), kept)
+        root = add("Sqrt", add("Add", variance, np.float32(1e-6)))
         wide = [n if i == axis else 1 for i, n in enumerate(shape)]
         gamma, beta = (rng.uniform(0.5, 1.5, wide).astype(np.float32) for _ in range(2))
-        factor = add("Mul", add("Reciprocal", root), model.constant(gamma))
+        factor = add("Mul", add("Reciprocal", root), gamma)
         difference = add("Sub", x, add("Reshape", means[0], kept))
-        return add("Add", add("Mul", difference, factor), model.constant(beta))
+        return add("Add", add("Mul", difference, factor), beta)
 
     x = model.input(1, BYTES, kind=TensorProto.INT32)
     places = add("Reshape", x, numbers(1, BYTES, 1))
@@ -208,7 +207,7 @@ def classifier(rng: np.random.Generator) -> onnx.ModelProto:
     y = add("Add", y, model.weights(1, 5))
     kept = numbers(1, 1)
     most = add("ReduceMax", y, axes=[1], keepdims=0)
-    most = add("Max", model.constant(np.float32(-np.inf)), most)
+    most = add("Max", np.float32(-np.inf), most)
     power = add("Exp", add("Sub", y, add("Reshape", most, kept)))
     total = add("ReduceSum", power, numbers(1), keepdims=0)
     return model.proto(add("Div", power, add("Reshape", total, kept)))
@@ -228,8 +227,7 @@ def test_a_classifier_of_bytes_is_one_region_with_its_bits(block_in: int) -> Non
     kinds = [p.kind for p in compilation.network.placements if p.where != "accelerator"]
     assert sorted(set(kinds)) == ["Add", "Clip", "Gather", "Reshape", "Softmax", "Transpose"]
     (graph,) = compilation.layers
-    parts = partition(compilation.imported, tables=True, rows=True, turns=True)
-    (region,) = parts.regions
+    (region,) = partition(compilation.imported, tables=True, rows=True, turns=True).regions
     assert sum(isinstance(operator, QTurn) for operator in region.operators) == 1
     assert sum(isinstance(operator, QLayerNorm) for operator in region.operators) == 2
     qdq = compilation.imported.qdq

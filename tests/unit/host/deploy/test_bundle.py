@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles: the same bytes each time, run as they were compiled, and refused when damaged."""
+"""Bundles: what is in them, and how they are copied."""
 
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,16 +17,24 @@ import numpy as np
 import pytest
 from support.boards.bitstreams import write_manifest
 from support.boards.bundles import TINY, call, small_bundle, small_network
+from support.boards.loopback_ssh import write_stand_ins
 from support.documents.json_members import wrong_in
 
-from tilewright.host.common.errors import ConfigError, ProgramError, WorkloadError
+from tilewright.host.common.errors import (
+    ConfigError,
+    DeviceError,
+    ProgramError,
+    ToolError,
+    WorkloadError,
+)
 from tilewright.host.common.result_document import result_document, to_json
 from tilewright.host.compiler.pack.artefact import save
 from tilewright.host.deploy import board_run
-from tilewright.host.deploy.board_run import BundleReport, top_classes
+from tilewright.host.deploy.board_run import BundleReport, find_bitstream, top_classes
 from tilewright.host.deploy.bundle import MANIFEST, read_bundle
 from tilewright.host.deploy.bundle_archive import unpack_bundle
 from tilewright.host.deploy.bundle_parts import make_bundle
+from tilewright.host.deploy.send import send
 from tilewright.host.machine.bitstream import read_bitstream_manifest
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -170,8 +179,7 @@ def _with_bitstream(folder, config=TINY, **changes):
 
 
 def test_a_bitstream_is_found_by_its_sha256(tmp_path):
-    manifest = _with_bitstream(tmp_path)
-    _, archive = small_bundle(tmp_path, bitstream=manifest)
+    _, archive = small_bundle(tmp_path, bitstream=_with_bitstream(tmp_path))
     (tmp_path / "b.zip").write_bytes(archive)
     (tmp_path / "small").mkdir()
     bundle = unpack_bundle(tmp_path / "b.zip", tmp_path / "small")
@@ -360,3 +368,87 @@ def test_a_planned_clock_and_simulated_times_are_called_so(reached: bool, simula
     clock, *times = report.figures()
     assert ("at a planned 100 MHz" in clock) is not reached
     assert [("of the simulation on this machine" in line) for line in times] == [simulated] * 2
+
+
+# -- Bundles are copied whole or not at all; stand-ins for ssh and scp make a folder the board
+@pytest.fixture
+def board(tmp_path, monkeypatch):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    write_stand_ins(folder, "user@board")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return str(tmp_path / "board")
+
+
+def test_a_bundle_is_installed_and_replaced_whole(tmp_path, board, monkeypatch):
+    name, archive = small_bundle(tmp_path)
+    assert send(archive, name, "user@board", board) == f"{board}/small"
+    first = read_bundle(tmp_path / "board/small").folder.resolve()
+    _, other = small_bundle(tmp_path, mean=(0.5,))
+    monkeypatch.setenv("CUT", "1")
+    with pytest.raises(DeviceError, match="the copy is damaged"):
+        send(other, name, "user@board", board)
+    assert read_bundle(tmp_path / "board/small").folder.resolve() == first
+    assert read_bundle(tmp_path / "board/small").mean == (0.0,)
+    monkeypatch.delenv("CUT")
+    for _ in range(2):
+        send(other, name, "user@board", board)
+        assert read_bundle(tmp_path / "board/small").mean == (0.5,)
+    left = {path.name for path in (tmp_path / "board").iterdir()}
+    assert {name for name in left if name.startswith(".") or name.endswith(".old")} == set()
+
+
+def test_its_bitstream_lies_where_the_runner_looks(tmp_path, board):
+    (tmp_path / "tilewright.bit").write_bytes(b"bits")
+    digests = {"tilewright.bit": hashlib.sha256(b"bits").hexdigest()}
+    manifest = read_bitstream_manifest(
+        write_manifest(tmp_path / "tilewright.yaml", TINY, files=digests)
+    )
+    name, archive = small_bundle(tmp_path, bitstream=manifest)
+    send(archive, name, "user@board", board, manifest)
+    assert find_bitstream(read_bundle(tmp_path / "board/small"), None).read_bytes() == b"bits"
+
+
+def test_the_runner_on_the_board_says_what_it_lacks(tmp_path, board):
+    name, archive = small_bundle(tmp_path)
+    place = send(archive, name, "user@board", board)
+    done = subprocess.run(
+        [sys.executable, f"{place}/run"], capture_output=True, text=True, check=False,
+        cwd="/", env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --bitstream: a bundle without bitstream needs one")
+    assert len(done.stderr.splitlines()) == 1
+    done = subprocess.run(
+        [sys.executable, "-S", f"{place}/run"], capture_output=True, text=True, check=False,
+        cwd="/", env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    assert done.stderr.startswith("error: this needs numpy")
+    read_bundle(tmp_path / "board/small")  # running changed nothing
+
+
+@pytest.mark.parametrize(
+    ("host", "folder"),
+    [
+        ("-oProxyCommand=touch /tmp/x", "/x"),
+        ("user@board; true", "/x"),
+        ("user@board", "relative"),
+        ("user@board", "/a/../b"),
+        ("user@board", "/a b"),
+        ("user@board", "/$(true)"),
+    ],
+)
+def test_words_for_a_shell_are_no_host_and_no_folder(board, host, folder):
+    with pytest.raises(ConfigError, match="must be plain letters"):
+        send(b"", "x", host, folder)
+
+
+def test_a_host_that_does_not_answer_is_one_error(board):
+    with pytest.raises(DeviceError, match=r"ssh failed \(unknown host\)"):
+        send(b"", "x", "user@other", "/x")
+
+
+def test_without_ssh_it_says_so(board, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(ToolError, match="needs the program ssh"):
+        send(b"", "x", "user@board", "/x")

@@ -45,8 +45,7 @@ def test_skipped_pixels_are_not_compulsory():
 
 
 def test_first_layer_counts_folded_kernel_columns():
-    workload = conv2d("C1", 224, 3, 64, 7, 3, 2)
-    assert bound(PYNQ, workload, IDEAL).mac_cycles == 112 * 112 * 4 * 7 * 2
+    assert bound(PYNQ, conv2d("C1", 224, 3, 64, 7, 3, 2), IDEAL).mac_cycles == 112 * 112 * 4 * 7 * 2
 
 
 def test_depthwise_is_limited_by_the_smaller_block():
@@ -99,8 +98,7 @@ def test_a_bound_costs_no_more_on_a_larger_image():
 
 
 def test_memory_limits_and_names_the_channel():
-    workload = dense("FC", 1, 512, 1000)
-    assert bound(PYNQ, workload, IDEAL).limiter == "read"
+    assert bound(PYNQ, dense("FC", 1, 512, 1000), IDEAL).limiter == "read"
     slow = MemoryModel(
         name="slow", read_latency=1, write_latency=1, read_bytes_per_cycle=64,
         write_bytes_per_cycle=0.5,
@@ -108,8 +106,7 @@ def test_memory_limits_and_names_the_channel():
     wide = layer("C4")
     figures = bound(PYNQ, wide, slow)
     assert (figures.limiter, figures.cycles) == ("write", 2 * figures.write_bytes)
-    shared = replace(slow, write_bytes_per_cycle=64, shared_bytes_per_cycle=1)
-    figures = bound(PYNQ, wide, shared)
+    figures = bound(PYNQ, wide, replace(slow, write_bytes_per_cycle=64, shared_bytes_per_cycle=1))
     total = figures.read_bytes + figures.write_bytes
     assert (figures.limiter, figures.cycles) == ("shared", total)
 

@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowered programs on the reference device, against the independent convolution."""
+"""Layers become programs that compute what the definition says."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+from support.programs.bus_faults import decode
 from support.programs.drawing import any_layer
 from support.programs.hazards import check_hazards
 from support.programs.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
-from support.randomness import generator, where
+from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import ProgramError, ScheduleError, WorkloadError
 from tilewright.host.lowering import default_schedule, legal, legality, lower
 from tilewright.host.lowering.geometry import geometry
+from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
-from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
+from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise, maxpool
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randconfig import any_hwconfig
+from tilewright.sim.verilator.device import VerilatorDevice
 
 PYNQ = load_hwconfig("pynq-16x16")
 ROOMY = PYNQ.with_(block_in=4, block_out=4, vector_lanes=4)
@@ -84,15 +88,10 @@ def run_and_check(hw, workload, schedule, *, seed=0):
     return low
 
 
-def instructions(low):
-    data = low.program.instructions
-    return [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
-
-
 def loaded_tiles(low, memory):
     return sum(
         i.values["x_size"] * i.values["y_size"] * i.values["z_size"]
-        for i in instructions(low)
+        for i in decode(low.program)
         if i.opcode is Opcode.LOAD and i.values["memory"] == memory
     )
 
@@ -184,8 +183,7 @@ def test_weight_stationary_loads_every_weight_once():
     hw = HARDWARE["wide out"].with_(wgt_bytes=32768)
     workload = replace(WORKLOAD, channels_in=32, channels_out=80)
     schedule = replace(SCHEDULE, tile_ci=4, loop_order=LoopOrder.WEIGHT_STATIONARY, oc_threading=2)
-    low = run_and_check(hw, workload, schedule)
-    assert loaded_tiles(low, Memory.WGT) == 5 * 8 * 9
+    assert loaded_tiles(run_and_check(hw, workload, schedule), Memory.WGT) == 5 * 8 * 9
     streamed = run_and_check(
         hw, workload, replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
     )
@@ -195,8 +193,7 @@ def test_weight_stationary_loads_every_weight_once():
 def test_input_stationary_loads_every_input_tile_once():
     workload = conv2d("w", 8, 16, 32, 1, 0, 1)
     schedule = replace(SCHEDULE, loop_order=LoopOrder.INPUT_STATIONARY, h_threading=2)
-    low = run_and_check(TINY, workload, schedule)
-    assert loaded_tiles(low, Memory.INP) == 4 * 8 * 8
+    assert loaded_tiles(run_and_check(TINY, workload, schedule), Memory.INP) == 4 * 8 * 8
     streamed = replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
     assert loaded_tiles(run_and_check(TINY, workload, streamed), Memory.INP) > 4 * 8 * 8
 
@@ -207,7 +204,7 @@ def test_the_next_stationary_set_is_loaded_while_the_current_one_is_used(order):
     hw = ROOMY
     schedule = replace(SCHEDULE, h_threading=2, loop_order=order)
     run_and_check(hw, WORKLOAD, schedule)
-    stream = instructions(lower(hw, WORKLOAD, schedule))
+    stream = decode(lower(hw, WORKLOAD, schedule).program)
     gemms, at = 0, []
     for instruction in stream:
         gemms += instruction.opcode is Opcode.GEMM
@@ -223,14 +220,12 @@ def test_the_next_stationary_set_is_loaded_while_the_current_one_is_used(order):
 
 
 def test_parameters_of_a_channel_tile_are_loaded_once():
-    low = run_and_check(TINY, WORKLOAD, SCHEDULE)
-    assert loaded_tiles(low, Memory.PARAM) == 4
+    assert loaded_tiles(run_and_check(TINY, WORKLOAD, SCHEDULE), Memory.PARAM) == 4
 
 
 def test_kernels_are_shared_by_tiles_and_loaded_just_before_use():
-    workload = conv2d("w", 9, 8, 8, 3, 1, 1)
-    low = run_and_check(TINY, workload, replace(SCHEDULE, tile_h=4))
-    stream = instructions(low)
+    low = run_and_check(TINY, conv2d("w", 9, 8, 8, 3, 1, 1), replace(SCHEDULE, tile_h=4))
+    stream = decode(low.program)
     uops = [
         index
         for index, i in enumerate(stream)
@@ -238,19 +233,17 @@ def test_kernels_are_shared_by_tiles_and_loaded_just_before_use():
     ]
     gemms = [i for i in stream if i.opcode is Opcode.GEMM]
     assert len(uops) == len({g.values["uop_begin"] for g in gemms}) < len(gemms)
-    first_gemm = next(n for n, i in enumerate(stream) if i.opcode is Opcode.GEMM)
-    assert uops[-1] > first_gemm
+    assert uops[-1] > next(n for n, i in enumerate(stream) if i.opcode is Opcode.GEMM)
 
 
 def test_loads_of_the_next_tile_precede_the_epilogue_of_this_one():
     hw = ROOMY
     workload = conv2d("w", 8, 4, 4, 3, 1, 1)
     schedule = Schedule(tile_h=2, tile_w=8, tile_ci=1, tile_co=1, h_threading=2)
-    kinds = [i.opcode for i in instructions(lower(hw, workload, schedule))]
-    first = kinds.index(Opcode.VECTOR)
+    first = [i.opcode for i in decode(lower(hw, workload, schedule).program)].index(Opcode.VECTOR)
     loads = [
         i.values["memory"]
-        for i in instructions(lower(hw, workload, schedule))[:first]
+        for i in decode(lower(hw, workload, schedule).program)[:first]
         if i.opcode is Opcode.LOAD
     ]
     assert loads.count(Memory.INP) == 2
@@ -273,7 +266,9 @@ def test_rows_that_the_stride_skips_are_not_loaded():
 
 def test_contiguous_rows_are_one_long_row():
     workload = conv2d("w", 8, 4, 4, 1, 0, 1)
-    stream = instructions(lower(TINY, workload, Schedule(tile_h=4, tile_w=8, tile_ci=1, tile_co=1)))
+    stream = decode(
+        lower(TINY, workload, Schedule(tile_h=4, tile_w=8, tile_ci=1, tile_co=1)).program
+    )
     shapes = [
         (i.values["x_size"], i.values["y_size"], i.values["z_size"])
         for i in stream
@@ -307,7 +302,7 @@ def test_buffer_depths_do_not_change_the_order_of_work(fusion, threads, order):
     streams = [
         [
             (i.opcode, {k: v for k, v in i.values.items() if k not in addresses})
-            for i in instructions(lower(hw, workload, schedule))
+            for i in decode(lower(hw, workload, schedule).program)
         ]
         for hw in (small, large)
     ]
@@ -319,17 +314,15 @@ def test_buffer_depths_do_not_change_the_order_of_work(fusion, threads, order):
 
 
 def test_contexts_lie_in_different_banks():
-    schedule = replace(SCHEDULE, h_threading=2, oc_threading=2)
-    stream = instructions(lower(TINY, WORKLOAD, schedule))
-    masks = {i.values["acc_banks"] for i in stream if i.opcode is Opcode.GEMM}
-    assert masks == {1, 2, 4, 8}
+    stream = decode(lower(TINY, WORKLOAD, replace(SCHEDULE, h_threading=2, oc_threading=2)).program)
+    assert {i.values["acc_banks"] for i in stream if i.opcode is Opcode.GEMM} == {1, 2, 4, 8}
 
 
 def test_block_fusion_alternates_banks_of_a_context():
-    schedule = replace(SCHEDULE, tile_co=4, fusion=Fusion.BLOCK)
-    stream = instructions(lower(TINY, WORKLOAD, schedule))
-    masks = [i.values["acc_banks"] for i in stream if i.opcode is Opcode.VECTOR]
-    assert masks[:4] == [1, 2, 4, 8]
+    stream = decode(
+        lower(TINY, WORKLOAD, replace(SCHEDULE, tile_co=4, fusion=Fusion.BLOCK)).program
+    )
+    assert [i.values["acc_banks"] for i in stream if i.opcode is Opcode.VECTOR][:4] == [1, 2, 4, 8]
 
 
 # -- refusals ----------------------------------------------------------------------------------
@@ -372,8 +365,7 @@ def test_lowers_with_a_given_clip():
     tensors = random_tensors(WORKLOAD, np.random.default_rng(0))
     tensors = replace(tensors, requant=replace(tensors.requant, clip_min=-3, clip_max=6))
     low = lower(TINY, WORKLOAD, SCHEDULE, clip=(-3, 6))
-    result = ReferenceDevice(TINY).run(low.program, low.image(tensors))
-    output = low.output(result.memory)
+    output = low.output(ReferenceDevice(TINY).run(low.program, low.image(tensors)).memory)
     assert (output.min(), output.max()) == (-3, 6)
     assert np.array_equal(output, conv2d_int8(WORKLOAD, tensors))
 
@@ -411,3 +403,75 @@ def test_hwconfig_of_the_same_values_gives_the_same_program():
     first = lower(PYNQ, WORKLOAD, Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=1))
     second = lower(HwConfig(), WORKLOAD, first.schedule)
     assert first.program.instructions == second.program.instructions
+
+
+# -- Layers whose results are looked up in an activation table, against the definition
+TABLED = TINY.with_(activation_table=1)
+LAYERS = (
+    conv2d("conv", 9, 5, 12, 3, 1, 2, relu=False),
+    conv2d("residual", 6, 8, 8, 3, 1, 1, relu=False, residual=True),
+    depthwise("depthwise", 7, 9, 3, 1, 1),
+    dense("dense", 3, 20, 13),
+    maxpool("pool", 8, 6, 2, 0, 2),
+)
+
+
+def with_table(layer, rng):
+    tensors = random_tensors(layer, rng)
+    table = rng.integers(-128, 128, 256).astype(np.int8)
+    return replace(tensors, requant=replace(tensors.requant, table=table))
+
+
+def check(device, layer, rng):
+    tensors = with_table(layer, rng)
+    low = lower(TABLED, layer, default_schedule(TABLED, layer), table=True)
+    image = low.image(tensors)
+    check_hazards(TABLED, low.program, image)
+    run = device.run(low.program, image)
+    assert np.array_equal(low.output(run.memory), conv2d_int8(layer, tensors)), where(layer=layer)
+    return low, run.counters
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+def test_results_are_the_entries_of_what_the_parameters_give(layer):
+    low, counters = check(ReferenceDevice(TABLED), layer, fresh_rng())
+    stream = list(map(Instruction.decode, low.program.executed()))
+    loads = [i.values for i in stream if i.opcode == Opcode.LOAD]
+    tables = [v for v in loads if v["memory"] == Memory.TABLE]
+    assert [v["x_size"] for v in tables] == [TABLED.table_depth], "once a layer"
+    assert low.bytes_read == counters["bytes_read"]
+
+
+@pytest.mark.slow
+def test_the_rtl_looks_up_what_the_definition_does():
+    with closing(VerilatorDevice(TABLED, load_memory("ideal"))) as device:
+        for layer in LAYERS:
+            check(device, layer, fresh_rng())
+
+
+def test_a_program_without_a_table_is_the_same_on_hardware_with_one():
+    for layer in LAYERS:
+        schedule = default_schedule(TINY, layer)
+        plain, tabled = (lower(hw, layer, schedule).program for hw in (TINY, TABLED))
+        assert plain.instructions == tabled.instructions
+
+
+def test_hardware_without_a_table_refuses_the_layer():
+    layer = LAYERS[0]
+    with pytest.raises(ProgramError, match="activation_table: 1"):
+        lower(TINY, layer, default_schedule(TINY, layer), table=True)
+
+
+def test_a_table_and_a_program_that_do_not_match_are_refused():
+    layer, rng = LAYERS[0], fresh_rng()
+    schedule = default_schedule(TABLED, layer)
+    for tensors, table in ((with_table(layer, rng), False), (random_tensors(layer, rng), True)):
+        with pytest.raises(ProgramError, match="table"):
+            lower(TABLED, layer, schedule, table=table).image(tensors)
+
+
+@pytest.mark.parametrize("table", [np.zeros(255, np.int8), np.zeros(256, np.int16)])
+def test_a_table_has_256_int8_entries(table):
+    tensors = random_tensors(LAYERS[0], fresh_rng())
+    with pytest.raises(WorkloadError, match="256"):
+        replace(tensors.requant, table=table)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
+from support.programs.bus_faults import decode
 from support.programs.hazards import check_hazards
 
 from tilewright.host.common.errors import ScheduleError, WorkloadError
@@ -17,7 +18,7 @@ from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.lowering.pooling_rows import streamed_rows
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
-from tilewright.host.machine.isa import Instruction, Memory, Opcode, VectorOp
+from tilewright.host.machine.isa import Memory, Opcode, VectorOp
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, maxpool
@@ -103,15 +104,10 @@ def run_and_check(hw, workload, schedule, *, seed=0):
     return low
 
 
-def instructions(low):
-    data = low.program.instructions
-    return [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
-
-
 def loads(low, memory):
     return [
         i.values
-        for i in instructions(low)
+        for i in decode(low.program)
         if i.opcode is Opcode.LOAD and i.values["memory"] == memory
     ]
 
@@ -201,8 +197,7 @@ def test_no_two_schedules_name_one_program(hw, workload):
 
 def test_streaming_loads_each_row_once_and_does_not_pool_padded_rows():
     workload = maxpool("p", 13, 4, 3, 1, 2)
-    streamed = Schedule(tile_h=7, tile_w=7, tile_ci=1, tile_co=1)
-    low = run_and_check(TINY, workload, streamed)
+    low = run_and_check(TINY, workload, Schedule(tile_h=7, tile_w=7, tile_ci=1, tile_co=1))
     assert sum(v["x_size"] * v["y_size"] for v in loads(low, Memory.RES)) == 13 * 13
     assert max(v["y_size"] for v in loads(low, Memory.RES)) == 2
     result = ReferenceDevice(TINY).run(low.program, low.program.image())
@@ -220,7 +215,7 @@ def test_rows_that_the_stride_skips_are_not_loaded():
 def test_the_whole_window_takes_few_long_instructions():
     workload = maxpool("p", 8, 4, 2, 0, 2)
     whole = replace(SCHEDULE, tile_h=4, tile_w=4, loop_order=LoopOrder.INPUT_STATIONARY)
-    kinds = [i.opcode for i in instructions(run_and_check(TINY, workload, whole))]
+    kinds = [i.opcode for i in decode(run_and_check(TINY, workload, whole).program)]
     assert kinds.count(Opcode.LOAD) == 2
     assert kinds.count(Opcode.VECTOR) == 4 + 1
 
@@ -230,11 +225,9 @@ def test_a_global_pool_is_one_loop_over_the_kernel():
     schedule = Schedule(
         tile_h=1, tile_w=1, tile_ci=1, tile_co=8, loop_order=LoopOrder.INPUT_STATIONARY
     )
-    hw = TINY.with_(res_bytes=4096)
-    stream = instructions(run_and_check(hw, workload, schedule))
+    stream = decode(run_and_check(TINY.with_(res_bytes=4096), workload, schedule).program)
     found = [i.values for i in stream if i.opcode is Opcode.VECTOR]
-    ops = [VectorOp(v["op"]) for v in found]
-    assert ops == [VectorOp.MOV, VectorOp.MAX, VectorOp.REQUANT]
+    assert [VectorOp(v["op"]) for v in found] == [VectorOp.MOV, VectorOp.MAX, VectorOp.REQUANT]
     assert sorted((found[1]["iter_outer"], found[1]["iter_inner"])) == [8, 48]
 
 
@@ -242,7 +235,7 @@ def test_a_global_pool_is_one_loop_over_the_kernel():
 def test_the_next_load_precedes_the_work_on_this_one_if_it_has_a_slot(order):
     for threads, ahead in ((1, 1), (2, 2)):
         schedule = replace(SCHEDULE, h_threading=threads, loop_order=order)
-        stream = instructions(run_and_check(TINY, POOL, schedule))
+        stream = decode(run_and_check(TINY, POOL, schedule).program)
         first = next(n for n, i in enumerate(stream) if i.opcode is Opcode.VECTOR)
         before = [i.values["memory"] for i in stream[:first] if i.opcode is Opcode.LOAD]
         assert before.count(Memory.RES) == ahead
@@ -261,7 +254,7 @@ def test_rows_of_interleaved_blocks_are_loaded_and_stored_whole(name, order):
     schedule = Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=4, loop_order=order)
     low = run_and_check(hw, maxpool("p", 8, 16, 2, 0, 2), schedule)
     blocks = 4 if name == "wide in" else 1
-    stores = [i.values for i in instructions(low) if i.opcode is Opcode.STORE]
+    stores = [i.values for i in decode(low.program) if i.opcode is Opcode.STORE]
     assert all(v["x_size"] % (8 * blocks) == 0 for v in loads(low, Memory.RES))
     assert all(v["x_size"] % (4 * blocks) == 0 for v in stores)
 
@@ -274,7 +267,7 @@ def test_buffer_depths_do_not_change_the_order_of_work():
     streams = [
         [
             (i.opcode, {k: v for k, v in i.values.items() if k not in places})
-            for i in instructions(lower(hw, POOL, schedule))
+            for i in decode(lower(hw, POOL, schedule).program)
         ]
         for hw in (TINY, large)
     ]
@@ -460,8 +453,7 @@ def test_a_window_that_no_scratchpad_holds_is_streamed(kind, name):
     workload = global_pool(kind, side, n=hw.batch)
     schedule = default_schedule(hw, workload)
     assert schedule.loop_order is LoopOrder.OUTPUT_STATIONARY
-    low = run_and_check(hw, workload, schedule)
-    assert len(loads(low, Memory.RES)) > 2
+    assert len(loads(run_and_check(hw, workload, schedule), Memory.RES)) > 2
 
 
 def test_a_streamed_window_takes_about_the_cycles_of_its_bytes():

@@ -118,8 +118,7 @@ def test_the_rtl_computes_the_definition_in_cycles_near_the_bound():
     with closing(VerilatorDevice(TINY, memory)) as device:
         for kind in KINDS:
             workload = product(kind, 14, 14, 64)
-            schedule = default_schedule(TINY, workload)
-            _, found = run(device, workload, schedule, fresh_rng(), -3)
+            _, found = run(device, workload, default_schedule(TINY, workload), fresh_rng(), -3)
             least = bound(TINY, workload, memory).cycles
             assert least <= found.counters.cycles < 1.6 * least, kind
 
@@ -131,8 +130,7 @@ def test_a_factor_of_one_pixel_is_loaded_once_a_tile():
         i.values for i in map(Instruction.decode, low.program.executed())
         if i.opcode == Opcode.LOAD and i.values["memory"] == Memory.RES
     ]  # fmt: skip
-    sizes = sorted(v["x_size"] * v["y_size"] for v in loads)
-    assert sizes == [3, 90]
+    assert sorted(v["x_size"] * v["y_size"] for v in loads) == [3, 90]
 
 
 @pytest.mark.parametrize(
@@ -154,14 +152,12 @@ def test_a_schedule_that_says_nothing_more_is_refused_by_name(change, rule):
 
 
 @pytest.mark.parametrize(
-    ("buffer", "rule"),
-    [(buffer, buffer.replace("bytes", "capacity")) for buffer in BUFFERS],
+    ("buffer", "rule"), [(buffer, buffer.replace("bytes", "capacity")) for buffer in BUFFERS]
 )
 def test_a_tile_that_a_scratchpad_does_not_hold_is_refused(buffer, rule):
     hw = TINY.with_(**{**dict.fromkeys(BUFFERS, 65536), buffer: 1024})
     workload = product(height=20, width=20, channels=16)
-    whole = Schedule(tile_h=20, tile_w=20, tile_ci=1, tile_co=4)
-    assert legal(hw, workload, whole).rule == rule
+    assert legal(hw, workload, Schedule(tile_h=20, tile_w=20, tile_ci=1, tile_co=4)).rule == rule
     run(ReferenceDevice(hw), workload, default_schedule(hw, workload), fresh_rng())
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.programs.bus_faults import decode
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.lowering.program_builder import (
@@ -39,11 +40,6 @@ def build(stream):
     for unit, reads, writes in stream:
         builder.emit_word(unit, int(OPCODE[unit]), reads, writes)
     return decode(builder.finish({}, {}))
-
-
-def decode(program):
-    data = program.instructions
-    return [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
 
 
 def conflicts(first, second):
@@ -151,8 +147,7 @@ def test_fast_packers_agree_with_the_isa_tables(data, opcode):
             continue
         low = -(1 << (field.bits - 1)) if field.signed else 0
         values[field.name] = data.draw(st.integers(low, low + (1 << field.bits) - 1))
-    word = PACKERS[opcode](**values)
-    assert word.to_bytes(32, "little") == Instruction(opcode, values).encode()
+    assert PACKERS[opcode](**values).to_bytes(32, "little") == Instruction(opcode, values).encode()
 
 
 @pytest.mark.parametrize("opcode", list(PACKERS))
@@ -167,8 +162,7 @@ def test_fast_packers_refuse_every_value_that_does_not_fit(opcode):
 
 
 def test_field_positions_are_those_of_the_isa_tables():
-    word = pack_load(sram_base=5)
-    assert word >> field_shift(Opcode.LOAD, "sram_base") == 5
+    assert pack_load(sram_base=5) >> field_shift(Opcode.LOAD, "sram_base") == 5
     with pytest.raises(ProgramError, match="nonsense: unknown field"):
         field_shift(Opcode.LOAD, "nonsense")
 

@@ -30,8 +30,7 @@ def test_the_memory_keeps_its_times_at_another_clock(tmp_path):
     assert board.memory.shared_bytes_per_cycle == 2 * planned.memory.shared_bytes_per_cycle
     assert board.memory.read_bytes_per_cycle == planned.memory.read_bytes_per_cycle
     assert load_memory(tmp_path / "tilewright.yaml") == board.memory
-    slow = planned.at_clock(1, "for a test")
-    assert slow.memory.read_latency == 1
+    assert planned.at_clock(1, "for a test").memory.read_latency == 1
 
 
 def test_the_planned_clock_changes_nothing_but_its_source(tmp_path):

@@ -125,8 +125,7 @@ def test_equals_yosys_on_random_memories(tmp_path, seed):
         f"tee -o {tmp_path}/stat.json stat -json",
     )
     subprocess.run([sys.executable, "-c", YOSYS, *commands], check=True, capture_output=True)
-    stat = json.loads((tmp_path / "stat.json").read_text())
-    cells = stat["design"]["num_cells_by_type"]
+    cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
     found = MemoryCost(
         ramb36=cells.get("RAMB36E1", 0),
         ramb18=cells.get("RAMB18E1", 0),

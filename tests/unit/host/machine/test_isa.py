@@ -146,14 +146,12 @@ def test_index_fields_reach_the_last_tile_of_the_largest_legal_buffer(
 ):
     last = largest(buffer) // tile_bytes - 1
     for layout, name in index_fields:
-        field = next(f for f in LAYOUTS[layout] if f.name == name)
-        assert bounds(field)[1] >= last, (layout, name)
+        assert bounds(next(f for f in LAYOUTS[layout] if f.name == name))[1] >= last, (layout, name)
 
 
 def test_a_phase_can_name_every_block_of_the_longest_tile():
     blocks = largest("block_in") // next(p.low for p in PARAMETERS if p.name == "block_out")
-    field = next(f for f in FORMATS[Opcode.LOAD] if f.name == "phase")
-    assert bounds(field)[1] >= blocks - 1
+    assert bounds(next(f for f in FORMATS[Opcode.LOAD] if f.name == "phase"))[1] >= blocks - 1
 
 
 def test_a_count_of_micro_ops_can_name_all_of_them():
@@ -190,5 +188,4 @@ def test_enumerations_fit_their_fields():
     assert max(isa.Memory) < 2 ** bits(Opcode.LOAD, "memory")
     assert max(isa.VectorOp) < 2 ** bits(Opcode.VECTOR, "op")
     assert max(isa.Operand) < 2 ** bits(Opcode.VECTOR, "operand")
-    shift = next(f.bits for f in PARAM_FIELDS if f.name == "shift")
-    assert 2**shift > isa.MAX_SHIFT
+    assert 2 ** next(f.bits for f in PARAM_FIELDS if f.name == "shift") > isa.MAX_SHIFT

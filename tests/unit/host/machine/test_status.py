@@ -44,8 +44,7 @@ def test_every_unit_is_named_in_order_with_its_state(waits):
     inside = str(error).partition("(")[2].partition(")")[0].split(", ")
     assert [text.split()[0] for text in inside] == list(UNIT_NAMES)
     for text, state in zip(inside, waits, strict=True):
-        last = text.split()[-1]
-        assert last == state.name.lower().removeprefix("token_"), text
+        assert text.split()[-1] == state.name.lower().removeprefix("token_"), text
         assert ("waits for" in text) == (state not in (WaitState.IDLE, WaitState.BUSY))
 
 

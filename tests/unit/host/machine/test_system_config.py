@@ -68,8 +68,7 @@ def test_cores_of_other_widths_have_ports_of_their_own():
 
 @pytest.mark.parametrize("name", named_systems())
 def test_a_named_system_fits_the_board_that_it_is_for(name):
-    system = load_system(name)
-    found = fits(system, load_board(BOARDS[name]))
+    found = fits(load_system(name), load_board(BOARDS[name]))
     assert found.ok, found.text
     assert "estimated" in found.text
 

@@ -75,8 +75,7 @@ def test_layers_chain_if_the_batch_is_one_or_the_blocks_are_equal(blocks, batch)
 def test_weights_lie_where_the_layout_says(shape, block_in, block_out):
     weights = random_int8(shape)
     _, inputs, kernel_h, kernel_w = shape
-    packed = pack_weights(weights, block_in=block_in, block_out=block_out)
-    remaining = packed.view(np.int8).copy()
+    remaining = pack_weights(weights, block_in=block_in, block_out=block_out).view(np.int8).copy()
     for o, i, y, x in itertools.product(*map(range, shape)):
         tile = ((o // block_out) * blocks_of(inputs, block_in) + i // block_in) * kernel_h + y
         at = ((tile * kernel_w + x) * block_out + o % block_out) * block_in + i % block_in

@@ -433,8 +433,7 @@ def test_shapes_computed_in_the_graph_are_followed(load):
     b.initializers += [start, rest]
     batch = b.op("Gather", b.op("Shape", b.conv("x", 4, 4)), "start")
     flat = b.op("Reshape", b.nodes[0].output[0], b.op("Concat", batch, "rest", axis=0))
-    table = load(b.model(b.dense(flat, 16, 10)))
-    assert table.workloads[-1].channels_in == 16
+    assert load(b.model(b.dense(flat, 16, 10))).workloads[-1].channels_in == 16
 
 
 def test_inconsistent_shapes_are_refused(load):

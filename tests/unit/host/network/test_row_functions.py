@@ -178,8 +178,7 @@ def test_layer_norm_of_a_constant_row_is_beta() -> None:
 @pytest.mark.parametrize("channels", [1, 3, 17, 48, 100, 197, 384, 768, 1024, 4096])
 def test_the_mean_of_a_constant_row_is_exact(channels) -> None:
     rows = np.repeat(np.arange(-128, 128, dtype=np.int8)[:, None], channels, axis=1)
-    function = LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0)
-    assert not normalised(rows, function).any()
+    assert not normalised(rows, LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0)).any()
 
 
 @pytest.mark.parametrize("channels", [2, 5, 32, 197, 1024])
@@ -286,8 +285,7 @@ def test_small_powers_are_rounded_down() -> None:
 
 
 @pytest.mark.parametrize(
-    ("exponent", "power"),
-    [(-(2**31), 0), (-1, 0), (0, 1), (ONE, 2), (30 * ONE, 2**30)],
+    ("exponent", "power"), [(-(2**31), 0), (-1, 0), (0, 1), (ONE, 2), (30 * ONE, 2**30)]
 )
 def test_powers_at_the_ends(exponent: int, power: int) -> None:
     assert abs(int(exp2(exponent)) - power) <= 6e-4 * power

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of bitstreams: manifests are checked, and a device loads the one that is asked for."""
+"""Folders of bitstreams, pools of boards, and their temperature."""
 
 import json
 
@@ -11,6 +11,8 @@ from tilewright.host.common.errors import ConfigError, DeviceError
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.runtime.agent.reach import ask_status
 from tilewright.host.runtime.bitstreams import ReconfigurableDevice, bit_file, read_bitstreams
+from tilewright.host.runtime.board_pool import load_board_pool
+from tilewright.host.runtime.temperature import chip_temperature
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.testing.device_contract import build, data_image, legal_steps
 
@@ -121,7 +123,82 @@ def test_a_folder_without_a_manifest_or_with_two_of_one_configuration_is_refused
         read_bitstreams(tmp_path)
     with pytest.raises(ConfigError, match="must be a folder"):
         read_bitstreams(tmp_path / "none")
-    manifest = write_bitstream(tmp_path, TINY)
-    (tmp_path / "again.yaml").write_text(json.dumps(manifest))
+    (tmp_path / "again.yaml").write_text(json.dumps(write_bitstream(tmp_path, TINY)))
     with pytest.raises(ConfigError, match="two bitstreams of one configuration"):
         read_bitstreams(tmp_path)
+
+
+# -- A pool of boards: each wrong field is one error that names it
+GOOD = """
+boards:
+  - name: desk
+    agent: 127.0.0.1:7425
+    token_file: token
+    plain: true
+  - {name: lab, agent: "[::1]:7426", token_file: /etc/token, wait_seconds: 5}
+"""
+
+
+def test_a_pool_names_boards_their_agents_and_tokens(tmp_path):
+    path = tmp_path / "pool.yaml"
+    path.write_text(GOOD)
+    desk, lab = load_board_pool(path)
+    assert (desk.name, desk.agent, desk.plain, desk.wait_seconds) == (
+        "desk", "127.0.0.1:7425", True, 60.0,
+    )  # fmt: skip
+    assert desk.token_file == tmp_path / "token", "beside the pool's file"
+    assert str(lab.token_file) == "/etc/token"
+    assert (lab.plain, lab.wait_seconds) == (False, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("boards:", "board:", r"pool.yaml: board: unknown key.*boards"),
+        (GOOD, "boards: []", r"pool.yaml: boards: must be a list of at least one board"),
+        (GOOD, "boards: [desk]", r"board 1: must be a mapping, not 'desk'"),
+        ("name: desk", "nam: desk", r"board 1: nam: unknown key.*name"),
+        ("name: desk", "name: 7", r"board 1: name: must be printable text, not 7"),
+        ("name: desk", "name: lab", r"board 2: name: must be another one for each board"),
+        ("[::1]:7426", "LOCALHOST:7425", r"board 2: agent: must be another one"),
+        ("[::1]:7426", "127.0.0.1:7425", r"board 2: agent: must be another one"),
+        ("127.0.0.1:7425", "127.0.0.1", r"board 1: agent: must look like HOST:PORT"),
+        ("127.0.0.1:7425", "desk:99999", r"board 1: agent: must look like HOST:PORT"),
+        ("token_file: token", "token_file:", r"board 1: token_file: must be printable text"),
+        ("plain: true", "plain: 1", r"board 1: plain: must be true or false, not 1"),
+        ("wait_seconds: 5", "wait_seconds: -1", r"board 2: wait_seconds: must be 0 to"),
+        ("wait_seconds: 5", "wait_seconds: .nan", r"board 2: wait_seconds: must be 0 to"),
+    ],
+)
+def test_a_wrong_field_is_named(tmp_path, old, new, message):
+    path = tmp_path / "pool.yaml"
+    assert old in GOOD
+    path.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(ConfigError, match=message):
+        load_board_pool(path)
+
+
+# -- The temperature, from the files in which Linux tells it
+def write(folder, **files):
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(f"{text}\n")
+
+
+def test_the_converter_of_a_zynq_counts_before_thermal_zones(tmp_path):
+    write(tmp_path / "class/thermal/thermal_zone0", temp="20000")
+    assert chip_temperature(tmp_path) == 20.0
+    write(
+        tmp_path / "bus/iio/devices/iio:device0", name="xadc", in_temp0_raw="2592",
+        in_temp0_offset="-2219", in_temp0_scale="123.040771484",
+    )  # fmt: skip
+    assert chip_temperature(tmp_path) == pytest.approx(45.89, abs=0.01)
+
+
+def test_other_converters_and_files_that_say_nothing_are_passed_over(tmp_path):
+    assert chip_temperature(tmp_path) is None
+    write(tmp_path / "bus/iio/devices/iio:device0", name="accelerometer", in_temp0_raw="1",
+          in_temp0_scale="1")  # fmt: skip
+    write(tmp_path / "bus/iio/devices/iio:device1", name="xadc", in_temp0_raw="hot")
+    write(tmp_path / "class/thermal/thermal_zone0", temp="")
+    assert chip_temperature(tmp_path) is None

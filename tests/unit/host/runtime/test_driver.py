@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register protocol, against registers that only remember what is written."""
+"""The driver of a core and of a system, its records and its scrub."""
 
-from dataclasses import replace
+import pickle
+import threading
+import time
+from dataclasses import FrozenInstanceError, replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.programs.hazards import check_hazards
+from support.randomness import generator, where
 
 from tilewright.host.common.errors import DeviceError, ProgramError
-from tilewright.host.machine.hwconfig import ISA_VERSION, load_hwconfig
+from tilewright.host.machine.hwconfig import ISA_VERSION, load_hwconfig, named_configs
 from tilewright.host.machine.program import Region
 from tilewright.host.machine.registers import (
     COHERENT,
@@ -17,6 +23,11 @@ from tilewright.host.machine.registers import (
     DEVICE_ID,
     NOT_COHERENT,
     REGISTERS,
+    SHARE_BASE,
+    SHARE_COUNTER_NAMES,
+    SHARE_COUNTERS,
+    SHARE_STEP,
+    SYSTEM_REGISTERS,
     Ctrl,
     ErrorCode,
     ErrorUnit,
@@ -24,8 +35,16 @@ from tilewright.host.machine.registers import (
     WaitState,
 )
 from tilewright.host.machine.status import DeviceStatusError, decode_status
+from tilewright.host.machine.system_config import load_system
+from tilewright.host.runtime.device import Counters
 from tilewright.host.runtime.driver import WINDOW_BYTES, Driver
+from tilewright.host.runtime.scrub import scrub, scrub_program
+from tilewright.host.runtime.system_driver import SystemDriver
+from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.reference.footprint import scratchpads
+from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.testing.device_contract import build
+from tilewright.testing.residue import dirt
 
 TINY = load_hwconfig("tiny-4x4")
 OFFSET = {register.name: register.offset for register in REGISTERS}
@@ -186,3 +205,115 @@ def test_a_reset_has_ended_when_the_accelerator_is_idle(status):
     assert registers.writes == [(OFFSET["CTRL"], Ctrl.SOFT_RESET)]
     assert not Driver(registers).was_reset()
     assert Driver(Registers()).was_reset()
+
+
+AT = {register.name: register.offset for register in SYSTEM_REGISTERS}
+TIME = 7 << 32 | 5
+
+
+class SharedPage:
+    """Pairs of the page: the upper word is that of the last LO register that was read."""
+
+    def __init__(self) -> None:
+        self.kept = 0
+        self.pairs = {AT["TIME_LO"]: TIME}
+        for core in range(2):
+            for index in range(len(SHARE_COUNTER_NAMES)):
+                place = SHARE_BASE + SHARE_STEP * core + SHARE_COUNTERS + 8 * index
+                self.pairs[place] = (core + 1) << 40 | index
+
+    def read(self, address: int, /) -> int:
+        time.sleep(0)  # another thread may come
+        if address in self.pairs:
+            self.kept = self.pairs[address] >> 32
+            return self.pairs[address] & 0xFFFF_FFFF
+        return self.kept
+
+    def write(self, address: int, value: int, /) -> None:
+        raise AssertionError("nothing is written")
+
+
+def test_pairs_of_words_belong_together_whoever_reads_beside():
+    driver = SystemDriver(SharedPage(), load_system("dual-tiny"))
+    wrong: list[object] = []
+
+    def times() -> None:
+        wrong.extend(found for _ in range(3000) if (found := driver.time()) != TIME)
+
+    def counters(core: int) -> None:
+        expected = {
+            name: (core + 1) << 40 | index for index, (name, _) in enumerate(SHARE_COUNTER_NAMES)
+        }
+        wrong.extend(
+            found for _ in range(500) if (found := driver.share_counters(core)) != expected
+        )
+
+    readers = [threading.Thread(target=times)]
+    readers += [threading.Thread(target=counters, args=(core,)) for core in range(2)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert not wrong, wrong[:2]
+
+
+# -- The records that devices return
+VALUES = {name: 3 * index for index, (name, _) in enumerate(COUNTERS)}
+
+
+def test_counters_are_read_by_name_and_cycles_also_as_attribute():
+    counters = Counters(values=VALUES)
+    assert [counters[name] for name, _ in COUNTERS] == [3 * i for i in range(len(COUNTERS))]
+    assert counters.cycles == counters["cycles"]
+
+
+def test_an_unknown_counter_is_a_key_error():
+    with pytest.raises(KeyError):
+        Counters(values=VALUES)["no such counter"]
+
+
+def test_counters_compare_by_value_and_survive_pickling():
+    counters = Counters(values=VALUES)
+    assert pickle.loads(pickle.dumps(counters)) == counters == Counters(values=dict(VALUES))
+    assert counters != Counters(values=VALUES | {"cycles": -1})
+
+
+def test_counters_cannot_be_replaced():
+    with pytest.raises(FrozenInstanceError):
+        Counters(values=VALUES).values = {}
+
+
+# -- The scrub writes zeros to every tile of every scratchpad; that devices obey is their
+class Filled(ReferenceDevice):
+    """A reference that says which tiles the last program wrote."""
+
+    def written(self, memory):
+        return self._machine._written[memory]
+
+
+def check(hw):
+    device, program = Filled(hw), scrub_program(hw)
+    dirty = dirt(hw)
+    device.run(dirty, dirty.image())
+    for memory in scratchpads(hw):
+        assert device.scratchpad(memory).any(axis=1).all(), f"{memory.name} of {where(hw=hw)}"
+    scrub(device)
+    for memory in scratchpads(hw):
+        assert device.written(memory).all(), f"{memory.name} of {where(hw=hw.parameters())}"
+        assert not np.count_nonzero(device.scratchpad(memory))
+    check_hazards(hw, program, program.image())
+
+
+@pytest.mark.parametrize("name", named_configs())
+def test_every_tile_of_a_named_configuration_is_zero(name):
+    check(load_hwconfig(name))
+
+
+def test_every_tile_of_a_table_is_zero():
+    check(load_hwconfig("tiny-4x4").with_(activation_table=1))
+
+
+def test_every_tile_of_any_configuration_is_zero():
+    rng = generator("scrub")
+    for _ in range(20):
+        check(any_hwconfig(rng))

@@ -114,8 +114,7 @@ def test_a_core_whose_port_is_idle_takes_the_cycles_that_it_takes_alone(open_sys
     assert found.results[0].cycles == counters.cycles
     for what in ("read_waited", "read_throttled", "write_waited", "write_throttled"):
         assert found.shares[core][what] == 0
-    beats = found.shares[core]["read_beats"]
-    assert beats * TINY.axi_bytes == counters["bytes_read"]
+    assert found.shares[core]["read_beats"] * TINY.axi_bytes == counters["bytes_read"]
 
 
 def test_cores_start_together_or_as_late_as_asked(system):
@@ -157,8 +156,7 @@ def test_the_driver_of_one_core_runs_a_core_of_a_system(system):
 def test_one_write_starts_what_several_windows_hold(system):
     simulation, driver = system.simulation, SystemDriver(system.simulation, PAIR)
     program = reader(TINY, 4)
-    image = program.image()
-    simulation.attach(image, MEMORY_BASE)
+    simulation.attach(program.image(), MEMORY_BASE)
     for core in range(2):  # a program that has ended: the registers keep what it needs
         driver.core(core).start(program, MEMORY_BASE, watchdog_cycles=0)
         assert simulation.run(10_000).reason is StopReason.INTERRUPT
@@ -230,8 +228,7 @@ def test_a_window_of_zero_cycles_leaves_the_budgets_as_they_are(system):
 @pytest.mark.parametrize("direction", ["read", "write"])
 def test_a_budget_caps_the_bandwidth_and_no_more(system, direction):
     budget, cycles = 40, 256
-    make = {"read": reader, "write": writer}[direction]
-    program, window_cycles = make(TINY, 40), cycles
+    program, window_cycles = {"read": reader, "write": writer}[direction](TINY, 40), cycles
     system.set_window(window_cycles)
     free = system.run([submission(0, program)])
     system.set_share(0, **{f"{direction}_budget": budget})
@@ -250,8 +247,7 @@ def test_a_budget_of_one_core_leaves_the_bus_to_the_other(system):
     alone = system.run(given[1:]).results[0].cycles
     system.set_window(1024)
     system.set_share(0, read_budget=64)
-    regulated = system.run(given).results[1].cycles
-    assert regulated < 1.15 * alone
+    assert system.run(given).results[1].cycles < 1.15 * alone
 
 
 def test_no_core_starves(system):
@@ -297,8 +293,7 @@ def test_a_descriptor_that_cannot_be_is_refused_before_anything_is_read(
     system, base, size, insn_base
 ):
     driver, simulation = SystemDriver(system.simulation, PAIR), system.simulation
-    image = reader(TINY, 200).image()
-    simulation.attach(image, MEMORY_BASE)
+    simulation.attach(reader(TINY, 200).image(), MEMORY_BASE)
     values = {"MEM_BASE": base, "MEM_SIZE": size, "INSN_BASE": insn_base}
     for name, value in values.items():
         simulation.write(window(0) + QUEUE[f"DESC_{name}_LO"], value & 0xFFFF_FFFF)
@@ -328,8 +323,7 @@ def test_a_scrub_leaves_nothing_of_the_tenant_before(system, memory):
     skip = TINY.out_tile_bytes if memory is Memory.UOP else 0
 
     def seen(scrub):
-        given = [submission(1, dirty), submission(1, spy, scrub=scrub)]
-        found = system.run(given)
+        found = system.run([submission(1, dirty), submission(1, spy, scrub=scrub)])
         assert [result.error for result in found.results] == [None, None]
         return int(np.count_nonzero(spy.read(found.results[1].memory, "result")[skip:]))
 

@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.host.common.errors import (
-    DeviceError,
-    DeviceTimeoutError,
-    ProgramError,
-)
+from tilewright.host.common.errors import DeviceError, DeviceTimeoutError, ProgramError
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig, load_hwconfig
 from tilewright.host.machine.isa import (
     PARAM_FIELDS,
@@ -419,8 +415,7 @@ def test_memory_is_the_authority_on_instructions() -> None:
     program.write(
         memory, "insn", np.frombuffer(Instruction(Opcode.FINISH, {}).encode(), dtype=np.uint8)
     )
-    result = ReferenceDevice(TINY).run(program, memory)
-    assert result.counters["store_instructions"] == 0
+    assert ReferenceDevice(TINY).run(program, memory).counters["store_instructions"] == 0
 
 
 def test_counters_have_every_name_and_count_tiles_and_bytes() -> None:

@@ -361,8 +361,7 @@ def test_the_commands_in_the_data_are_those_that_the_stub_answers_and_the_script
     # get_bd_pins and its like are spelt get_bd_$kind where a name is looked up.
     used = {name for name in stub.commands() if name in text or name.startswith("get_bd_")}
     assert used == set(stub.commands())
-    missing = [n for n in stub.commands() if not hasattr(Vivado, "_" + n.replace("::", "_"))]
-    assert not missing
+    assert not [n for n in stub.commands() if not hasattr(Vivado, "_" + n.replace("::", "_"))]
 
 
 # -- Tcl ------------------------------------------------------------------------------------

@@ -66,16 +66,14 @@ def test_the_folder_holds_all_that_its_script_names(tmp_path):
     lines = [shlex.split(line) for line in script.read_text().splitlines() if line[:1].isalpha()]
     yosys, nextpnr, ecppack = (line for line in lines if line[0] not in {"set", "cd"})
     sources = re.findall(r"\S+\.s?v\b", yosys[-1])
-    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*v")}
-    assert written == set(sources)
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*v")} == set(sources)
     order = [sources.index(name) for name in ("rtl/tilewright_top.sv", "tilewright.v")]
     assert order == sorted(order)
     assert nextpnr[0] == "nextpnr-ecp5"
     assert {"--85k", "--lpf", "ulx3s.lpf", "CABGA381"} <= set(nextpnr)
     assert nextpnr[nextpnr.index("--speed") + 1] == "6"
     assert nextpnr[nextpnr.index("--textcfg") + 1] == ecppack[ecppack.index("--input") + 1]
-    generated = (tmp_path / "tilewright.v").read_text()
-    assert f"{TINY.config_hash:08x}" in generated
+    assert f"{TINY.config_hash:08x}" in (tmp_path / "tilewright.v").read_text()
 
 
 @pytest.fixture

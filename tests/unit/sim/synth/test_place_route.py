@@ -1,15 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Place and route, whether a configuration fits, and the flows of openXC7 and LiteX."""
+
 import importlib.metadata
 import json
 import re
+import shlex
 import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.common.places import ROOT
-from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
+from tilewright.host.machine.area import LogicModel, estimate
+from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig, load_hwconfig
 from tilewright.sim.synth import place_route
+from tilewright.sim.synth.core_wrapper import write_sources
+from tilewright.sim.synth.dsp_packing import check_packing
+from tilewright.sim.synth.fit import fit, fittable, held_out
+from tilewright.sim.synth.litex_core import litex_core
+from tilewright.sim.synth.openxc7 import (
+    NETLIST,
+    PART,
+    openxc7_passes,
+    shell_rtl,
+    write_openxc7_project,
+)
 from tilewright.sim.synth.place_route import (
     Conditions,
     describe,
@@ -18,8 +38,11 @@ from tilewright.sim.synth.place_route import (
     summary_of,
     wrapper,
 )
+from tilewright.sim.synth.record import Row
+from tilewright.sim.synth.tables import held_out_table
 from tilewright.sim.synth.timing_report import Owners, endpoints, register_name, timing_path
-from tilewright.sim.verilator.build import read_manifest
+from tilewright.sim.tools.yosys import run_yosys
+from tilewright.sim.verilator.build import read_manifest, run_verilator
 
 CLOCK = "$glbnet$aclk$TRELLIS_IO_IN"
 EVENT = f"posedge {CLOCK}"
@@ -207,8 +230,7 @@ def test_the_wrapper_holds_every_port_and_parameter():
 def test_the_mac_array_alone_has_the_parameters_of_the_accelerator(placed):
     manifest = ROOT / "constraints" / "synthesis" / "mac_array.f"
     top = (manifest.parent / "mac_array.sv").read_text()
-    declared = re.findall(r"parameter int unsigned (\w+)", top)
-    assert declared == [p.rtl_name for p in PARAMETERS]
+    assert re.findall(r"parameter int unsigned (\w+)", top) == [p.rtl_name for p in PARAMETERS]
     place(HwConfig(), seed=1, manifest=manifest)
     assert "tw_mac.sv mac_array.sv ecp5_wrapper.sv" in placed["yosys"][0][0]
 
@@ -303,11 +325,171 @@ def test_a_small_design_is_placed_by_the_real_tools(cache, tmp_path):
 def test_the_median_of_the_seeds_is_told_for_changed_parameters(placed):
     hw = override(HwConfig(name="tiny"), ["mac_pipeline=3"])
     assert hw.name == "tiny,mac_pipeline=3"
-    found = [place(hw, seed=seed) for seed in (1, 2)]
-    assert summary_of(found)["median_fmax_mhz"] == 125.0
+    assert summary_of([place(hw, seed=seed) for seed in (1, 2)])["median_fmax_mhz"] == 125.0
     assert "localparam" not in placed["yosys"][0][0]
 
 
 def test_a_parameter_that_does_not_exist_is_refused_with_the_nearest():
     with pytest.raises(ConfigError, match=r"--set: must be PARAMETER=NUMBER.*mean mac_pipeline"):
         override(HwConfig(), ["mac_pipelin=3"])
+
+
+COEFFICIENTS = len(LogicModel.__dataclass_fields__)
+
+SPREAD = [
+    HwConfig(vector_lanes=lanes, block_out=out, batch=batch, axi_data_bits=bus, mac_packed=packed)
+    for lanes, out, batch, bus, packed in [
+        (4, 4, 1, 64, 0), (8, 8, 1, 64, 1), (16, 16, 1, 32, 0), (16, 32, 1, 64, 1),
+        (16, 16, 2, 128, 1), (4, 16, 4, 256, 0), (32, 64, 1, 512, 1),
+    ]
+]  # fmt: skip
+
+
+def row(hw, lut, ff):
+    return Row(hw=hw, rtl="0", lut=lut, lutram=0, ff=ff, ramb36=1, ramb18=1, dsp=1, seconds=1.0)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.integers(1, 2000), min_size=COEFFICIENTS, max_size=COEFFICIENTS))
+def test_the_fit_finds_the_coefficients_that_made_the_counts(values):
+    names = list(LogicModel.__dataclass_fields__)
+    truth = LogicModel(**{n: float(v) for n, v in zip(names, values, strict=True)})
+    areas = [estimate(hw, truth) for hw in SPREAD]
+    found = fit([row(hw, area.lut, area.ff) for hw, area in zip(SPREAD, areas, strict=True)])
+    for name in names:
+        assert getattr(found, name) == pytest.approx(getattr(truth, name), abs=0.11), name
+
+
+def true_rows(configs, model, factor=1.0):
+    areas = [estimate(hw, model) for hw in configs]
+    return [
+        replace(
+            row(hw, round(area.lut * factor), round(area.ff * factor)),
+            ramb36=area.bram36, ramb18=0, dsp=area.dsp,
+        )
+        for hw, area in zip(configs, areas, strict=True)
+    ]  # fmt: skip
+
+
+def test_held_out_errors_vanish_for_a_true_model_and_show_a_row_that_departs_from_it():
+    truth = LogicModel(**dict.fromkeys(LogicModel.__dataclass_fields__, 100.0))
+    rows = true_rows(SPREAD, truth)
+    fresh = [replace(r, hw=r.hw.with_(name="heldout-x")) for r in true_rows(SPREAD[2:3], truth, 2)]
+    errors = held_out([*rows, *fresh])
+    assert all(abs(e.lut) < 0.01 and abs(e.ff) < 0.01 for e in errors[:-1])
+    assert errors[-1].fresh
+    assert errors[-1].lut == pytest.approx(-0.5, abs=0.01)
+    assert all(e.bram36 == 0 and e.dsp == 0 for e in errors)
+    odd = [replace(rows[0], lut=2 * rows[0].lut, dsp=rows[0].dsp + 3), *rows[1:]]
+    assert held_out(odd)[0].lut == pytest.approx(-0.5, abs=0.01)
+    assert held_out(odd)[0].dsp == -3
+    lines = held_out_table(held_out(odd)).splitlines()
+    assert lines[-1].startswith("| largest | left out | ")
+    assert lines[-1].endswith("| 0 | 3 |")
+
+
+def test_held_out_needs_more_rows_than_coefficients():
+    with pytest.raises(ConfigError, match="must be more than 4 rows"):
+        held_out([row(hw, 1, 1) for hw in SPREAD[:4]])
+
+
+def test_a_row_of_another_rtl_than_most_is_estimated_and_never_fitted():
+    truth = LogicModel(**dict.fromkeys(LogicModel.__dataclass_fields__, 100.0))
+    rows = true_rows(SPREAD, truth)
+    newer = replace(true_rows(SPREAD[2:3], truth, 2)[0], rtl="1")
+    assert fittable([*rows, newer]) == rows
+    errors = held_out([*rows, newer])
+    assert [error.fresh for error in errors] == [False] * len(rows) + [True]
+    assert errors[-1].lut == pytest.approx(-0.5, abs=0.01)
+
+
+TINY = load_hwconfig("tiny-4x4")
+
+
+def test_the_folder_holds_all_that_its_script_names(tmp_path):
+    script = write_openxc7_project(TINY, tmp_path)
+    assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
+    text = script.read_text()
+    named = re.findall(r"(?:rtl/)?\w+\.s?v\b", text[: text.index("synth_xilinx")])
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*v")}
+    assert {name for name in named if name.startswith("rtl/")} | {"tilewright.v"} == written
+    tools = [shlex.split(line)[0] for line in text.splitlines() if re.match(r"[a-z]\w*[ -]", line)]
+    assert tools[2:] == ["yosys", "nextpnr-xilinx", "fasm2frames", "xc7frames2bit"]
+    assert f"{PART}/part.yaml" in text
+
+
+@pytest.mark.parametrize(("field", "value"), [("axi_data_bits", 32), ("axi_burst_beats", 32)])
+def test_a_bus_that_the_port_does_not_have_is_refused(tmp_path, field, value):
+    with pytest.raises(ConfigError, match=f"{field}: must be .* as the port S_AXI_HP0"):
+        write_openxc7_project(TINY.with_(name="other", **{field: value}), tmp_path / "p")
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.slow
+def test_yosys_makes_its_half(tmp_path):
+    """Every cell is one of the device's, and the processing system is connected."""
+    run_yosys(openxc7_passes(write_sources(TINY, shell_rtl(), tmp_path)), tmp_path)
+    check_packing(tmp_path)
+    top = json.loads((tmp_path / NETLIST).read_text())["modules"]["zynq_top"]
+    kinds = Counter(cell["type"] for cell in top["cells"].values())
+    assert (kinds["PS7"], kinds["BUFG"]) == (1, 1)
+    assert kinds["DSP48E1"] > 0
+    assert kinds["RAMB18E1"] + kinds["RAMB36E1"] > 0
+    assert not [kind for kind in kinds if kind.startswith("$") and kind != "$scopeinfo"]
+    (processing,) = (cell for cell in top["cells"].values() if cell["type"] == "PS7")
+    wires = processing["connections"]
+    for port in ("MAXIGP0ACLK", "SAXIHP0ACLK", "SAXIHP0ARVALID", "SAXIHP0WVALID"):
+        assert isinstance(wires[port][0], int), port
+    assert wires["MAXIGP0ACLK"] == wires["SAXIHP0ACLK"]
+    assert isinstance(wires["IRQF2P"][0], int)
+    assert all(isinstance(bit, int) for bit in wires["SAXIHP0WDATA"])
+
+
+# -- The accelerator as a module of LiteX, elaborated by Verilator
+QUIET = ("-Wno-lint", "-Wno-style")
+"""What lint says about Verilog that a tool wrote is of no use."""
+
+
+class Platform:
+    def __init__(self):
+        self.sources = []
+
+    def add_source(self, path, language):
+        assert language == "systemverilog"
+        self.sources.append(path)
+
+
+def test_without_litex_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "litex.gen", None)
+    with pytest.raises(ToolError, match="pip install litex"):
+        litex_core(TINY)
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_verilator_elaborates_it_in_a_system(tmp_path, bits):
+    reason = "LiteX is not installed: pip install litex==2024.12 migen==0.10.0"
+    pytest.importorskip("litex", reason=reason)
+    from litex.soc.interconnect import axi  # noqa: PLC0415  (optional)
+    from migen import ClockDomain, Module  # noqa: PLC0415  (optional)
+    from migen.fhdl.verilog import convert  # noqa: PLC0415  (optional)
+
+    hw = TINY.with_(name=f"bus-{bits}", axi_data_bits=bits)
+    platform = Platform()
+    core = litex_core(hw, platform)
+    assert platform.sources == [str(path) for path in read_manifest()]
+    system = Module()
+    system.clock_domains.cd_sys = ClockDomain("sys")
+    system.submodules.core = core
+    host = axi.AXILiteInterface(data_width=32, address_width=12)
+    memory = axi.AXIInterface(data_width=bits, address_width=40, id_width=1)
+    system.comb += [*host.connect(core.bus), *core.dma.connect(memory)]
+    ios = {system.cd_sys.clk, system.cd_sys.rst, core.irq}
+    for bus in (host, memory):
+        for channel in (bus.aw, bus.w, bus.b, bus.ar, bus.r):
+            ios |= set(channel.flatten())
+    text = str(convert(system, ios, name="system"))
+    assert f"32'h{hw.config_hash:08x}" in text
+    generated = tmp_path / "system.v"
+    generated.write_text(text)
+    files = [*platform.sources, str(generated)]
+    run_verilator(["--lint-only", *QUIET, "--top-module", "system", *files])

@@ -20,11 +20,7 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.library import TOTALS, CSchedule
-from tilewright.sim.twin.native_lowering import (
-    NativeLowering,
-    decode_schedule,
-    encode_schedules,
-)
+from tilewright.sim.twin.native_lowering import NativeLowering, decode_schedule, encode_schedules
 from tilewright.sim.verify.randconfig import any_hwconfig
 
 TINY = load_hwconfig("tiny-4x4")
@@ -270,8 +266,7 @@ def test_one_object_gives_the_same_program_whatever_it_lowered_before():
 
 def test_totals_are_those_of_the_programs():
     schedules = [SCHEDULE, replace(SCHEDULE, tile_co=99), replace(SCHEDULE, oc_threading=2)]
-    native = NativeLowering(TINY, WORKLOAD)
-    totals = native.totals(encode_schedules(schedules))
+    totals = NativeLowering(TINY, WORKLOAD).totals(encode_schedules(schedules))
     for schedule, row in zip(schedules, totals, strict=True):
         found = dict(zip(TOTALS, row.tolist(), strict=True))
         if schedule.tile_co == 99:

@@ -79,8 +79,7 @@ def run_faulty(tmp_path, monkeypatch, name):
     source.write_text(text.replace(old, new), encoding="utf-8")
     manifest = tmp_path / "rtl" / build.MANIFEST.name
     monkeypatch.setattr(build, "STOCK", manifest)  # a variant keeps the checks of its ports alone
-    library = build.build_model(TINY, manifest=manifest)
-    device = VerilatorDevice(TINY, MEMORY, library=library)
+    device = VerilatorDevice(TINY, MEMORY, library=build.build_model(TINY, manifest=manifest))
     for seed in range(20):
         device.run(*random_program(TINY, np.random.default_rng(seed)), max_cycles=200_000)
 

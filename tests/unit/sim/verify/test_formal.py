@@ -18,11 +18,7 @@ FAULTS = {
     "fifo": ("tw_fifo.sv", "assign push = push_i && !full_o;", "assign push = push_i;"),
     "tokens": ("tw_tokens.sv", "count_q != CountBits'(1)", "count_q != CountBits'(2)"),
     "rows": ("tw_rows.sv", "plane_q  <= after_o;", "plane_q  <= row_q;"),
-    "bursts": (
-        "tw_bursts.sv",
-        "row_beat[PageBits-1:0], '1)",
-        "page_t'(0), '1)",
-    ),
+    "bursts": ("tw_bursts.sv", "row_beat[PageBits-1:0], '1)", "page_t'(0), '1)"),
     "padding": ("tw_padding.sv", "addr_d  = addr_q + 20'(x_size_i);", "addr_d  = addr_q;"),
     "read": ("tw_read.sv", "if (accept) begin\n      addr_q", "if (wanted) begin\n      addr_q"),
     "control": (

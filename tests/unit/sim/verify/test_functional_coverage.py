@@ -42,8 +42,7 @@ def test_an_unknown_bin_is_an_error():
 
 def test_misses_shrink_by_what_is_hit():
     coverage = FunctionalCoverage()
-    everything = coverage.misses()
-    assert len(everything) == sum(map(len, BINS.values()))
+    assert len(coverage.misses()) == sum(map(len, BINS.values()))
     coverage.hit("store", "planes")
     assert ("store", "planes") not in coverage.misses()
     assert coverage.share("store").hit == 1
@@ -93,8 +92,7 @@ def test_diagonals_are_told_apart_by_where_their_blocks_lie(blocks, expected):
     coverage.program(hw, *directed(hw, [changed("wgt", diagonal=1, phase=1, y_size=2)]))
     names = {"one block", "blocks below each other", "blocks side by side"}
     names.add("back to the first block")
-    found = {name for name in names if ("load", f"diagonal: {name}") in coverage.hits}
-    assert found == expected
+    assert {name for name in names if ("load", f"diagonal: {name}") in coverage.hits} == expected
 
 
 @pytest.mark.parametrize("distance", [1, 2, 3])

@@ -62,8 +62,7 @@ def test_a_system_is_clean():
 @pytest.mark.slow
 def test_a_system_of_any_cores_is_clean():
     """One core alone on its port, and ports of other widths."""
-    rng = fresh_rng()
-    hw = any_hwconfig(rng)
+    hw = any_hwconfig(fresh_rng())
     cores = (SystemCore(hw=hw), SystemCore(hw=TINY, port=1), SystemCore(hw=TINY, port=1))
     for system in (
         SystemConfig(cores=cores, memory_ports=2),

@@ -223,9 +223,7 @@ def test_a_killed_builder_leaves_no_result_and_the_next_one_cleans_up(cache, tmp
     assert len(list((cache / "work").iterdir())) == 1
     assert not (cache / "models").exists()
     compiler(tmp_path, seconds=0)
-    done = start(environment)
-    library = Path(done.communicate(timeout=60)[0].strip())
-    assert library.is_file()
+    assert Path(start(environment).communicate(timeout=60)[0].strip()).is_file()
     assert list((cache / "work").iterdir()) == []
 
 

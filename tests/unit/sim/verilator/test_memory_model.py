@@ -253,8 +253,7 @@ def test_writes_land_and_are_answered_when_the_rules_say(
 
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_stalls_the_address_channel_at_the_outstanding_limit(library, kind):
-    memory = timing(read_latency=50, write_latency=50, max_reads=3, max_writes=3)
-    slave = Slave(library, memory)
+    slave = Slave(library, timing(read_latency=50, write_latency=50, max_reads=3, max_writes=3))
     if kind == "read":
         log = play(slave, [(BASE, 1)] * 5)
         accepted, ended = log.ar, [entry[1] for entry in log.r]
@@ -393,8 +392,7 @@ def test_finds_an_illegal_burst(library, channel, case):
     request = Request(**{f"{channel}_valid": 1, channel: slave.address(**arguments)})
     slave.step(request)
     assert slave.violation == code
-    text = slave.lib.tw_memory_violation_text(slave.handle).decode()
-    assert channel.upper() in text
+    assert channel.upper() in slave.lib.tw_memory_violation_text(slave.handle).decode()
     assert not slave.step(Request(r_ready=1)).ar_ready, "a broken bus is silent"
     slave.lib.tw_memory_reset(slave.handle)
     assert slave.violation == 0

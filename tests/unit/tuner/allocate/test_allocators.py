@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots over real search tuners, and the allocators that foretell nothing."""
+"""Allocators, and the oracle that no division of time beats."""
+
+import itertools
 
 import numpy as np
 import pytest
+from support.randomness import fresh_rng
 
+from tilewright.bench.allocate.case import Oracle
 from tilewright.testing.allocator_contract import arms_of, curves, drive, make, read
 from tilewright.testing.analytic import BASE, RULES, TASKS, bound, cycles_of, default_schedule
 from tilewright.tuner.allocate import (
+    ALLOCATORS,
     Allocator,
     Arm,
     Course,
@@ -104,8 +109,7 @@ def test_costs_of_a_course_are_those_of_a_recount():
 
 def test_a_run_ends_when_it_is_told_to_and_goes_on_from_there():
     found = curves(12)
-    whole = make("round-robin", found)
-    goal = 0.5 * (float(whole.network) + 15_000)
+    goal = 0.5 * (float(make("round-robin", found).network) + 15_000)
     positions = [0] * len(found)
 
     def pull(arm: int, length: float) -> Slot:
@@ -115,8 +119,7 @@ def test_a_run_ends_when_it_is_told_to_and_goes_on_from_there():
     first = run_slots(allocator, pull, budget=4000.0, until=lambda cost: cost <= goal)
     assert first.times[-1] < 4000
     assert first.costs[-1] <= goal < first.costs[first.times < first.times[-1] - 9][-1]
-    more = run_slots(allocator, pull, budget=50.0)
-    assert more.costs[0] <= first.costs[-1]
+    assert run_slots(allocator, pull, budget=50.0).costs[0] <= first.costs[-1]
     with pytest.raises(TunerError, match="budget"):
         run_slots(allocator, pull, budget=0.0)
 
@@ -142,8 +145,7 @@ def test_measurements_of_a_rung_are_spent_to_the_last_and_the_next_rung_goes_on(
 
 
 def test_a_slot_must_not_make_more_trials_than_it_was_given():
-    arms = [Arm(name="a", start=1000.0)]
-    allocator = make_allocator("random", arms, seed=0, slot=8.0)
+    allocator = make_allocator("random", [Arm(name="a", start=1000.0)], seed=0, slot=8.0)
     with pytest.raises(TunerError, match="5 trials"):
         spend(allocator, lambda k, n: Slot(prices=(1.0,) * 6, values=(9.0,) * 6), 5)
 
@@ -160,8 +162,7 @@ def test_sequential_finishes_a_task_before_the_next():
     found = curves(1)
     allocator = make_allocator("sequential", arms_of(found), seed=0, slot=8.0, trials=30)
     chosen = drive(allocator, found, slots=40)
-    order = list(dict.fromkeys(chosen))
-    assert order == [0, 1, 2, 3, 4]
+    assert list(dict.fromkeys(chosen)) == [0, 1, 2, 3, 4]
     first_round = chosen[: sum(t.trials >= 30 for t in allocator.tracks) and chosen.index(4) + 1]
     assert first_round == sorted(first_round)
     assert all(track.trials >= 30 for track in allocator.tracks)
@@ -250,8 +251,7 @@ def test_the_gradient_of_ansor_is_that_of_its_paper():
 def test_headroom_leaves_a_task_at_its_bound():
     arms = [Arm(name="done", start=1000.0, bound=999.0), Arm(name="open", start=900.0, bound=300.0)]
     found = [(np.ones(400), np.full(400, 999.5)), (np.ones(400), np.linspace(850, 400, 400))]
-    allocator = make_allocator("headroom", arms, seed=0, slot=8.0)
-    assert set(drive(allocator, found, slots=20)) == {1}
+    assert set(drive(make_allocator("headroom", arms, seed=0, slot=8.0), found, slots=20)) == {1}
 
 
 @pytest.mark.parametrize(
@@ -310,3 +310,99 @@ def test_an_arm_that_is_not_available_is_never_chosen(chosen):
 def test_an_arm_with_a_cost_that_is_not_positive_is_refused():
     with pytest.raises(TunerError, match=r"a\.start"):
         Arm(name="a", start=0.0)
+
+
+# -- The oracle over recorded searches is the exact optimum of every division of time
+def searches(rng: np.random.Generator, arms: int, trials: int) -> tuple[list, list]:
+    """Starts and curves with plateaus, falls of every size, and equal prices now and then."""
+    starts, found = [], []
+    for _ in range(arms):
+        length = int(rng.integers(0, trials + 1))
+        start = float(rng.integers(50, 400))
+        falls = rng.integers(0, 60, length) * (rng.random(length) < 0.6)
+        prices = np.cumsum(np.where(rng.random(length) < 0.5, 1.0, rng.random(length) + 0.01))
+        starts.append(start)
+        found.append((prices, np.maximum(1.0, start - np.cumsum(falls))))
+    return starts, found
+
+
+def every_division(starts, found):
+    """Price and cost of every choice of a length of each search."""
+    options = [
+        [(0.0, start), *zip(prices.tolist(), costs.tolist(), strict=True)]
+        for start, (prices, costs) in zip(starts, found, strict=True)
+    ]
+    for choice in itertools.product(*options):
+        yield sum(price for price, _ in choice), sum(cost for _, cost in choice)
+
+
+@pytest.mark.parametrize("repeat", range(25))
+def test_it_agrees_with_trying_every_division(repeat):
+    del repeat
+    rng = fresh_rng()
+    starts, found = searches(rng, int(rng.integers(1, 5)), 7)
+    prices, costs = np.array(list(every_division(starts, found))).T
+    oracle = Oracle(starts, found)
+    assert oracle.least == costs.min()
+    for budget in (0.0, *rng.uniform(0, prices.max() + 1, 6), *rng.choice(prices, 3)):
+        best = oracle.best(float(budget))
+        assert best.cost == costs[prices <= budget * (1 + 1e-9)].min()
+        assert best.price <= budget * (1 + 1e-9)
+        assert chosen(starts, found, best.trials) == (pytest.approx(best.price), best.cost)
+    for goal in (*rng.uniform(costs.min(), costs.max() + 1, 6), *rng.choice(costs, 3)):
+        first = oracle.cheapest(float(goal))
+        assert first.price == pytest.approx(prices[costs <= goal].min())
+        assert first.cost <= goal
+        assert chosen(starts, found, first.trials) == (pytest.approx(first.price), first.cost)
+    assert oracle.cheapest(costs.min() - 1) is None
+
+
+def chosen(starts, found, trials):
+    """Price and cost of a division by trials."""
+    parts = [
+        (found[k][0][n - 1], found[k][1][n - 1]) if n else (0.0, starts[k])
+        for k, n in enumerate(trials)
+    ]
+    return sum(price for price, _ in parts), sum(cost for _, cost in parts)
+
+
+def test_it_beats_the_steepest_chord_where_that_is_no_optimum():
+    """What the heuristic before it lost: the steepest fall is not part of the best division."""
+    found = [
+        (np.array([3.0]), np.array([60.0])),  # 40 for 3: the steepest
+        (np.array([2.0]), np.array([75.0])),  # 25 for 2
+        (np.array([2.0]), np.array([75.0])),
+    ]
+    oracle = Oracle([100.0] * 3, found)
+    assert oracle.best(4.0).cost == 250.0
+    assert oracle.best(4.0).trials == (0, 1, 1)
+
+
+@pytest.mark.parametrize("name", list(ALLOCATORS))
+def test_no_allocator_is_ever_below_it(name):
+    recorded = curves(13)
+    arms = arms_of(recorded)
+    positions = [0] * len(recorded)
+    allocator = make(name, recorded)
+    course = run_slots(
+        allocator, lambda k, length: read(recorded, positions, k, length), budget=300.0
+    )
+    oracle = Oracle(
+        [arm.count * arm.start for arm in arms],
+        [
+            (np.cumsum(prices), arm.count * np.minimum(arm.start, np.minimum.accumulate(values)))
+            for arm, (prices, values) in zip(arms, recorded, strict=True)
+        ],
+    )
+    for n in range(0, len(course.times), 40):
+        assert oracle.best(course.times[n]).cost <= course.costs[n] * (1 + 1e-9)
+        assert oracle.cheapest(course.costs[n]).price <= course.times[n] * (1 + 1e-9)
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(TunerError, match="starts"):
+        Oracle([1.0], [])
+    with pytest.raises(TunerError, match="curves"):
+        Oracle([1.0], [(np.ones(2), np.ones(3))])
+    with pytest.raises(TunerError, match="budget"):
+        Oracle([1.0], [(np.ones(1), np.ones(1))]).best(-1.0)

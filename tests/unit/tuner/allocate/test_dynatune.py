@@ -84,8 +84,7 @@ def test_the_curve_is_cut_after_its_last_jump():
     assert last_piece([0.5, 0.55, 0.6]) == 0
     assert last_piece([0.5, 0.61, 0.62, 0.8, 0.9]) == 3
     assert last_piece([1.0]) == 0
-    y = np.r_[np.full(30, 0.3), np.linspace(0.9, 1.0, 20)]
-    belief = fit_belief(X, y, seed=(4,))
+    belief = fit_belief(X, np.r_[np.full(30, 0.3), np.linspace(0.9, 1.0, 20)], seed=(4,))
     assert belief.start == 30
     assert np.median(belief.rates(X[-1])) == pytest.approx(1.0, abs=0.03)
 
@@ -101,8 +100,7 @@ def test_a_longer_plateau_leaves_less_hope():
     """Each slot without a rise is one more point of evidence."""
 
     def hope(slots: int) -> float:
-        arms = [Arm(name="a", start=100.0)]
-        allocator = make_allocator("dynatune", arms, seed=0, slot=10.0)
+        allocator = make_allocator("dynatune", [Arm(name="a", start=100.0)], seed=0, slot=10.0)
         for _ in range(slots):
             allocator.tell(allocator.choose(), Slot(prices=(1.0,) * 10, values=(100.0,) * 10))
         return allocator._expected[0]
@@ -164,8 +162,7 @@ def make(gains, arms=ARMS, name="dynatune-share", **options):
 def test_forecasts_are_kept_with_what_came():
     allocator = make({0: 0.2, 1: 0.1, 2: 0.03}, exploration=0.0)
     for value in (100.0, 100.0, 100.0, 60.0):
-        arm = allocator.choose()
-        allocator.tell(arm, Slot(prices=(1.0,), values=(value,)))
+        allocator.tell(allocator.choose(), Slot(prices=(1.0,), values=(value,)))
     assert allocator.forecasts == [(0, pytest.approx(0.2), pytest.approx(0.4))]
 
 
@@ -182,8 +179,7 @@ def test_the_slot_goes_to_the_largest_expected_gain_count_included():
 def test_the_bonus_is_the_root_of_the_constant_too(name, unit):
     """E + sqrt(C ln t / c), as the paper; C stands inside the root."""
     units = {"ms_per_cost": unit} if name == "dynatune" else {}
-    allocator = make({0: 0.2, 1: 0.1, 2: 0.0}, name=name, exploration=0.0025, **units)
-    chosen = told(allocator, 60)
+    chosen = told(make({0: 0.2, 1: 0.1, 2: 0.0}, name=name, exploration=0.0025, **units), 60)
     counts = [0, 0, 0]
     for t, arm in enumerate(chosen):
         if t >= 3:

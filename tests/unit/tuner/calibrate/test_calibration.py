@@ -65,8 +65,7 @@ def counted(memory, layers=LAYERS) -> list[CountedRun]:
     ],
 )
 def test_a_hidden_timing_is_found_where_nothing_is_noisy(hidden):
-    runs = counted(hidden)
-    fit = fit_memory(TINY, BOARD.memory, runs)
+    fit = fit_memory(TINY, BOARD.memory, counted(hidden))
     assert fit.after < 0.006
     assert fit.after < fit.before / 8
     assert abs(fit.memory.read_latency - hidden.read_latency) <= 1

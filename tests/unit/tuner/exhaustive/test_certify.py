@@ -14,12 +14,7 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
-from tilewright.tuner.exhaustive.certify import (
-    Certificate,
-    Certifier,
-    Verdict,
-    class_lines,
-)
+from tilewright.tuner.exhaustive.certify import Certificate, Certifier, Verdict, class_lines
 from tilewright.tuner.schedule.network_prior import roomiest
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.shortlist import class_starts, largest_depths, timing_class
@@ -32,10 +27,7 @@ BASE = load_hwconfig("tiny-4x4").with_(
     name="base", inp_bytes=1024, wgt_bytes=1024, acc_bytes=1024, out_bytes=1024, res_bytes=1024,
     param_bytes=1024, uop_bytes=4096,
 )  # fmt: skip
-TASKS = (
-    conv2d("A", 6, 8, 8, 3, 1, 1, count=2),
-    conv2d("B", 6, 8, 16, 1, 0, 2),
-)
+TASKS = (conv2d("A", 6, 8, 8, 3, 1, 1, count=2), conv2d("B", 6, 8, 16, 1, 0, 2))
 BOARD: Board = replace(load_board("pynq-z2"), name="small", bram36=9, dsp=60, lut=20_000)
 CHOICES = {"inp_bytes": (1024, 2048), "wgt_bytes": (1024, 2048, 4096), "acc_bytes": (1024, 4096)}
 
@@ -117,8 +109,7 @@ def test_a_limit_leaves_only_better_networks(certifier) -> None:
 
 def test_classes_whose_bound_cannot_win_are_not_enumerated(certifier) -> None:
     certificate = certifier(limit=brute_force() + 1).run()
-    verdicts = {c.verdict for c in certificate.classes}
-    assert Verdict.PRUNED in verdicts
+    assert Verdict.PRUNED in {c.verdict for c in certificate.classes}
     for result in certificate.classes:
         assert (result.verdict is Verdict.PRUNED) == (result.schedules == 0)
 

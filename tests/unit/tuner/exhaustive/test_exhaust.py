@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exhaustive enumeration: complete, equal to one by one, and safe to stop anywhere."""
+"""Exhaustive enumeration, complete and safe to stop, and its report."""
 
+import io
 import json
 import threading
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from tilewright.cli import app
+from tilewright.cli.common.console import PrintableConsole
 from tilewright.host.common.errors import StoreError
 from tilewright.host.lowering import legal, lower
 from tilewright.host.machine.board import load_memory
@@ -15,6 +19,8 @@ from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.exhaustive import exhaust as module
 from tilewright.tuner.exhaustive.exhaust import ILLEGAL, exhaust
+from tilewright.tuner.exhaustive.landscape_report import print_landscapes
+from tilewright.tuner.measure import backends
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.space import SpaceError
@@ -132,3 +138,71 @@ def test_a_space_that_is_too_large_is_refused(tmp_path, monkeypatch):
     with pytest.raises(SpaceError, match="at most 10"):
         exhaust(space(), MEMORY, tmp_path, identity="x")
     assert not list(tmp_path.iterdir())
+
+
+# -- The table of exhausted layers shows names as they are
+REPORTED = "[red]layer"
+
+
+@pytest.fixture
+def another_twin(tmp_path, monkeypatch):
+    """Makes the twin one of other sources, for what asks for its identity."""
+    source = tmp_path / "pipeline.cpp"
+    source.write_text("// mended")
+
+    def change() -> None:
+        monkeypatch.setattr(backends, "twin_inputs", lambda: [source])
+        backends._identity.cache_clear()
+
+    yield change
+    backends._identity.cache_clear()
+
+
+def test_what_another_twin_counted_is_not_taken_for_the_truth(tmp_path, another_twin):
+    folder = tmp_path / "landscapes"
+
+    def found() -> int:
+        print_landscapes(
+            load_hwconfig("tiny-4x4"), [conv2d(REPORTED, 4, 4, 4, 3, 1, 1)], load_memory("ideal"),
+            kind="vta", confirm=0, confirm_cycles=1, seed=0, workers=1, folder=folder,
+            console=PrintableConsole(file=io.StringIO()),
+        )  # fmt: skip
+        return len(list(folder.glob("*.cycles")))
+
+    assert (found(), found()) == (1, 1)
+    another_twin()
+    assert found() == 2
+
+
+def test_an_exported_table_is_of_the_twin_that_it_names(tmp_path, another_twin):
+    words = ["export-table", "small", "--network", str(tmp_path / "net.yaml"), "--hw", "tiny-4x4"]
+    words += ["--folder", str(tmp_path / "landscapes"), "--output", str(tmp_path / "t.csv.gz")]
+    (tmp_path / "net.yaml").write_text(
+        "layers: [{name: small, height: 4, width: 4, channels_in: 4, channels_out: 4}]"
+    )
+    for number in (1, 2):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        assert len(list((tmp_path / "landscapes").glob("*.cycles"))) == number
+        another_twin()
+
+
+def test_names_are_no_markup(tmp_path):
+    output = io.StringIO()
+    (landscape,) = print_landscapes(
+        load_hwconfig("tiny-4x4"),
+        [conv2d(REPORTED, 4, 4, 4, 3, 1, 1)],
+        load_memory("ideal"),
+        kind="vta",
+        confirm=0,
+        confirm_cycles=1,
+        seed=0,
+        workers=1,
+        folder=tmp_path,
+        console=PrintableConsole(file=output, width=200),
+    )
+    text = output.getvalue()
+    assert "memory ideal, space vta" in text
+    assert f"{REPORTED}: {landscape.best[1]:,} cycles" in text
+    row = next(line for line in text.splitlines() if REPORTED in line and "0 equal" in line)
+    assert f"{landscape.best[1]:,}" in row

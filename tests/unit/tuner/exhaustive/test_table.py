@@ -73,8 +73,7 @@ def test_optuna_searches_the_table_and_illegal_points_prune_their_trials(path) -
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
     study.optimize(table.objective(), n_trials=60)
-    states = {trial.state.name for trial in study.trials}
-    assert states == {"COMPLETE", "PRUNED"}
+    assert {trial.state.name for trial in study.trials} == {"COMPLETE", "PRUNED"}
     assert study.best_value >= table.optimum
     assert set(study.best_trial.user_attrs) == {knob.name for knob in table.knobs}
 

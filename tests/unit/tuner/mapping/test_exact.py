@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exact mapper against all mappings of small spaces, and its proofs on layers of networks."""
+"""The exact mapper: certificates, its trees, and one call for any method."""
 
+import ctypes
+import functools
 import math
 from dataclasses import replace
 from itertools import pairwise, permutations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +14,15 @@ from support.randomness import fresh_rng, sample, where
 from support.search.mappings import PRICED, random_batch
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.sim.tools.build_cache import bind_library
+from tilewright.sim.tools.native_build import build_native
 from tilewright.tuner.mapping import exact
 from tilewright.tuner.mapping.architecture import Architecture, load_architecture
-from tilewright.tuner.mapping.cost import CostModel, Costs, Objective
+from tilewright.tuner.mapping.cost import NATIVE_DIR, CostModel, Costs, Objective, c_architecture
 from tilewright.tuner.mapping.exact import ExactSearch, best_mapping, with_best_orders
-from tilewright.tuner.mapping.mapping import COLUMNS, Batch
+from tilewright.tuner.mapping.find import finder
+from tilewright.tuner.mapping.mapping import COLUMNS, Batch, mapping_from
+from tilewright.tuner.mapping.methods.mapper import MapperError
 from tilewright.tuner.mapping.methods.registry import make_mapper
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
 
@@ -127,8 +134,7 @@ def small_case(rng: np.random.Generator) -> tuple[LoopNest, Architecture, Batch]
 
 @pytest.mark.parametrize("case", sample(8, 200))
 def test_equals_the_best_of_all_mappings_of_a_small_space(case: int) -> None:
-    rng = fresh_rng()
-    nest, arch, rows = small_case(rng)
+    nest, arch, rows = small_case(fresh_rng())
     model = CostModel(nest, arch)
     for objective in Objective:
         least = model.costs(with_best_orders(model, objective, rows)).of(objective).min()
@@ -303,3 +309,76 @@ def test_refuses_a_limit_that_is_none() -> None:
 def test_buffers_that_hold_nothing_are_told() -> None:
     with pytest.raises(ConfigError, match="not even one multiply-accumulate"):
         best_mapping(CONV, replace(FLEXIBLE, l1_bytes=11))
+
+
+# -- The exact mapper's trees: bounds hold, and no choice is dropped but for a better one
+COUNTS = 12
+
+
+@functools.cache
+def choices_library() -> ctypes.CDLL:
+    source = Path(__file__).parents[3] / "support" / "mapping_choices.cpp"
+    native = [NATIVE_DIR / name for name in ("choices.cpp", "choices.h", "cost.h")]
+    pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+    return bind_library(
+        build_native("mapping-choices", [source, *native]),
+        {"tw_choices_version": 1},
+        {"tw_choices_check": ([pointer, i64, i64, pointer, i32, i64, pointer, pointer], i64)},
+    )
+
+
+def test_bounds_hold_and_every_choice_has_a_leaf_that_is_as_good() -> None:
+    rng = fresh_rng()
+    met = 0
+    for _ in range(1500):
+        size = int(rng.integers(1, 40))
+        ends = np.sort(rng.integers(1, [size + 1, size + 1, 6, 6], (2, 4)), axis=0)
+        if rng.random() < 0.3:
+            ends[:, 2] = 1
+        if rng.random() < 0.3:
+            ends[:, 3] = 1
+        box = np.ascontiguousarray(ends, dtype=np.int32)
+        arch = replace(PRICED, pes=int(rng.integers(1, 30)))
+        stride, timed = int(rng.integers(1, 4)), int(rng.integers(2))
+        listed = int(rng.choice([1, 40, 2048]))
+        bounds, least = np.empty(COUNTS), np.empty(COUNTS)
+        missed = choices_library().tw_choices_check(
+            *(ctypes.byref(c_architecture(arch)), size, stride, box.ctypes.data),
+            *(timed, listed, bounds.ctypes.data, least.ctypes.data),
+        )
+        facts = where(size=size, stride=stride, box=box.tolist(), pes=arch.pes, listed=listed)
+        assert missed == 0, facts
+        assert (bounds <= least).all(), facts + f" {bounds} {least}"
+        met += bool(np.isfinite(least).all())
+    assert met > 500
+
+
+# -- One nest, one mapping, whatever the method
+NEST = LoopNest(name="fc", sizes=(64, 256, 1, 1, 1, 1), count=3)
+
+
+@pytest.mark.parametrize("method", ["random", "tuner-random"])
+def test_no_method_beats_the_proof(method: str) -> None:
+    proven = finder(FLEXIBLE, Objective.EDP)(NEST, None)
+    tried = finder(FLEXIBLE, Objective.EDP, method, budget=300, seed=1)(NEST, None)
+    assert proven.gap == 0
+    assert tried.gap is None
+    assert tried.bound is None
+    assert tried.samples == 300
+    assert proven.value <= tried.value
+    for found in (proven, tried):
+        assert found.cost == CostModel(NEST, FLEXIBLE).cost(found.mapping)
+        assert found.value == found.cost["cycles"] * found.cost["energy"]
+
+
+def test_a_row_holds_the_mapping_and_what_it_costs() -> None:
+    row = finder(FLEXIBLE, Objective.LATENCY)(NEST, None).to_row()
+    assert (row["layer"], row["count"], row["kind"], row["gap"]) == ("fc", 3, "conv", 0)
+    cost = CostModel(NEST, FLEXIBLE).cost(mapping_from(row["mapping"]))
+    assert row["value"] == row["bound"] == cost["cycles"]
+    assert row["cost"] == cost
+
+
+def test_an_unknown_method_is_told_before_any_work() -> None:
+    with pytest.raises(MapperError, match="no mapper of that name"):
+        finder(FLEXIBLE, Objective.EDP, "nothing")

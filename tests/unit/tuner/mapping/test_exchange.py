@@ -9,12 +9,7 @@ import yaml
 from hypothesis import given
 from support.search.mappings import cases
 
-from tilewright.tuner.mapping.exchange import (
-    TIMELOOP_NAMES,
-    factors_of,
-    timeloop_yaml,
-    zigzag_yaml,
-)
+from tilewright.tuner.mapping.exchange import TIMELOOP_NAMES, factors_of, timeloop_yaml, zigzag_yaml
 from tilewright.tuner.mapping.mapping import Level, Mapping
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
 

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.support.randomness import fresh_rng
+from support.randomness import fresh_rng
 
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import Rule

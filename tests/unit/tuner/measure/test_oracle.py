@@ -225,8 +225,7 @@ def test_a_time_limit_names_the_load_and_no_tools() -> None:
 
 
 def test_a_measurement_without_a_checked_output_is_not_valid() -> None:
-    answer = Measurement(status=Status.OK, fidelity="rtl", cycles=5)
-    assert not answer.valid
+    assert not Measurement(status=Status.OK, fidelity="rtl", cycles=5).valid
 
 
 @pytest.mark.parametrize(("name", "valid"), [("rtl", False), ("dpi", False), ("twin", True)])

@@ -207,8 +207,7 @@ def test_a_regulated_core_gets_its_budget_and_nothing_of_the_others():
 
 def test_a_regulated_memory_of_a_million_windows_is_as_exact():
     table = JobTable([[1e9], [1e9]], [[3.0], [7.0]])
-    rules = Regulation(window=1000, budgets=(1000,))
-    told = timeline(table, 8, [0, 0], [0, 1], "regulated", rules)
+    told = timeline(table, 8, [0, 0], [0, 1], "regulated", Regulation(window=1000, budgets=(1000,)))
     # Job 0: 3e9 bytes, 1000 of them per window. Job 1: 7e9. The last window ends with its work.
     assert told.end == pytest.approx([3e9 - 1000 + 1000 / 3, 1e10 - 1000 + 1000 / 7], rel=1e-9)
     assert len(told.granted) < 20
@@ -225,14 +224,12 @@ def test_an_urgent_job_gets_more_under_the_priority_policy():
 
 def test_equal_shares_hand_on_what_is_not_needed():
     table = JobTable([[10.0] * 3] * 3, [[1.0] * 3, [9.0] * 3, [9.0] * 3])
-    told = timeline(table, 9, [0, 1, 2], [0, 0, 0], "equal")
-    assert told.granted[0].tolist() == [1, 4, 4]
+    assert timeline(table, 9, [0, 1, 2], [0, 0, 0], "equal").granted[0].tolist() == [1, 4, 4]
 
 
 def test_a_job_on_a_core_that_cannot_run_it_never_ends():
     table = JobTable([[10, np.inf], [10, 10]], np.ones((2, 2)))
-    found = makespans(table, 1, [[0, 1], [1, 0]], np.zeros((2, 2)))
-    assert found.tolist() == [20, np.inf]
+    assert makespans(table, 1, [[0, 1], [1, 0]], np.zeros((2, 2))).tolist() == [20, np.inf]
     with pytest.raises(ConfigError, match=r"core\[0\]: must be a core that can run J0, not 1"):
         timeline(table, 1, [1, 0], [0, 0])
 

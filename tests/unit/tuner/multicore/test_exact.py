@@ -236,8 +236,7 @@ def test_each_step_changes_one_thing_and_tells_its_makespan(policy):
 def test_a_hot_chain_goes_anywhere():
     rng = fresh_rng()
     instance = random_instance(rng, 20, 3)
-    start = random_population(instance.table, 1, rng)
-    walk = anneal(instance, start, np.full(50, 1e9), 7)
+    walk = anneal(instance, random_population(instance.table, 1, rng), np.full(50, 1e9), 7)
     np.testing.assert_array_equal(walk.left.core, walk.tried.core[-1:])
     assert (np.diff(walk.makespans) > 0).any()
 
@@ -259,8 +258,7 @@ def test_orders_are_left_alone_where_nobody_waits():
     table = JobTable(rng.uniform(1, 9, (20, 3)), np.full((20, 3), 0.1))
     walk = anneal(Instance(table=table, bandwidth=9.0), random_population(table, 1, rng), COLD, 7)
     before = np.concatenate([walk.left.core[:0], walk.tried.core[:-1]])
-    moved = (walk.tried.core[1:] != before).any(axis=1)
-    assert moved.mean() > 0.9
+    assert (walk.tried.core[1:] != before).any(axis=1).mean() > 0.9
 
 
 def test_one_job_and_one_core_are_enough():

@@ -121,8 +121,7 @@ def test_a_study_on_boards_names_their_pool_and_bitstreams(monkeypatch, screen: 
     wanted = replace(PLAIN, screen=screen, configs=1, base=load_hwconfig("tiny-4x4"))
     again = repeat(result_of(wanted, "board"))
     assert ["pool.yaml" in remark for remark in again.remarks] == [True]
-    words = shlex.split(again.command.replace("\\\n", ""))
-    answer = CliRunner().invoke(app, words[1:])
+    answer = CliRunner().invoke(app, shlex.split(again.command.replace("\\\n", ""))[1:])
     assert answer.exit_code == 0, answer.output
     assert found["settings"].to_mapping() == wanted.to_mapping()
     assert (found["options"].fidelity, str(found["options"].boards)) == ("board", "pool.yaml")
@@ -194,8 +193,7 @@ def test_a_study_is_written_and_optuna_finds_its_best_trial(trials, tmp_path) ->
 def test_the_trials_are_those_that_optuna_itself_would_have_written(trials, tmp_path) -> None:
     export_to_optuna("mine", trials, tmp_path / "ours.sqlite")
     ours = optuna.load_study(study_name="mine/S", storage=f"sqlite:///{tmp_path / 'ours.sqlite'}")
-    copy = optuna.create_study(storage=f"sqlite:///{tmp_path / 'theirs.sqlite'}")
-    copy.add_trials(ours.trials)
+    optuna.create_study(storage=f"sqlite:///{tmp_path / 'theirs.sqlite'}").add_trials(ours.trials)
     contents = []
     for name in ("ours", "theirs"):
         with sqlite3.connect(tmp_path / f"{name}.sqlite") as base:

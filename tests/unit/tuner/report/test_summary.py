@@ -178,8 +178,7 @@ def test_reports_of_a_study_without_any_valid_trial_say_so(tmp_path: Path) -> No
 
 
 def test_curves_only_go_down_and_end_at_the_best(result: StudyResult) -> None:
-    counts = {t.name: t.count for t in result.tasks}
-    network = network_curve(result.trials, counts, shared=True)
+    network = network_curve(result.trials, {t.name: t.count for t in result.tasks}, shared=True)
     assert network[-1][1] == result.best_network
     curves = [network, *(task_curve(result.trials, t.name) for t in result.tasks)]
     for curve in curves:

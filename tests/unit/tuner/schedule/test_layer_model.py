@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed-form prior: the same legality as the lowering, and the order of the twin's cycles."""
+"""Models of layers, and configurations that are worth measuring."""
 
 import math
 from dataclasses import replace
@@ -17,6 +17,7 @@ from tilewright.host.network.workload import Kind, Workload, conv2d
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.tuner.schedule import shortlist as module
 from tilewright.tuner.schedule.layer_model import FEATURES, LayerModel
 from tilewright.tuner.schedule.network_prior import NetworkPrior, network_prior
 from tilewright.tuner.schedule.rules import host_rules
@@ -146,8 +147,7 @@ def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
 
 
 def test_schedules_survive_the_way_from_positions_to_points() -> None:
-    task = load_network("vta-resnet18")["C10"]
-    space = ScheduleSpace(task, HW, RULES, "full")
+    space = ScheduleSpace(load_network("vta-resnet18")["C10"], HW, RULES, "full")
     positions = some(space, 20, 9)
     expected = encode_schedules(space.decode(tuple(row)) for row in positions.tolist())
     assert (schedule_points(space.knobs, positions) == expected).all()
@@ -219,8 +219,7 @@ def test_depths_of_a_class_are_predicted_together_as_one_by_one(predict) -> None
     }
     depths = largest_depths(HardwareSpace(BOARD, start, RULES, choices), RULES)
     together = predict.of_depths(depths)
-    alone = [NetworkPrior(TASKS, BOARD.memory, RULES, "full")(hw) for hw in depths]
-    assert together == alone
+    assert together == [NetworkPrior(TASKS, BOARD.memory, RULES, "full")(hw) for hw in depths]
     assert len(set(together)) > 1, "depths decide what is legal"
 
 
@@ -229,3 +228,34 @@ def test_the_short_list_takes_the_best_depths_of_the_best_class(predict) -> None
     start = next(s for s, hw in class_starts(BOARD, BASE, RULES)
                  if timing_class(hw) == timing_class(found))  # fmt: skip
     assert predict(found) == min(map(predict, largest_depths(start, RULES)))
+
+
+# -- Configurations that are worth measuring, each of them once
+PYNQ, HOST_RULES = load_board("pynq-z2"), host_rules()
+TINY = load_hwconfig("tiny-4x4")
+PAIR = (conv2d("A", 6, 8, 8, 3, 1, 1, count=2), conv2d("B", 6, 8, 16, 1, 0, 2))
+
+
+def bound_of_pair(hw: HwConfig) -> int:
+    return sum(HOST_RULES.bound(hw, task, PYNQ.memory).cycles * task.count for task in PAIR)
+
+
+def test_a_class_whose_first_depths_are_its_largest_is_listed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the objective area it was twice: its second trials ended the study."""
+    only = TINY.with_(name="only", block_out=8)
+    space = HardwareSpace(PYNQ, only, HOST_RULES, {"inp_bytes": (only.inp_bytes,)})
+    monkeypatch.setattr(module, "class_starts", lambda *_: [(space, only)])
+    found = shortlist(
+        PYNQ, TINY, HOST_RULES, bound_of_pair, 9,
+        predict=network_prior(PAIR, PYNQ.memory, HOST_RULES, "vta"),
+        weight=lambda hw: 1.0 if hw == TINY else 0.5,
+    )  # fmt: skip
+    assert [hw.parameters() for hw in found] == [TINY.parameters(), only.parameters()]
+
+
+def test_a_bitstream_of_the_base_under_another_name_is_the_base() -> None:
+    built = (TINY.with_(name="mine"), TINY.with_(name="other", block_out=8))
+    found = shortlist(PYNQ, TINY, HOST_RULES, bound_of_pair, 9, built=built)
+    assert [hw.name for hw in found] == [TINY.name, "other"]

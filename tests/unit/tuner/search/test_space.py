@@ -106,8 +106,7 @@ def test_joint_space_gives_each_point_one_index() -> None:
 def test_sampling_reaches_every_valid_point_and_no_other() -> None:
     space = ScheduleSpace(SMALL, BASE, RULES, "vta")
     rng = np.random.default_rng(0)
-    seen = {space.sample(rng) for _ in range(6000)}
-    assert seen == set(space.enumerate())
+    assert {space.sample(rng) for _ in range(6000)} == set(space.enumerate())
 
 
 @settings(max_examples=60, deadline=None)
@@ -152,8 +151,7 @@ def test_refuses_to_enumerate_a_large_space() -> None:
 
 
 def test_sampling_an_empty_space_ends_without_a_point() -> None:
-    tiny = BASE.with_(inp_bytes=1024)
-    space = ScheduleSpace(TASKS[0], tiny, RULES, "full")
+    space = ScheduleSpace(TASKS[0], BASE.with_(inp_bytes=1024), RULES, "full")
     none = [i for i in [space.sample(np.random.default_rng(s)) for s in range(3)] if i]
     assert all(space.valid(i) for i in none)
     shut = HardwareSpace(BOARD, BASE, RULES, {"mac_packed": (0, 1), "axi_data_bits": (128, 256)})
@@ -178,8 +176,7 @@ def test_hardware_space_names_the_reason_of_a_refusal() -> None:
     values = {k.name: getattr(BASE, k.name) for k in space.knobs}
     too_large = space.index_of({**values, "block_in": 64, "block_out": 64})
     assert "DSP 2048 of 220" in space.refusal(too_large)
-    illegal = space.index_of({**values, "vector_lanes": 64})
-    assert "vector_lanes" in space.refusal(illegal)
+    assert "vector_lanes" in space.refusal(space.index_of({**values, "vector_lanes": 64}))
 
 
 def test_joint_hardware_knobs_search_without_a_list() -> None:

@@ -114,8 +114,7 @@ def test_claims_of_a_process_that_has_ended_are_free(store: Store) -> None:
     # Not waited for: a dead process without heir is dead all the same.
     while not module._is_dead(owner):
         os.sched_yield()
-    oracle = AnalyticOracle()
-    claims = Claims(store, oracle)
+    claims = Claims(store, AnalyticOracle())
     assert dict(claims.measure([wanted()]))[0].valid
     claims.close()
     child.wait()

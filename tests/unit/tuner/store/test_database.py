@@ -59,8 +59,7 @@ def test_a_store_of_another_version_is_refused_untouched(
 ) -> None:
     location = new_location(dialect, tmp_path)
     with Store(location) as store:
-        study = store.open_study("a", SETTINGS, {})
-        add(store, study.id, 0, request(), measured())
+        add(store, store.open_study("a", SETTINGS, {}).id, 0, request(), measured())
     engine = engine_of(location)
     with engine.begin() as connection:
         connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{version}'"))

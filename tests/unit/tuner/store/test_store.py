@@ -133,8 +133,7 @@ def test_refuses_the_same_trial_or_number_twice(store: Store, sequence: int, til
 
 
 def test_a_measurement_of_an_earlier_study_is_found_and_marked(store: Store) -> None:
-    old = store.open_study("old", SETTINGS, {})
-    add(store, old.id, 0, request(1), measured(500))
+    add(store, store.open_study("old", SETTINGS, {}).id, 0, request(1), measured(500))
     found = earlier(store, request(1))
     assert found is not None
     assert (found.cycles, found.cached, found.valid) == (500, True, True)
@@ -172,8 +171,7 @@ def test_what_many_studies_took_from_one_is_told_once(store: Store) -> None:
 
 
 def test_an_earlier_measurement_above_the_limit_is_a_timeout(store: Store) -> None:
-    old = store.open_study("old", SETTINGS, {})
-    add(store, old.id, 0, request(1), measured(500))
+    add(store, store.open_study("old", SETTINGS, {}).id, 0, request(1), measured(500))
     found = earlier(store, request(1, max_cycles=499))
     assert found is not None
     assert (found.status, found.cycles, found.valid) == (Status.TIMEOUT, None, False)
@@ -299,8 +297,7 @@ def test_the_fastest_of_all_studies_is_found_by_the_database(
             mine = [t for t in trials if t.config_hash == hw_key(hw) and t.measurement.valid]
             first = min(mine, key=lambda t: t.measurement.cycles)  # A and B are one workload
             assert store.fastest(hw_key(hw)) == [first]
-            lookup = ScheduleLookup(hw, MEMORY, budget=0, store=store)
-            known = lookup._by_key[TASKS[0].key]
+            known = ScheduleLookup(hw, MEMORY, budget=0, store=store)._by_key[TASKS[0].key]
             assert known.schedule.to_mapping() == first.schedule
             assert known.cycles == first.measurement.cycles
 

@@ -334,14 +334,7 @@ def test_a_network_that_does_not_run_is_not_confirmed(tmp_path) -> None:
 
 def test_a_screen_and_the_settings_must_agree(tmp_path) -> None:
     with Store(tmp_path / "s.sqlite") as store, pytest.raises(StudyError, match="screened"):
-        run_study(
-            "s",
-            make(),
-            store=store,
-            oracle=AnalyticOracle(),
-            rules=RULES,
-            listener=Silent(),
-        )
+        run_study("s", make(), store=store, oracle=AnalyticOracle(), rules=RULES, listener=Silent())
     with pytest.raises(SettingsError, match="twin"):
         make(screen="model")
 

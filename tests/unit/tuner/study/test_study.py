@@ -56,8 +56,7 @@ def test_the_first_trials_are_the_untuned_schedules_on_the_base(tmp_path, mode: 
     for trial in first:
         assert (trial.origin, Schedule.from_mapping(trial.schedule)) == ("default", untuned)
         assert HwConfig.from_mapping(trial.hw) == BASE
-    expected = sum(cycles_of(BASE, t, untuned) * t.count for t in TASKS)
-    assert result.default_network == expected
+    assert result.default_network == sum(cycles_of(BASE, t, untuned) * t.count for t in TASKS)
 
 
 @settings(max_examples=10, deadline=None)
@@ -270,8 +269,7 @@ def test_slow_trials_are_cut_off_and_recorded_with_their_limit(tmp_path) -> None
 
 
 def test_measurements_of_an_earlier_study_are_charged_but_not_repeated(tmp_path) -> None:
-    first = AnalyticOracle()
-    run(tmp_path, first, tuner="random", study="one")
+    run(tmp_path, AnalyticOracle(), tuner="random", study="one")
     second = AnalyticOracle()
     result = run(tmp_path, second, tuner="random", study="two")
     assert second.measured == []

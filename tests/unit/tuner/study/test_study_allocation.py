@@ -29,8 +29,7 @@ from tilewright.tuner.study.session import StudyError
 
 
 @pytest.mark.parametrize(
-    ("allocator", "mode"),
-    often("allocators", starmap(pytest.param, product(ALLOCATORS, Mode)), 2),
+    ("allocator", "mode"), often("allocators", starmap(pytest.param, product(ALLOCATORS, Mode)), 2)
 )
 def test_every_allocator_spends_the_budget_and_takes_the_same_course_after_a_kill(
     tmp_path, allocator: str, mode: Mode

@@ -95,8 +95,7 @@ def test_the_best_schedules_of_the_source_are_measured_first(source, tmp_path, m
 def test_suggests_a_few_schedules_of_the_same_shape_the_fastest_first(source) -> None:
     result, store = source
     warm = read_warm_start(f"{store}:first")
-    task = replace(TASKS[2], name="other", residual=True)
-    found = warm.schedules(task, BASE)
+    found = warm.schedules(replace(TASKS[2], name="other", residual=True), BASE)
     assert len(found) == SUGGESTED
     assert found[0] == (BASE, best_schedule(result, "C"))
     assert warm.schedules(replace(TASKS[2], height=9, width=9), BASE) == []
@@ -123,8 +122,7 @@ def test_a_study_resumes_from_what_it_started_from_when_the_source_has_grown(tmp
     again = read_warm_start(store, name="second", earlier=warm.to_mapping())
     assert again == warm
     resumed = study(tmp_path, "second", make(warm_start=again))
-    without_cache = [entry[:5] for entry in course(resumed)]
-    assert without_cache == [entry[:5] for entry in course(whole)]
+    assert [entry[:5] for entry in course(resumed)] == [entry[:5] for entry in course(whole)]
 
 
 def test_the_own_trials_of_a_study_do_not_count(source, tmp_path) -> None:
@@ -135,8 +133,7 @@ def test_the_own_trials_of_a_study_do_not_count(source, tmp_path) -> None:
 
 def test_a_source_that_has_changed_is_refused(source) -> None:
     _, store = source
-    warm = read_warm_start(store)
-    earlier = warm.to_mapping() | {"digest": "0" * 16}
+    earlier = read_warm_start(store).to_mapping() | {"digest": "0" * 16}
     with pytest.raises(WarmStartError, match="no longer there"):
         read_warm_start(store, earlier=earlier)
 

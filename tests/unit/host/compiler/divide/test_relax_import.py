@@ -19,8 +19,7 @@ from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 def run_saved(model: Model, output: str, *shape: int) -> None:
     """Compare the CPU part, saved and loaded, with ONNX Runtime."""
     network = imported(model.proto(output))
-    parts = partition(network, lambda _: ())
-    host = HostModule.from_json(parts.host.to_json())
+    host = HostModule.from_json(partition(network, lambda _: ()).host.to_json())
     inputs = {"x": fresh_rng().normal(size=shape).astype(np.float32)}
     found = HostProgram(module=host).run(inputs, FloatRegions(()))[output]
     np.testing.assert_allclose(found, run_all(network.qdq, inputs)[output], atol=1e-5)
@@ -29,11 +28,10 @@ def run_saved(model: Model, output: str, *shape: int) -> None:
 def test_padding_clipping_and_tiling_can_be_saved() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 2, 3, 4), model.weights(2, 2, 1, 1))
-    y = model.add("Clip", model.add("Sigmoid", y), "", model.constant(np.float32(0.6)))
-    y = model.add("Clip", y, model.constant(np.float32(0.3)), model.constant(np.float32(0.5)))
-    pads = model.constant(np.array([0, 1, 2, 0, 1, 0, 0, 3]))
-    y = model.add("Pad", y, pads, model.constant(np.float32(2.5)))
-    run_saved(model, model.add("Tile", y, model.constant(np.array([2, 1, 1, 3]))), 1, 2, 3, 4)
+    y = model.add("Clip", model.add("Sigmoid", y), "", np.float32(0.6))
+    y = model.add("Clip", y, np.float32(0.3), np.float32(0.5))
+    y = model.add("Pad", y, [0, 1, 2, 0, 1, 0, 0, 3], np.float32(2.5))
+    run_saved(model, model.add("Tile", y, [2, 1, 1, 3]), 1, 2, 3, 4)
 
 
 @pytest.mark.parametrize("sizes", [[3, 3], [1, 3, 2]])
@@ -56,8 +54,7 @@ def test_what_tvm_would_expand_to_loops_is_computed_by_onnx_runtime_and_saved() 
 def test_variables_remember_their_operators() -> None:
     model = Model(fresh_rng())
     y = model.add("Relu", model.add("Sigmoid", model.input(2, 3)))
-    proto = onnx.shape_inference.infer_shapes(model.proto(y))
-    relax = to_relax(proto)
+    relax = to_relax(onnx.shape_inference.infer_shapes(model.proto(y)))
     names = [
         relax.operators[index].name
         for block in relax.module["main"].body.blocks
@@ -78,8 +75,7 @@ def test_the_operator_that_nothing_computes_is_named() -> None:
 
 def resized(model: Model, *sizes: float, **attributes: object) -> str:
     y = model.add("Sigmoid", model.add("Conv", model.input(1, 2, 6, 5), model.weights(2, 2, 1, 1)))
-    given = model.constant(np.array([1, 1, *sizes], np.float32))
-    return model.add("Resize", y, "", given, **attributes)
+    return model.add("Resize", y, "", np.array([1, 1, *sizes], np.float32), **attributes)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +117,8 @@ def test_layer_normalisation_with_a_scale_that_is_computed() -> None:
     x = model.input(1, 4, 3)
     y = model.add("Sigmoid", model.add("MatMul", x, model.weights(3, 4)))
     scale = model.add("Sigmoid", model.add("ReduceMean", x, axes=[0, 1, 2], keepdims=1))
-    scale = model.add("Reshape", model.add("Tile", scale, model.constant(np.array([1, 1, 4]))),
-                      model.constant(np.array([4])))  # fmt: skip
+    scale = model.add("Reshape", model.add("Tile", scale, [1, 1, 4]),
+                      [4])  # fmt: skip
     run_saved(model, model.add("LayerNormalization", y, scale, axis=1), 1, 4, 3)
 
 
@@ -133,14 +129,12 @@ def test_the_last_state_of_a_long_sequence_alone() -> None:
     weights = model.weights(1, 9, 4), model.weights(1, 9, 3)
     last = onnx.helper.make_node("GRU", [x, *weights], ["", "last"], "gru", hidden_size=3)
     model.nodes.append(last)
-    y = model.add("MatMul", "last", model.weights(3, 4))
-    run_saved(model, y, 600, 1, 4)
+    run_saved(model, model.add("MatMul", "last", model.weights(3, 4)), 600, 1, 4)
 
 
 def test_a_number_is_an_input() -> None:
     model = Model(fresh_rng())
-    x = model.input(1, 4, 3)
-    y = model.add("Sigmoid", model.add("MatMul", x, model.weights(3, 4)))
+    y = model.add("Sigmoid", model.add("MatMul", model.input(1, 4, 3), model.weights(3, 4)))
     y = model.add("Mul", y, model.input(name="gain"))
     network = imported(model.proto(y))
     host = HostModule.from_json(partition(network, lambda _: ()).host.to_json())
@@ -173,7 +167,7 @@ def test_a_dropout_that_may_be_in_training_is_refused(mode) -> None:
     training = model.constant(np.array(True))
     if mode == "input":
         training = model.input(name="training", kind=onnx.TensorProto.BOOL)
-    y = model.add("Dropout", y, model.constant(np.float32(0.5)), training)
+    y = model.add("Dropout", y, np.float32(0.5), training)
     inputs = {"x": np.ones((1, 2, 3, 4), np.float32)}
     if mode == "input":
         inputs["training"] = np.array(False)

@@ -38,8 +38,7 @@ def test_convolutions_with_bias_and_activation(groups, attributes, asymmetric) -
     y = model.add(
         "Conv", x, model.weights(8, 4 // groups, 3, 3), model.weights(8), group=groups, **attributes
     )
-    parts = accelerated(model.proto(model.add("Relu", y)), asymmetric=asymmetric)
-    (operator,) = operators(parts)
+    (operator,) = operators(accelerated(model.proto(model.add("Relu", y)), asymmetric=asymmetric))
     assert isinstance(operator, QConv)
     assert operator.groups == groups
     assert operator.bias.any()
@@ -68,8 +67,7 @@ def test_transposed_convolutions(groups) -> None:
 
 def test_clip_is_a_bound_and_a_batch_of_images_stays_one_tensor() -> None:
     model = Model(fresh_rng())
-    x = model.input(3, 2, 5, 5)
-    y = model.add("Conv", x, model.weights(3, 2, 1, 1))
+    y = model.add("Conv", model.input(3, 2, 5, 5), model.weights(3, 2, 1, 1))
     low, high = model.constant(np.float32(-0.5)), model.constant(np.float32(0.25))
     (operator,) = operators(accelerated(model.proto(model.add("Clip", y, low, high))))
     assert operator.bounds == (-0.5, 0.25)
@@ -81,8 +79,7 @@ def test_dense_layers_of_vectors(transposed) -> None:
     x = model.input(2, 7)
     weights = model.weights(5, 7) if transposed else model.weights(7, 5)
     y = model.add("Gemm", x, weights, model.weights(5), transB=int(transposed))
-    parts = accelerated(model.proto(y))
-    (operator,) = operators(parts)
+    (operator,) = operators(accelerated(model.proto(y)))
     assert isinstance(operator, QConv)
     assert operator.weights.shape == (5, 7, 1, 1)
     assert operator.bias.any()
@@ -97,8 +94,7 @@ def test_square_weights_are_not_taken_for_their_transpose() -> None:
 
 def test_dense_layers_of_sequences_keep_their_bias_exact() -> None:
     model = Model(fresh_rng())
-    x = model.input(2, 3, 4)
-    product = model.add("MatMul", x, model.weights(4, 6))
+    product = model.add("MatMul", model.input(2, 3, 4), model.weights(4, 6))
     bias = model.weights(6)
     parts = accelerated(model.proto(model.add("Add", bias, product)))
     (operator,) = operators(parts)
@@ -114,8 +110,7 @@ def test_dense_layers_of_images_with_channels_last() -> None:
     x = model.input(1, 3, 5, 4)  # rows, columns, channels
     y = model.add("Add", model.add("MatMul", x, model.weights(4, 6)), model.weights(6))
     y = model.add("MatMul", model.add("Relu", y), model.weights(6, 3))
-    parts = accelerated(model.proto(y))
-    (region,) = parts.regions
+    (region,) = accelerated(model.proto(y)).regions
     assert [type(operator) for operator in region.operators] == [QConv, QConv]
     assert region.tensors[region.outputs[0]].shape == (1, 3, 15, 1)
     assert region.model_shapes[region.outputs[0]] == (1, 3, 5, 3)
@@ -139,7 +134,7 @@ def test_convolutions_over_time_are_one_region() -> None:
     x = model.add("Relu", model.add("Conv", model.input(1, 4, 9), model.weights(6, 4, 3)))
     y = model.add("Conv", x, model.weights(6, 6, 3), model.weights(6), pads=[1, 1])
     y = model.add("Relu", model.add("Add", x, y))
-    y = model.add("ReduceMean", y, model.constant(np.array([2])), keepdims=0)
+    y = model.add("ReduceMean", y, [2], keepdims=0)
     parts = accelerated(model.proto(model.add("Gemm", y, model.weights(6, 3))))
     (region,) = parts.regions
     assert [p.kind for p in parts.placements if p.place == "cpu"] == ["Reshape"]
@@ -152,10 +147,7 @@ def test_convolutions_over_time_are_one_region() -> None:
         ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]}),
         ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
         ("AveragePool", {"kernel_shape": [2, 3], "strides": [2, 1]}),
-        (
-            "AveragePool",
-            {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
-        ),
+        ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
         ("GlobalAveragePool", {}),
         ("GlobalMaxPool", {}),
     ],
@@ -193,7 +185,7 @@ def test_means_over_rows_and_columns_are_global_pools() -> None:
 def test_means_over_tokens_are_pools() -> None:
     model = Model(fresh_rng(), opset=18)
     y = model.add("MatMul", model.input(2, 6, 4), model.weights(4, 8))
-    y = model.add("ReduceMean", y, model.constant(np.array([1])), keepdims=0)
+    y = model.add("ReduceMean", y, [1], keepdims=0)
     parts = accelerated(model.proto(model.add("Gemm", y, model.weights(8, 3))))
     assert [type(o) for o in operators(parts)] == [QConv, QPool, QConv]
 
@@ -203,8 +195,7 @@ def test_sums_concatenations_and_activations() -> None:
     x = model.input(1, 3, 6, 6)
     a = model.add("Conv", x, model.weights(4, 3, 1, 1))
     b = model.add("Relu", model.add("Conv", x, model.weights(4, 3, 3, 3), pads=[1, 1, 1, 1]))
-    total = model.add("Relu", model.add("Add", a, b))
-    joined = model.add("Concat", total, b, a, axis=1)
+    joined = model.add("Concat", model.add("Relu", model.add("Add", a, b)), b, a, axis=1)
     parts = accelerated(model.proto(model.add("Relu", joined)))
     assert {type(operator) for operator in operators(parts)} == {QConv, QAdd, QConcat}
     assert len(parts.regions) == 1
@@ -215,8 +206,7 @@ def test_an_activation_of_its_own_is_a_rescale() -> None:
     y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
     y = model.quantised(y, 0.02)
     y = model.quantised(model.add("Relu", y), 0.015)
-    network = import_network(_with_quantised_convolutions(model, y))
-    parts = partition(network)
+    parts = partition(import_network(_with_quantised_convolutions(model, y)))
     assert [type(operator) for operator in operators(parts)] == [QConv, QRescale]
     assert operators(parts)[1].bounds == (0.0, None)
 
@@ -264,7 +254,7 @@ def _attention(model: Model, x: str, tokens: int, heads: int, width: int) -> str
     def project() -> str:
         y = model.add("MatMul", x, model.weights(heads * width, heads * width))
         y = model.add("Add", y, model.weights(heads * width))
-        return model.add("Reshape", y, model.constant(np.array([1, tokens, heads, width])))
+        return model.add("Reshape", y, [1, tokens, heads, width])
 
     query = model.add("Transpose", project(), perm=[0, 2, 1, 3])
     key = model.add("Transpose", project(), perm=[0, 2, 3, 1])
@@ -273,7 +263,7 @@ def _attention(model: Model, x: str, tokens: int, heads: int, width: int) -> str
     scores = model.add("MatMul", model.add("Mul", query, root), model.add("Mul", root, key))
     y = model.add("MatMul", model.add("Softmax", scores, axis=-1), value)
     y = model.add("Transpose", y, perm=[0, 2, 1, 3])
-    y = model.add("Reshape", y, model.constant(np.array([1, tokens, heads * width])))
+    y = model.add("Reshape", y, [1, tokens, heads * width])
     return model.add("MatMul", y, model.weights(heads * width, 7))
 
 
@@ -308,8 +298,7 @@ def test_products_of_matrices_but_not_of_several_images() -> None:
 def test_the_reason_of_a_biased_layer_tells_its_computed_weights() -> None:
     model = Model(fresh_rng())
     x = model.add("Conv", model.input(1, 4, 6, 6), model.weights(4, 4, 1, 1))
-    weights = model.input(4, 4, 3, 3, name="weights")
-    y = model.add("Conv", x, weights, model.weights(4))
+    y = model.add("Conv", x, model.input(4, 4, 3, 3, name="weights"), model.weights(4))
     parts = partition(imported(model.proto(model.add("Conv", y, model.weights(4, 4, 1, 1)))))
     reason = next(p.reason for p in parts.placements if p.name == model.nodes[1].name)
     assert reason.endswith("it reads int8 (1, 4, 6, 6), float32 (4, 4, 3, 3)")
@@ -320,9 +309,9 @@ def test_weights_with_a_zero_point_stay_on_the_cpu_with_a_reason() -> None:
     x = model.quantised(model.input(1, 4), 0.02)
     weights = model.add(
         "DequantizeLinear",
-        model.constant(np.linspace(-128, 127, 12).reshape(4, 3).astype(np.int8)),
-        model.constant(np.float32(0.01)),
-        model.constant(np.int8(5)),  # which int8 does not hold without it
+        np.linspace(-128, 127, 12).reshape(4, 3).astype(np.int8),
+        np.float32(0.01),
+        np.int8(5),  # which int8 does not hold without it
     )
     y = model.quantised(model.add("MatMul", x, weights), 0.05)
     parts = partition(import_network(model.proto(y)))

@@ -33,9 +33,9 @@ from tilewright.sim.reference.device import ReferenceDevice
 
 
 def _shuffled(model: Model, x: str, channels: int, size: int) -> str:
-    y = model.add("Reshape", x, model.constant(np.array([1, 2, channels // 2, size, size])))
+    y = model.add("Reshape", x, [1, 2, channels // 2, size, size])
     y = model.add("Transpose", y, perm=[0, 2, 1, 3, 4])
-    return model.add("Reshape", y, model.constant(np.array([1, channels, size, size])))
+    return model.add("Reshape", y, [1, channels, size, size])
 
 
 def test_splits_and_shuffles_of_channels_are_selections() -> None:
@@ -61,8 +61,7 @@ def test_what_only_moves_elements_of_images_runs_in_one_region() -> None:
     mean, variance = model.weights(8), model.constant(np.full(8, 0.7, np.float32))
     y = model.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
     y = model.add("BatchNormalization", y, mean, mean, mean, variance)
-    scales = model.constant(np.array([1, 1, 2, 2], np.float32))
-    y = model.add("Resize", model.add("Relu", y), "", scales)
+    y = model.add("Resize", model.add("Relu", y), "", np.array([1, 1, 2, 2], np.float32))
     bounds = [model.constant(np.array([number])) for number in (7, -9, 1, -2)]
     y = model.add("Slice", y, *bounds)
     y = model.add("DepthToSpace", y, blocksize=2)
@@ -106,7 +105,7 @@ def test_flatten_between_image_and_vector_is_a_reshape_and_costs_nothing_for_one
 def test_an_image_as_a_sequence_of_pixels() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 4, 6), model.weights(8, 3, 2, 2), strides=[2, 2])
-    y = model.add("Reshape", y, model.constant(np.array([1, 8, 6])))
+    y = model.add("Reshape", y, [1, 8, 6])
     y = model.add("MatMul", model.add("Transpose", y, perm=[0, 2, 1]), model.weights(8, 5))
     parts = accelerated(model.proto(y))
     assert len(parts.regions) == 1
@@ -149,7 +148,7 @@ def test_a_move_of_pixels_is_read_as_tokens_and_as_an_image(first) -> None:
         return model.add("Conv", turned, model.weights(3, 4, 3, 3))
 
     def tokens() -> str:
-        flat = model.add("Reshape", turned, model.constant(np.array([1, 4, 30])))
+        flat = model.add("Reshape", turned, [1, 4, 30])
         flat = model.add("Transpose", flat, perm=[0, 2, 1])
         return model.add("MatMul", flat, model.weights(4, 2))
 
@@ -237,14 +236,13 @@ def test_some_features_are_where_they_lie() -> None:
 def test_some_channels_of_an_image_without_rows_are_where_they_lie(start, end, step) -> None:
     model = Model(fresh_rng())
     x = model.add("Conv", model.input(1, 3, 5, 4), model.weights(6, 3, 1, 1))
-    x = model.add("Reshape", x, model.constant(np.array([1, 6, 20])))
+    x = model.add("Reshape", x, [1, 6, 20])
     bounds = [model.constant(np.array([n], np.int64)) for n in (start, end, 1, step)]
     x = model.add("Slice", x, *bounds)
     expected = tuple(range(6)[start:end:step])
-    x = model.add("Reshape", x, model.constant(np.array([1, len(expected), 5, 4])))
+    x = model.add("Reshape", x, [1, len(expected), 5, 4])
     x = model.add("Conv", x, model.weights(2, len(expected), 1, 1))
-    parts = accelerated(model.proto(x))
-    (region,) = parts.regions
+    (region,) = accelerated(model.proto(x)).regions
     (chosen,) = [each for each in region.operators if isinstance(each, QSelect)]
     assert chosen.channels == expected
 
@@ -267,8 +265,7 @@ def _silu(model, x):
 
 
 def _silu_rounded_in_between(model, x):
-    gate = model.quantised(model.add("Sigmoid", x), 1 / 255, -128)
-    return model.add("Mul", x, gate)
+    return model.add("Mul", x, model.quantised(model.add("Sigmoid", x), 1 / 255, -128))
 
 
 def _gelu_by_erf(model, x):
@@ -282,7 +279,7 @@ def _plain(kind, **attributes):
 
 
 def _prelu(model, x):
-    return model.add("PRelu", x, model.constant(np.float32([0.2])))
+    return model.add("PRelu", x, np.float32([0.2]))
 
 
 def _snake(model, x):
@@ -349,13 +346,7 @@ def test_without_a_table_the_function_stays_on_the_cpu():
     assert not partition(import_network(proto)).regions
 
 
-WHY = [
-    "two tensors",
-    "no value",
-    "broadcast",
-    "16 bits in between",
-    "scales in between",
-]
+WHY = ["two tensors", "no value", "broadcast", "16 bits in between", "scales in between"]
 
 
 @pytest.mark.parametrize("why", WHY)
@@ -375,7 +366,7 @@ def test_what_is_no_table_stays_on_the_cpu(why):
         gate = model.add("QuantizeLinear", model.add("Tanh", x), *numbers)
         result = model.add("Mul", x, model.add("DequantizeLinear", gate, *numbers))
     else:
-        result = model.add("Tanh", model.add("Mul", x, model.constant(np.ones((2, 1, 1, 1), "f"))))
+        result = model.add("Tanh", model.add("Mul", x, np.ones((2, 1, 1, 1), "f")))
     proto = model.proto(model.quantised(result, 0.04))
     assert not partition(import_network(proto), tables=True).regions
 
@@ -423,8 +414,7 @@ def test_random_reshapes_and_permutations_are_tracked_and_equal_orders_mean_equa
     rng = fresh_rng()
     tracked = 0
     for _ in range(300):
-        atoms = rng.choice([1, 2, 2, 3, 4], size=rng.integers(2, 6)).tolist()
-        shape = tuple(atoms)
+        shape = tuple(rng.choice([1, 2, 2, 3, 4], size=rng.integers(2, 6)).tolist())
         order = layouts._order(shape, range(len(shape)))
         lying = np.arange(prod(shape)).reshape(shape)  # element -> position
         for _ in range(rng.integers(1, 5)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations by table behind every kind of layer: one region, fused, and its bits."""
+"""Functions of one tensor between layers: tables, and PReLU with a slope per channel."""
 
 from dataclasses import replace
 from itertools import cycle
@@ -7,7 +7,8 @@ from itertools import cycle
 import numpy as np
 import pytest
 from support.networks.qdq_runs import quantised_names, run_all
-from support.networks.small_models import Model
+from support.networks.qgraphs import GraphMaker, evaluate_real
+from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import WorkloadError
@@ -24,12 +25,13 @@ from tilewright.host.compiler.lower.qgraph import (
     QConv,
     QGraph,
     QMatmul,
+    QPrelu,
     QRescale,
     QTensor,
 )
 from tilewright.host.compiler.lower.region import lower_region
 from tilewright.host.compiler.lower.runs import runs_of
-from tilewright.host.compiler.pipeline import compile_model
+from tilewright.host.compiler.pipeline import compile_model, compile_network, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.lowering import default_schedule
@@ -109,8 +111,7 @@ def test_a_result_that_others_need_keeps_its_own_layer(why):
         outputs=("y",) if why == "read twice" else ("y", "c"),
     )
     assert [type(o) for o in fuse(graph).operators] == [QConv, QRescale, QAdd]
-    data = np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8)
-    found = outputs(graph, data)
+    found = outputs(graph, np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8))
     assert np.array_equal(found["t"], ENTRIES[found["c"].astype(int) + 128])
 
 
@@ -178,8 +179,7 @@ def test_a_network_of_such_activations_is_one_region_with_its_bits():
     model = network()
     real = run_all(model, {"x": data})[model.graph.output[0].name]
     assert np.abs(found - real).max() < 0.1 * np.abs(real).max()
-    plain = compile_model(network(), TINY, board, **options)
-    assert len(plain.network.regions) > 1
+    assert len(compile_model(network(), TINY, board, **options).network.regions) > 1
 
 
 # -- placement of activations: nothing alive overlaps, and little is wasted -----------------------
@@ -252,8 +252,7 @@ def products(run: list) -> bool:
 
 def test_products_of_windows_and_heads_are_one_run_though_each_head_has_copies() -> None:
     graph = scores(heads=3, windows=4, tokens=49)
-    copied = [layer.name for layer in graph.layers if layer.name.endswith("/room")]
-    assert len(copied) == 3
+    assert len([layer.name for layer in graph.layers if layer.name.endswith("/room")]) == 3
     runs = runs_of(graph)
     assert [len(run) for run in runs if products(run)] == [12]
     assert sum(map(len, runs)) == len(graph.layers)
@@ -324,3 +323,85 @@ def test_layers_of_a_run_load_what_they_share_once() -> None:
     alone, *others = (layer.bytes_read for layer in layers)
     assert set(others) == {2 * 48 * 32}  # queries and keys: neither parameters nor micro-ops
     assert alone > others[0]
+
+
+# -- PReLU with a slope per channel: its integers, what is around it, networks with it
+PRELU_SHAPE = (1, 6, 5, 3)
+SLOPES = np.array([0.25, 0.0, 1.0, -0.5, 1.75, 0.01])
+
+
+@pytest.mark.parametrize("bounds", [(None, None), (-1.0, 2.0)])
+@pytest.mark.parametrize("zero_points", [False, True])
+def test_the_integers_are_the_real_function_rounded_once(zero_points, bounds):
+    rng = fresh_rng()
+    off = []
+    for _ in range(20):
+        maker = GraphMaker(rng, PRELU_SHAPE, zero_points=zero_points)
+        y = maker.prelu("x0", rng.permutation(SLOPES), bounds)
+        graph, data = maker.graph(y), maker.arguments()
+        layers = layer_graph(graph, TINY)
+        assert len(layers.layers) == 2, "a clip and a depthwise convolution"
+        errors = evaluate(layers, data)[y].astype(int) - evaluate_real(graph, data)[y].astype(int)
+        assert np.abs(errors).max() <= 1, where()
+        off.append(np.count_nonzero(errors) / errors.size)
+    assert np.mean(off) < 0.03, where()  # a step off only where half a step is near
+
+
+def test_what_follows_a_prelu_and_what_stands_before_it_keep_their_layers():
+    maker = GraphMaker(fresh_rng(), PRELU_SHAPE, zero_points=True)
+    second = maker.prelu(maker.conv("x0", 6, 3, pad=1), SLOPES)
+    layers = layer_graph(fuse(maker.graph(maker.conv(second, 4))), TINY)
+    assert [layer.name for layer in layers.layers] == [
+        "conv0", "prelu1/negative", "prelu1", "conv2",
+    ]  # fmt: skip
+
+
+def test_a_float_network_keeps_its_slopes_and_is_bit_exact_on_a_device():
+    model = Model(np.random.default_rng(3))
+    x = model.add("Conv", model.input(1, 3, 8, 8), model.weights(6, 3, 3, 3), pads=[1] * 4)
+    slopes = np.random.default_rng(4).uniform(-0.5, 1.2, 6).astype(np.float32)
+    x = model.add("PRelu", x, slopes[:, None, None])
+    x = model.add("Flatten", model.add("GlobalAveragePool", x))
+    x = model.add("Gemm", x, model.weights(6, 5))
+    x = model.add("PRelu", x, np.linspace(0, 1, 5, dtype=np.float32))
+    proto = model.proto(model.add("MatMul", x, model.weights(5, 4)))
+    found = [o for o in operators(accelerated(proto)) if isinstance(o, QPrelu)]
+    assert [len(o.slopes) for o in found] == [6, 5]
+    assert np.array_equal(found[0].slopes.astype(np.float32), slopes)
+    compiled = compile_network(imported(proto), TINY, load_board("pynq-z2"), offload_all=True)
+    assert {p.where for p in compiled.network.placements} == {"accelerator"}
+    data = {"x": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}
+    (result,) = run_network(
+        compiled.network, ReferenceDevice(TINY), data, trusted=True
+    ).outputs.values()
+    (graph,) = compiled.layers
+    source, target = (graph.tensors[names[0]] for names in (graph.inputs, graph.outputs))
+    steps = np.rint(data["x"] / source.scale).clip(-128, 127).astype(np.int8)
+    expected = evaluate(graph, {source.name: steps})[target.name]
+    assert np.array_equal(np.rint(result / target.scale).reshape(-1), expected.reshape(-1))
+
+
+def quantised_prelu(slopes, *shape):
+    model = Model(np.random.default_rng(0))
+    x = model.quantised(model.input(*shape), 0.05)
+    result = model.add("PRelu", x, np.asarray(slopes, np.float32))
+    return imported(model.proto(model.quantised(result, 0.04)))
+
+
+def test_one_slope_is_a_table_where_there_is_one():
+    network = quantised_prelu([0.2], 1, 4, 3, 3)
+    (operator,) = operators(partition(network, tables=True))
+    assert isinstance(operator, QRescale)
+    assert operator.lookup is not None
+    (operator,) = operators(partition(network))
+    assert isinstance(operator, QPrelu)
+    assert np.allclose(operator.slopes, 0.2)
+    assert operator.slopes.shape == (4,)
+
+
+def test_slopes_of_another_axis_stay_on_the_cpu():
+    parts = partition(quantised_prelu(np.ones((1, 1, 3)), 1, 4, 3, 3))
+    assert not parts.regions
+    assert [p.reason for p in parts.placements] == [
+        "its slopes are not one for each channel of an image"
+    ]

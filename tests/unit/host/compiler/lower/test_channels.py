@@ -132,8 +132,7 @@ def test_what_crosses_is_what_later_operators_read_and_outputs():
 
 @pytest.mark.parametrize("places", [(1,), (2,), (3,), (1, 3), (1, 2, 3)])
 def test_parts_read_what_parts_before_them_wrote(places):
-    graph = residual_graph(fresh_rng())
-    parts = cut(graph, places)
+    parts = cut(residual_graph(fresh_rng()), places)
     assert [o.name for part in parts for o in part.operators] == ["one", "two", "three", "add"]
     known = {"x"}
     for part in parts:
@@ -185,8 +184,7 @@ def test_channels_of_tiny_weights_have_their_bias(
         for name in graph.inputs
     }
     (real,) = evaluate_floats(graph, [data[name] for name in graph.inputs])
-    found = evaluate(layer_graph(graph, TINY), data)["y"]
-    assert np.abs(found.astype(int) - real).max() <= 1
+    assert np.abs(evaluate(layer_graph(graph, TINY), data)["y"].astype(int) - real).max() <= 1
 
 
 # -- changes of shape inside a region: other names for bytes that are already there ---------------
@@ -279,8 +277,7 @@ def test_a_turn_is_exact(
     layers = layer_graph(graph, hw)
     data = {"x": rng.integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)}
     expected = evaluate(layers, data)["y"]
-    moved = data["x"].reshape(channels, -1).T
-    assert np.array_equal(expected[0, :, :, 0], moved)
+    assert np.array_equal(expected[0, :, :, 0], data["x"].reshape(channels, -1).T)
     assert np.array_equal(evaluate_floats(graph, [data["x"]])[0], expected)
     program = lower_region(layers, hw, lambda workload: default_schedule(hw, workload))
     memory = program.program.image()

@@ -71,8 +71,7 @@ def test_a_network_runs_with_its_bits_and_reads_fewer_bytes(
     rounded = run_all(qdq, {name: data})[quantised_names(qdq)[name]]
     expected = evaluate(graph, {graph.inputs[0]: rounded})[graph.outputs[0]]
     save(done.network, tmp_path / "digits.tw")
-    network = load(tmp_path / "digits.tw")
-    run = run_network(network, ReferenceDevice(hw), {name: data}, trusted=True)
+    run = run_network(load(tmp_path / "digits.tw"), ReferenceDevice(hw), {name: data}, trusted=True)
     (found,) = run.outputs.values()
     tensor = graph.tensors[graph.outputs[0]]
     steps = np.rint(found / tensor.scale) + tensor.zero_point
@@ -114,8 +113,7 @@ def _dead_channel(model: Model) -> str:
     weights[5], weights[6] = 1e-7 * weights[5], 1e-44
     bias = np.zeros(32, np.float32)
     bias[5] = 0.8
-    x = model.input(1, 16, 8, 8)
-    return model.add("Conv", x, model.constant(weights.astype(np.float32)), model.constant(bias))
+    return model.add("Conv", model.input(1, 16, 8, 8), weights.astype(np.float32), bias)
 
 
 def _unaligned(model: Model) -> str:

@@ -99,12 +99,7 @@ def graph_of(
 
 
 def logits(
-    outputs: int = 48,
-    inputs: int = 16,
-    *,
-    tokens: int = TOKENS,
-    images: int = 1,
-    last: bool = True,
+    outputs: int = 48, inputs: int = 16, *, tokens: int = TOKENS, images: int = 1, last: bool = True
 ) -> QGraph:
     """One dense layer."""
     operator = dense("logits", ("x",), "y", (outputs, inputs))
@@ -137,8 +132,7 @@ def check_bits(executable: RegionExecutable, graph: QGraph, layers: LayerGraph) 
     memory[region.offset : region.offset + region.nbytes] = residue
     program.write_inputs(memory, data)
     check_hazards(hw, program.program, memory)
-    after = ReferenceDevice(hw).run(program.program, memory).memory
-    found = program.read_outputs(after)
+    found = program.read_outputs(ReferenceDevice(hw).run(program.program, memory).memory)
     for buffer in program.outputs:
         name = buffer.tensor
         assert np.array_equal(found[name], expected[name])
@@ -173,8 +167,7 @@ def test_logits_lie_as_the_model_has_them_with_every_schedule(
         executable, layers = compiled(graph, hw, SLOW, schedule)
         assert executable.views == {"y"}
         check_bits(executable, graph, layers)
-        layer = executable.steps[0].program.layers[0]
-        assert layer.bytes_written == TOKENS * 48
+        assert executable.steps[0].program.layers[0].bytes_written == TOKENS * 48
 
 
 def test_nothing_is_moved_to_hand_them_over() -> None:
@@ -347,8 +340,7 @@ def test_a_view_is_read_with_what_fills_up_its_blocks() -> None:
     copied, _ = compiled(graph, PYNQ, None)
     viewed, _ = compiled(graph, PYNQ, SLOW)
     spent = [region_seconds(each, BOARD.cpu) for each in (copied, viewed)]
-    rate = BOARD.cpu.bytes_per_second
-    assert spent[0] - spent[1] == pytest.approx((2 * 46 - 48) * 15 / rate)
+    assert spent[0] - spent[1] == pytest.approx((2 * 46 - 48) * 15 / BOARD.cpu.bytes_per_second)
 
 
 def test_parts_of_a_result_count_together() -> None:

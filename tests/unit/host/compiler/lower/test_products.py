@@ -111,8 +111,7 @@ def test_a_tensor_times_a_function_of_itself_is_not_rounded_in_between():
     options = ImportOptions(quantise=QuantiseOptions(activation_tables=True))
     network = import_network(proto, calibration=Calibration(random_samples=2), options=options)
     (sigmoid,) = (node for node in network.qdq.graph.node if node.op_type == "Sigmoid")
-    readers = [n.op_type for n in network.qdq.graph.node if sigmoid.output[0] in n.input]
-    assert readers == ["Mul"]
+    assert [n.op_type for n in network.qdq.graph.node if sigmoid.output[0] in n.input] == ["Mul"]
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])
@@ -195,8 +194,7 @@ def test_at_one_scale_the_integers_are_the_exact_means_rounded_half_to_even(fact
         operator = maker.operators[0]
         exact = evaluate_real(
             replace(
-                maker.graph(y),
-                tensors={n: replace(t, scale=1.0) for n, t in maker.tensors.items()},
+                maker.graph(y), tensors={n: replace(t, scale=1.0) for n, t in maker.tensors.items()}
             ),
             data,
         )[y]
@@ -227,7 +225,7 @@ def test_factors_whose_weights_are_no_int8_numbers_are_refused():
 
 def resized(model, x, *scales, **attributes):
     return model.add(
-        "Resize", x, "", model.constant(np.array((1, 1, *scales), np.float32)),
+        "Resize", x, "", np.array((1, 1, *scales), np.float32),
         **{"mode": "linear", "coordinate_transformation_mode": "half_pixel", **attributes},
     )  # fmt: skip
 

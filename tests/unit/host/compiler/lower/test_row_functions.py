@@ -1,29 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and layer normalisation between layers: one region, and its bits."""
+"""Softmax, layer normalisation and attention: regions, and their bits."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.qgraph_floats import evaluate as evaluate_floats
 from support.networks.small_models import Model
+from support.programs.hazards import check_hazards
+from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.layer_graph import ChannelSlice
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     Bounds,
+    QConv,
     QGraph,
     QLayerNorm,
+    QMatmul,
     QSoftmax,
     QTensor,
 )
 from tilewright.host.compiler.lower.region import lower_region
+from tilewright.host.compiler.lower.runs import runs_of
 from tilewright.host.compiler.pipeline import compile_model, import_network, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import load_board
-from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.row_functions import mask_scale
 from tilewright.host.network.workload import Kind
 from tilewright.sim.reference.device import ReferenceDevice
 
@@ -129,7 +139,7 @@ def network():
     scores = model.add("MatMul", split(x, [0, 2, 1, 3]), split(x, [0, 2, 3, 1]))
     y = model.add("MatMul", model.add("Softmax", scores, axis=-1), split(x, [0, 2, 1, 3]))
     y = model.add("Transpose", y, perm=[0, 2, 1, 3])
-    y = model.add("Reshape", y, model.constant(np.array([1, TOKENS, features])))
+    y = model.add("Reshape", y, [1, TOKENS, features])
     return model.proto(dense(norm(model.add("Add", dense(y), x))))
 
 
@@ -156,3 +166,271 @@ def test_a_block_of_a_transformer_is_one_region_with_its_bits() -> None:
     name = network().graph.output[0].name
     real = run_all(network(), {"x": data})[name]
     assert np.abs(found - real).max() < 0.1 * np.abs(real).max()
+
+
+# -- Attention of any tokens, heads and blocks: the bits of its program, whatever memory held
+ARRAYS = {
+    "4x4": ROWED,
+    "8x4": ROWED.with_(name="8x4", block_in=8),
+    "4x8": ROWED.with_(name="4x8", block_out=8),
+    "4x16": ROWED.with_(name="4x16", block_out=16),
+}
+
+
+def attention(
+    heads: int, tokens: int, width: int, *, keys: int | None = None, zero_point: int = 0,
+    addend: np.ndarray | None = None, windows: int = 1, masked: bool = False,
+) -> QGraph:  # fmt: skip
+    """softmax(q k^T / 4 + addend) v of int8 tensors; tokens and keys are those of a window.
+
+    With a mask, tensor ``m`` is added to all rows of all heads.
+    """
+    keys = keys or tokens
+    everywhere, read = tokens * windows, keys * windows
+    shapes = {"q": (heads * width, everywhere), "k": (heads * width, read),
+              "v": (heads * width, read), "s": (heads * keys, everywhere),
+              "p": (heads * keys, everywhere), "y": (heads * width, everywhere)}  # fmt: skip
+    scales = {"q": 0.03, "k": 0.03, "v": 0.02, "s": 0.1, "p": 1 / 127, "y": 0.02}
+    known = {
+        name: QTensor(
+            name=name,
+            shape=(1, *shape, 1),
+            scale=scales[name],
+            zero_point=zero_point if name == "k" else 0,
+        )
+        for name, shape in shapes.items()
+    }
+    scores = QMatmul(
+        name="scores", inputs=("q", "k"), output="s", heads=heads, b_rows_are_outputs=True,
+        factor=0.25, windows=windows,
+    )  # fmt: skip
+    inputs: tuple[str, ...] = ("q", "k", "v")
+    if masked:
+        inputs = (*inputs, "m")
+        known["m"] = QTensor(name="m", shape=(1, keys, 1, 1), scale=mask_scale(0.1))
+    sources = ("s", "m") if masked else ("s",)
+    softmax = QSoftmax(name="softmax", inputs=sources, output="p", heads=heads, addend=addend)
+    context = QMatmul(
+        name="context",
+        inputs=("p", "v"),
+        output="y",
+        heads=heads,
+        b_rows_are_outputs=False,
+        windows=windows,
+    )
+    return QGraph(name="g", tensors=known, operators=(scores, softmax, context),
+                  inputs=inputs, outputs=("y",))  # fmt: skip
+
+
+def run(graph: QGraph, hw: HwConfig) -> None:
+    """A program's bits are the reference's, over memory that held anything; both near floats."""
+    rng = fresh_rng()
+    layers = layer_graph(graph, hw)
+    data = {
+        name: rng.integers(-127, 128, graph.tensors[name].shape).astype(np.int8)
+        for name in graph.inputs
+    }
+    if "m" in data:
+        data["m"] = np.where(rng.random(data["m"].shape) < 0.4, -128, 0).astype(np.int8)
+        data["m"][:, 0] = 0
+    expected = evaluate(layers, data)
+    floats = evaluate_floats(graph, [data[name] for name in graph.inputs])
+    for name, real in zip(graph.outputs, floats, strict=True):
+        errors = np.abs(expected[name].astype(int) - real)
+        assert errors.max() <= 8  # a tie of a score is a tenth of a probability
+        assert errors.mean() < (0.6 if errors.size >= 500 else 1.2)
+    program = lower_region(layers, hw, lambda workload: default_schedule(hw, workload))
+    memory = program.program.image()
+    region = program.program.regions["activations"]
+    residue = rng.integers(0, 256, region.nbytes).astype(np.uint8)
+    memory[region.offset : region.offset + region.nbytes] = residue
+    program.write_inputs(memory, data)
+    check_hazards(hw, program.program, memory)
+    found = ReferenceDevice(hw).run(program.program, memory)
+    for name, output in program.read_outputs(found.memory).items():
+        assert np.array_equal(output, expected[name])
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize(
+    ("heads", "tokens", "width"),
+    [(1, 8, 8), (2, 16, 16), (3, 13, 8), (2, 5, 6), (1, 9, 3), (2, 1, 4), (2, 3, 8)],
+)
+def test_tokens_and_heads_of_any_size_have_their_bits(
+    array: str, heads: int, tokens: int, width: int
+) -> None:
+    run(attention(heads, tokens, width), ARRAYS[array])
+
+
+@pytest.mark.parametrize("array", ["4x4", "4x8"])
+def test_as_many_keys_as_there_are(array: str) -> None:
+    run(attention(2, 3, 4, keys=10), ARRAYS[array])
+
+
+@pytest.mark.parametrize("array", ["4x4", "8x4"])
+def test_each_head_has_its_own_addend(array: str) -> None:
+    addend = fresh_rng().normal(0, 2, (1, 2 * 7, 7, 1))
+    addend[:, 7:] = np.where(np.tri(7) > 0, 0, -np.inf).T[None, :, :, None]
+    run(attention(2, 7, 4, addend=addend), ARRAYS[array])
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize(("heads", "tokens", "width"), [(1, 8, 8), (2, 16, 16), (3, 13, 8)])
+def test_all_heads_read_one_mask(array: str, heads: int, tokens: int, width: int) -> None:
+    graph = attention(heads, tokens, width, masked=True)
+    rows = [each for each in layer_graph(graph, ARRAYS[array]).layers if each.rows is not None]
+    assert [layer.mask for layer in rows] == [ChannelSlice(tensor="m")] * heads
+    run(graph, ARRAYS[array])
+
+
+def test_a_mask_is_read_beside_a_causal_one() -> None:
+    causal = np.where(np.tri(7) > 0, 0, -np.inf).T
+    addend = np.concatenate([causal, causal])[None, :, :, None]
+    run(attention(2, 7, 4, addend=addend, masked=True), ROWED)
+
+
+@pytest.mark.parametrize(("shape", "zero_point"), [((1, 8, 8, 1), 0), ((1, 8, 1, 1), 5)])
+def test_a_mask_that_is_no_row_or_has_a_zero_point_is_refused(shape, zero_point) -> None:
+    graph = attention(1, 8, 8, masked=True)
+    mask = QTensor(name="m", shape=shape, scale=1.0, zero_point=zero_point)
+    with pytest.raises(WorkloadError, match="its mask is not one row"):
+        layer_graph(replace(graph, tensors={**graph.tensors, "m": mask}), ROWED)
+
+
+def test_softmax_of_one_run_may_have_masks_of_their_own() -> None:
+    names = ("x", "y")
+    tensors = {
+        name: QTensor(name=name, shape=shape, scale=scale)
+        for base in names
+        for name, shape, scale in (
+            (base, (1, 9, 40, 1), 0.1),
+            (f"{base} mask", (1, 9, 1, 1), mask_scale(0.1)),
+            (f"{base} share", (1, 9, 40, 1), 1 / 127),
+        )
+    }
+    softmaxes = tuple(
+        QSoftmax(name=base, inputs=(base, f"{base} mask"), output=f"{base} share") for base in names
+    )
+    outputs = tuple(operator.output for operator in softmaxes)
+    inputs = tuple(name for operator in softmaxes for name in operator.inputs)
+    graph = QGraph(name="g", tensors=tensors, operators=softmaxes, inputs=inputs, outputs=outputs)
+    layers = layer_graph(graph, ROWED)
+    assert [len(run) for run in runs_of(layers)] == [2]
+    rng = fresh_rng()
+    data = {
+        name: rng.integers(-128, 1, tensors[name].shape).astype(np.int8) for name in graph.inputs
+    }
+    expected = evaluate(layers, data)
+    program = lower_region(layers, ROWED, lambda workload: default_schedule(ROWED, workload))
+    check_hazards(ROWED, program.program, program.image(data))
+    found = ReferenceDevice(ROWED).run(program.program, program.image(data))
+    for name, values in program.read_outputs(found.memory).items():
+        assert np.array_equal(values, expected[name])
+
+
+def test_where_all_lies_in_blocks_nothing_is_copied() -> None:
+    kinds = [layer.workload.kind for layer in layer_graph(attention(2, 16, 16), ROWED).layers]
+    assert kinds.count(Kind.ROWS) == 2
+    assert len(kinds) == 2 * 4  # and each head: scores, values turned, context
+    assert Kind.DEPTHWISE not in kinds
+
+
+def test_layers_name_the_operators_of_the_model() -> None:
+    layers = layer_graph(attention(2, 13, 8), ROWED).layers
+    assert {name for layer in layers for name in layer.operators} == {
+        "scores", "softmax", "context",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hw", "zero_point", "why"),
+    [(ROWED, 3, "zero point 0"), (ROWED.with_(name="b2", batch=2), 0, "batch is 1")],
+)
+def test_what_no_array_multiplies_is_refused(hw: HwConfig, zero_point: int, why: str) -> None:
+    with pytest.raises(WorkloadError, match=why):
+        layer_graph(attention(1, 8, 8, zero_point=zero_point), hw)
+
+
+def after_dense(graph: QGraph) -> QGraph:
+    """The same where dense layers write the factors."""
+    rng = fresh_rng()
+    (_, channels, tokens, _) = graph.tensors["q"].shape
+    dense = [
+        QConv(
+            name=f"dense {name}",
+            inputs=("x",),
+            output=name,
+            weights=rng.integers(-9, 9, (channels, 6, 1, 1)).astype(np.int8),
+            weight_scales=np.full(channels, 0.05),
+            bias=np.zeros(channels),
+        )
+        for name in graph.inputs
+    ]
+    x = QTensor(name="x", shape=(1, 6, tokens, 1), scale=0.02)
+    return replace(
+        graph,
+        tensors={**graph.tensors, "x": x},
+        operators=(*dense, *graph.operators),
+        inputs=("x",),
+    )
+
+
+def test_what_a_dense_layer_writes_has_room_and_is_not_copied() -> None:
+    graph = after_dense(attention(2, 13, 8))
+    layers = layer_graph(graph, ROWED)
+    assert not any(layer.workload.kind is Kind.DEPTHWISE for layer in layers.layers)
+    assert layers.tensors["k"].shape == layers.tensors["v"].shape == (1, 16, 16, 1)
+    assert layers.tensors["q"].shape == (1, 16, 13, 1)
+    run(graph, ROWED)
+
+
+def test_keys_that_are_values_before_have_room_for_both() -> None:
+    """Values are turned in stored blocks of 8, keys are loaded in tiles of 4 tokens."""
+    shapes = {"p": (3, 3), "q": (8, 3), "k": (8, 3), "y": (8, 3), "s": (3, 3)}
+    tensors = {
+        name: QTensor(name=name, shape=(1, *shape, 1), scale=0.1) for name, shape in shapes.items()
+    }
+    products = (
+        QMatmul(name="context", inputs=("p", "k"), output="y", heads=1, factor=0.01,
+                b_rows_are_outputs=False),
+        QMatmul(name="scores", inputs=("q", "k"), output="s", heads=1, factor=0.01,
+                b_rows_are_outputs=True),
+    )  # fmt: skip
+    graph = QGraph(name="g", tensors=tensors, operators=products, inputs=("p", "q", "k"),
+                   outputs=("y", "s"))  # fmt: skip
+    dense = QConv(
+        name="dense k", inputs=("x",), output="k", bias=np.zeros(8),
+        weights=fresh_rng().integers(-9, 9, (8, 6, 1, 1)).astype(np.int8),
+        weight_scales=np.full(8, 0.05),
+    )  # fmt: skip
+    x = QTensor(name="x", shape=(1, 6, 3, 1), scale=0.1)
+    graph = replace(graph, tensors={**tensors, "x": x}, operators=(dense, *products),
+                    inputs=("p", "q", "x"))  # fmt: skip
+    assert layer_graph(graph, ARRAYS["8x4"]).tensors["k"].shape == (1, 8, 8, 1)
+    run(graph, ARRAYS["8x4"])
+
+
+@pytest.mark.parametrize("array", ["4x4", "8x4"])
+@pytest.mark.parametrize(
+    ("heads", "tokens", "windows"), [(1, 4, 3), (2, 6, 4), (2, 9, 2), (1, 5, 3)]
+)
+def test_windows_of_any_size_have_their_bits(
+    array: str, heads: int, tokens: int, windows: int
+) -> None:
+    graph = attention(heads, tokens, 8, windows=windows)
+    run(graph, ARRAYS[array])
+    run(after_dense(graph), ARRAYS[array])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "moves", "copies"),
+    [
+        pytest.param(8, 0, 0, id="whole tiles"),
+        pytest.param(6, 0, 0, id="beats of the bus"),
+        pytest.param(5, 2, 0, id="neither"),
+    ],
+)
+def test_windows_that_begin_at_a_beat_are_not_moved(tokens: int, moves: int, copies: int) -> None:
+    layers = layer_graph(after_dense(attention(1, tokens, 8, windows=3)), ROWED).layers
+    kinds = [layer.workload.kind for layer in layers]
+    assert (kinds.count(Kind.GATHER), kinds.count(Kind.DEPTHWISE)) == (moves, copies)

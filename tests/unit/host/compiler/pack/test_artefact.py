@@ -206,9 +206,8 @@ BOARD = load_board("pynq-z2")
 def network():
     """Convolution, a sigmoid, layer normalisation, softmax, an error function, a dense layer."""
     model = Model(fresh_rng())
-    x = model.add("Conv", model.input(1, 4, 6, 6), model.weights(8, 4, 3, 3))
-    y = model.add("Sigmoid", x)
-    y = model.add("LayerNormalization", y, model.constant(np.ones(4, np.float32)))
+    y = model.add("Sigmoid", model.add("Conv", model.input(1, 4, 6, 6), model.weights(8, 4, 3, 3)))
+    y = model.add("LayerNormalization", y, np.ones(4, np.float32))
     y = model.add("Softmax", y, axis=1)
     y = model.add("Flatten", model.add("Erf", y))
     return imported(model.proto(model.add("Gemm", y, model.weights(128, 3), model.weights(3))))

@@ -48,20 +48,18 @@ def positions_network():
     """Operators whose data choose positions, between regions."""
     model = Model(np.random.default_rng(0))
     x = model.input(1, 8, 6)
-    y = model.add("Gather", x, model.constant(np.array([1, 3, 5])), axis=1)
-    z = model.add("GatherElements", x, model.constant(np.zeros((1, 8, 6), np.int64)), axis=1)
-    y = model.add("ScatterElements", y, model.constant(np.zeros((1, 3, 6), np.int64)), y, axis=1)
+    y = model.add("Gather", x, [1, 3, 5], axis=1)
+    z = model.add("GatherElements", x, np.zeros((1, 8, 6), np.int64), axis=1)
+    y = model.add("ScatterElements", y, np.zeros((1, 3, 6), np.int64), y, axis=1)
     y = model.add("MatMul", y, model.weights(6, 6))
-    at = model.add("ArgMax", y, axis=1, keepdims=0)
-    w = model.add("Gather", x, at, axis=1)
-    nd = model.add("GatherND", x, model.constant(np.array([[0, 1], [0, 7]])))
+    w = model.add("Gather", x, model.add("ArgMax", y, axis=1, keepdims=0), axis=1)
+    nd = model.add("GatherND", x, [[0, 1], [0, 7]])
     return model.proto(model.add("Softmax", model.add("Sigmoid", y)), z, w, nd)
 
 
 def image_network():
     model = Model(np.random.default_rng(0))
-    x = model.input(1, 3, 8, 8)
-    y = model.add("Conv", x, model.weights(4, 3, 3, 3), pads=[1] * 4)
+    y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(4, 3, 3, 3), pads=[1] * 4)
     y = model.add("HardSwish", y)
     y = model.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
     y = model.add("Gemm", model.add("Flatten", y), model.weights(64, 5), model.weights(5))

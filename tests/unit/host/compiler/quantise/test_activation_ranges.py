@@ -101,8 +101,7 @@ def test_mse_has_nearly_the_least_error_of_symmetric_ranges() -> None:
 
 def test_mse_clips_normal_data_where_theory_does() -> None:
     """At 3.92 deviations with 8 bits (Banner et al., Post Training 4-bit Quantization, 2019)."""
-    data = fresh_rng().normal(0, 2, 400_000).astype(np.float32)
-    low, high = range_of(data, "mse")
+    low, high = range_of(fresh_rng().normal(0, 2, 400_000).astype(np.float32), "mse")
     assert (-low, high) == pytest.approx((2 * 3.92, 2 * 3.92), rel=0.1)
 
 
@@ -138,8 +137,7 @@ def test_activations_that_are_not_finite_are_refused(value) -> None:
 
 def test_a_model_that_does_not_run_is_one_error() -> None:
     model = Model(np.random.default_rng(0))
-    x = model.input(1, 4)
-    proto = model.proto(model.add("Relu", x))
+    proto = model.proto(model.add("Relu", model.input(1, 4)))
     with pytest.raises(WorkloadError, match="ONNX Runtime must be able to quantise it"):
         find_ranges(proto, ["relu0"], [], [{"x": np.ones((1, 5), np.float32)}], QuantiseOptions())
 
@@ -166,38 +164,32 @@ def coarse(rng: np.random.Generator, *shape: int, axes: Sequence[int]) -> np.nda
 def convolution(model: Model) -> str:
     weights = coarse(model.rng, 4, 16, 3, 3, axes=(1, 2, 3))
     bias = model.constant(model.rng.normal(size=4).astype(np.float32))
-    return model.add(
-        "Conv", model.input(2, 16, 7, 7), model.constant(weights), bias, pads=[1, 1, 0, 1]
-    )
+    return model.add("Conv", model.input(2, 16, 7, 7), weights, bias, pads=[1, 1, 0, 1])
 
 
 def convolution_without_bias(model: Model) -> str:
     weights = coarse(model.rng, 4, 16, 3, 3, axes=(1, 2, 3))
-    return model.add("Conv", model.input(2, 16, 7, 7), model.constant(weights), strides=[2, 1])
+    return model.add("Conv", model.input(2, 16, 7, 7), weights, strides=[2, 1])
 
 
 def transposed(model: Model) -> str:
     weights = coarse(model.rng, 16, 4, 2, 2, axes=(0, 2, 3))
-    return model.add("ConvTranspose", model.input(2, 16, 5, 5), model.constant(weights))
+    return model.add("ConvTranspose", model.input(2, 16, 5, 5), weights)
 
 
 def dense(model: Model) -> str:
     weights = coarse(model.rng, 4, 60, axes=(1,))
     bias = model.constant(model.rng.normal(size=4).astype(np.float32))
-    return model.add("Gemm", model.input(8, 60), model.constant(weights), bias, transB=1)
+    return model.add("Gemm", model.input(8, 60), weights, bias, transB=1)
 
 
 def dense_without_bias(model: Model) -> str:
-    return model.add(
-        "Gemm", model.input(8, 60), model.constant(coarse(model.rng, 60, 4, axes=(0,)))
-    )
+    return model.add("Gemm", model.input(8, 60), coarse(model.rng, 60, 4, axes=(0,)))
 
 
 def product(model: Model) -> str:
-    y = model.add(
-        "MatMul", model.input(2, 9, 60), model.constant(coarse(model.rng, 60, 4, axes=(0,)))
-    )
-    return model.add("Add", y, model.constant(model.rng.normal(size=4).astype(np.float32)))
+    y = model.add("MatMul", model.input(2, 9, 60), coarse(model.rng, 60, 4, axes=(0,)))
+    return model.add("Add", y, model.rng.normal(size=4).astype(np.float32))
 
 
 def proto_of(model: Model, result: str) -> onnx.ModelProto:
@@ -266,8 +258,7 @@ def test_layers_behind_each_other_are_corrected_at_once() -> None:
     rng = fresh_rng()
     model = Model(rng)
     y = model.add("Relu", convolution(model))
-    last = model.constant(coarse(rng, 4, 4, 3, 3, axes=(1, 2, 3)))
-    proto = proto_of(model, model.add("Conv", y, last))
+    proto = proto_of(model, model.add("Conv", y, coarse(rng, 4, 4, 3, 3, axes=(1, 2, 3))))
     batches = batches_for(proto, rng, 8)
     before = mean_error(proto, batches, axis=1, bias_correction=False)
     after = mean_error(proto, batches, axis=1, bias_correction=True)

@@ -52,7 +52,7 @@ def test_ranges_of_scores_are_those_of_the_function(asymmetric) -> None:
 
 def last_layer(model: Model, weight: float) -> str:
     """A layer whose results are all three times the weight for data of 1."""
-    return model.add("Conv", model.input(*SHAPE), model.constant(np.full((4, 3, 1, 1), weight)))
+    return model.add("Conv", model.input(*SHAPE), np.full((4, 3, 1, 1), weight))
 
 
 def run_on_ones(model: Model, *outputs: str) -> tuple[np.ndarray, np.ndarray]:
@@ -163,10 +163,10 @@ def hard_swish(model: Model, x: str) -> str:
 
 
 def hard_swish_in_parts(model: Model, x: str) -> str:
-    y = model.add("Add", x, model.constant(np.float32(3)))
-    y = model.add("Clip", y, model.constant(np.float32(0)), model.constant(np.float32(6)))
+    y = model.add("Add", x, np.float32(3))
+    y = model.add("Clip", y, np.float32(0), np.float32(6))
     y = model.add("Mul", x, y)
-    return model.add("Div", y, model.constant(np.full((1, 1, 1), 6, np.float32)))
+    return model.add("Div", y, np.full((1, 1, 1), 6, np.float32))
 
 
 def silu(model: Model, x: str) -> str:
@@ -174,7 +174,7 @@ def silu(model: Model, x: str) -> str:
 
 
 def leaky(model: Model, x: str) -> str:
-    return model.add("PRelu", x, model.constant(np.full((1, 1, 1), 0.1, np.float32)))
+    return model.add("PRelu", x, np.full((1, 1, 1), 0.1, np.float32))
 
 
 MEANINGS: dict[Callable[[Model, str], str], Callable[[np.ndarray], np.ndarray]] = {
@@ -226,8 +226,7 @@ def test_a_table_that_is_read_in_between_has_two_results() -> None:
 def rounded(values: np.ndarray, range_: tuple[float, float], asymmetric: bool) -> np.ndarray:
     lowest, highest = range_
     step = (highest - lowest) / (255 if asymmetric else 254)
-    steps = np.clip(np.rint(values / step), np.rint(lowest / step), np.rint(highest / step))
-    return steps * step
+    return np.clip(np.rint(values / step), np.rint(lowest / step), np.rint(highest / step)) * step
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])

@@ -30,13 +30,13 @@ def uneven(rng: np.random.Generator, *, depthwise: bool = False) -> Model:
     """Layers with a ReLU between; its channels have different ranges, and matter equally."""
     model = Model(rng)
     weights = rng.uniform(0.5, 1, (CHANNELS, 3, 1, 1)) * RANGES[:, None, None, None]
-    y = model.add("Conv", model.input(1, 3, 8, 8), model.constant(weights.astype(np.float32)))
+    y = model.add("Conv", model.input(1, 3, 8, 8), weights.astype(np.float32))
     y = model.add("Relu", y)
     if depthwise:
         model.add("Conv", y, model.weights(CHANNELS, 1, 3, 3), group=CHANNELS)
     else:
         weights = rng.uniform(0.5, 1, (5, CHANNELS, 1, 1)) / RANGES[:, None, None]
-        model.add("Conv", y, model.constant(weights.astype(np.float32)))
+        model.add("Conv", y, weights.astype(np.float32))
     return model
 
 
@@ -144,7 +144,7 @@ def test_constants_of_what_a_table_computes_stay_one_number(tables) -> None:
     rng = fresh_rng()
     model = Model(rng)
     weights = rng.uniform(0.5, 1, (CHANNELS, 3, 1, 1)) * RANGES[:, None, None, None]
-    y = model.add("Conv", model.input(1, 3, 8, 8), model.constant(weights.astype(np.float32)))
+    y = model.add("Conv", model.input(1, 3, 8, 8), weights.astype(np.float32))
     three, none, six = (model.constant(np.float32(number)) for number in (3, 0, 6))
     gate = model.add("Clip", model.add("Add", y, three), none, six)
     y = model.add("Div", model.add("Mul", y, gate), six)
@@ -224,12 +224,12 @@ OPERATORS: dict[str, Callable[[Model, str], str]] = {
     "ReLU": homogeneous("Relu"),
     "leaky ReLU": homogeneous("LeakyRelu", alpha=0.2),
     "PReLU": lambda m, x: m.add("PRelu", x, vector(m, 6, 1, 1)),
-    "clip without upper bound": lambda m, x: m.add("Clip", x, m.constant(np.float32(0))),
+    "clip without upper bound": lambda m, x: m.add("Clip", x, np.float32(0)),
     "max pooling": homogeneous("MaxPool", kernel_shape=[2, 2], strides=[2, 2]),
     "average pooling": homogeneous("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
-    "number added": lambda m, x: m.add("Add", m.constant(np.float32(0.7)), x),
+    "number added": lambda m, x: m.add("Add", np.float32(0.7), x),
     "numbers subtracted": lambda m, x: m.add("Sub", x, vector(m, 1, 6, 1, 1)),
-    "number multiplied": lambda m, x: m.add("Mul", m.constant(np.float32([1.4])), x),
+    "number multiplied": lambda m, x: m.add("Mul", np.float32([1.4]), x),
     "numbers divided by": lambda m, x: m.add("Div", x, vector(m, 6, 1, 1)),
     "normalisation": lambda m, x: m.add("BatchNormalization", x, *(vector(m, 6) for _ in range(4))),
     "gate": lambda m, x: m.add(
@@ -282,7 +282,7 @@ def test_channels_of_a_sequence_come_last() -> None:
 def test_the_factor_of_a_product_on_the_accelerator_stays_a_number() -> None:
     model = Model(fresh_rng())
     a = model.add("MatMul", model.input(1, 4, 6), model.weights(6, 5))
-    y = model.add("Mul", a, model.constant(np.float32(0.25)))
+    y = model.add("Mul", a, np.float32(0.25))
     result = model.add("MatMul", y, model.weights(5, 3))
     assert_scaled(model, result, a, y, accelerated=[y])
     found = inferred(model, result)
@@ -297,15 +297,15 @@ def test_the_factor_of_a_product_on_the_accelerator_stays_a_number() -> None:
     "operator",
     [
         lambda m, x: m.add("Sigmoid", x),
-        lambda m, x: m.add("Clip", x, m.constant(np.float32(0)), m.constant(np.float32(6))),
-        lambda m, x: m.add("Clip", x, m.constant(np.float32(-1))),
+        lambda m, x: m.add("Clip", x, np.float32(0), np.float32(6)),
+        lambda m, x: m.add("Clip", x, np.float32(-1)),
         lambda m, x: m.add("HardSwish", x),
         lambda m, x: m.add("Mul", x, m.add("Sigmoid", x)),
         lambda m, x: m.add("Mul", x, x),
-        lambda m, x: m.add("Add", x, m.constant(m.rng.normal(size=(8, 8)).astype(np.float32))),
+        lambda m, x: m.add("Add", x, m.rng.normal(size=(8, 8)).astype(np.float32)),
         lambda m, x: m.add("Add", x, m.add("Sigmoid", x)),
-        lambda m, x: m.add("Sub", m.constant(np.float32(1)), x),
-        lambda m, x: m.add("Div", m.constant(np.float32(1)), m.add("Exp", x)),
+        lambda m, x: m.add("Sub", np.float32(1), x),
+        lambda m, x: m.add("Div", np.float32(1), m.add("Exp", x)),
         lambda m, x: m.add("Concat", x, x, axis=2),
         lambda m, x: m.add("Transpose", x, perm=[0, 1, 3, 2]),
         lambda m, x: m.add("Softmax", x, axis=1),
@@ -326,7 +326,6 @@ def test_channels_that_an_operator_mixes_or_bounds_are_not_scaled(operator) -> N
 def test_what_a_body_reads_is_not_scaled() -> None:
     model = Model(fresh_rng())
     y = model.add("Relu", conv(model, model.input(1, 3, 4, 4), 6, 3, 1, 1))
-    condition = model.constant(np.array(True))
     branches = [
         onnx.helper.make_graph(
             [onnx.helper.make_node(kind, [y], [kind])],
@@ -336,7 +335,7 @@ def test_what_a_body_reads_is_not_scaled() -> None:
         )
         for kind in ("Neg", "Abs")
     ]
-    z = model.add("If", condition, then_branch=branches[0], else_branch=branches[1])
+    z = model.add("If", np.array(True), then_branch=branches[0], else_branch=branches[1])
     _, classes = classes_of(inferred(model, conv(model, y, 2, 6, 1, 1), z))
     assert not classes[y].any()
 
@@ -420,8 +419,7 @@ def test_channels_are_not_taken_one_by_one(monkeypatch) -> None:
 
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(64, 3, 3, 3), model.weights(64))
-    module = channel_quantiser.qdq_quantizer
-    monkeypatch.setattr(module, "compute_data_quant_params", refuse)
+    monkeypatch.setattr(channel_quantiser.qdq_quantizer, "compute_data_quant_params", refuse)
     monkeypatch.setattr(channel_quantiser, "quantize_onnx_initializer", refuse)
     quantised(model.proto(y))
 
@@ -432,6 +430,6 @@ def test_weights_that_are_not_finite_are_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         channel_quantiser.channel_scales(array, 0)
     model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 4, 4), model.constant(array))
+    y = model.add("Conv", model.input(1, 3, 4, 4), array)
     with pytest.raises(WorkloadError, match="finite"):
         quantised(model.proto(y))

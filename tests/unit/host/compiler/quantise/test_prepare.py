@@ -30,8 +30,7 @@ PLAIN = QuantiseOptions(method="minmax", equalisation=False, bias_correction=Fal
 
 def prepared(model: onnx.ModelProto, options: QuantiseOptions) -> tuple[bytes, bool]:
     origin = Path("net.onnx")
-    source = normalised(model, origin, {})
-    found = prepare(source, origin, Calibration(random_samples=3), options)
+    found = prepare(normalised(model, origin, {}), origin, Calibration(random_samples=3), options)
     return found.model.SerializeToString(), found.was_quantised
 
 
@@ -74,7 +73,7 @@ def test_several_operators_may_have_one_name() -> None:
     model = Model(fresh_rng())
     x = model.add("MatMul", model.input(1, 4, 6), model.weights(6, 6))
     y = model.add("MatMul", x, model.add("Transpose", x, perm=[0, 2, 1]))
-    y = model.add("Softmax", model.add("Div", y, model.constant(np.float32(1.7))))
+    y = model.add("Softmax", model.add("Div", y, np.float32(1.7)))
     for node in model.nodes:
         node.name = "same"
     prepared(model.proto(model.add("MatMul", y, x)), PLAIN)
@@ -143,8 +142,7 @@ def test_bounds_that_leave_no_finite_number_are_refused(low, high, behind) -> No
 @pytest.mark.parametrize(("low", "high"), [(-np.inf, 6), (0, np.inf), (-np.inf, np.inf)])
 def test_a_bound_may_be_missing_as_infinity(low, high) -> None:
     model = Model(fresh_rng())
-    x = model.input(1, 3, 8, 8)
-    y = model.add("Conv", x, model.weights(4, 3, 1, 1))
+    y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(4, 3, 1, 1))
     ends = [model.constant(np.float32(end)) for end in (low, high)]
     prepared(model.proto(model.add("Clip", y, *ends)), PLAIN)
 
@@ -176,8 +174,7 @@ def test_the_child_prepares_the_same_model(model_path, tmp_path, kind) -> None:
         "random": Calibration(random_samples=2, seed=3),
     }[kind]
     found = in_child(model_path, calibration)
-    model = read_model(model_path, {})
-    expected = prepare(model, model_path, calibration, QuantiseOptions())
+    expected = prepare(read_model(model_path, {}), model_path, calibration, QuantiseOptions())
     assert found.model == expected.model
     assert not found.was_quantised
     assert set(found.seconds) == set(expected.seconds)

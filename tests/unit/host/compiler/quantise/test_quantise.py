@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is quantised, and that a unit is rounded once."""
+"""Float models become quantised ones: types, scales, names, weights of 4 bits."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx.numpy_helper import to_array
 from support.networks.qdq_runs import run_all
-from support.networks.small_models import Model
-from support.randomness import fresh_rng
+from support.networks.small_models import Model, imported, noise
+from support.randomness import fresh_rng, generator, sample
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.pipeline import partition
+from tilewright.host.compiler.quantise.activation_ranges import product_factors
+from tilewright.host.compiler.quantise.int4_weights import quantise_groups, quantise_int4
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read.edit import array_of, is_kind
 from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.network.int4_tiles import scales_of
 
 
 def quantised(model: Model, *outputs: str, **options: bool) -> ir.Model:
@@ -66,10 +74,10 @@ def test_biases_and_factors_of_products_stay_as_they_are() -> None:
     model = Model(fresh_rng())
     x = model.input(2, 3, 4)
     bias = model.rng.normal(size=5).astype(np.float32)
-    a = model.add("Add", model.add("MatMul", x, model.weights(4, 5)), model.constant(bias))
+    a = model.add("Add", model.add("MatMul", x, model.weights(4, 5)), bias)
     b = model.add("MatMul", x, model.weights(4, 5))
     b = model.add("Transpose", b, perm=[0, 2, 1])
-    scores = model.add("Div", model.add("MatMul", a, b), model.constant(np.float32(3)))
+    scores = model.add("Div", model.add("MatMul", a, b), np.float32(3))
     found = quantised(model, scores, bias_correction=False)
     (add,) = nodes(found, "Add")
     assert between(add) == "MatMul"
@@ -88,15 +96,14 @@ def test_what_a_layer_computes_is_int8_for_readers_on_the_cpu_too() -> None:
         assert between(node) == "DequantizeLinear"
     assert between(nodes(found, "Mul")[0], 1) == "DequantizeLinear"
     for node in nodes(found, "Conv"):
-        readers = {use.node.op_type for use in node.outputs[0].uses()}
-        assert readers == {"QuantizeLinear"}
+        assert {use.node.op_type for use in node.outputs[0].uses()} == {"QuantizeLinear"}
 
 
 def test_operators_that_the_accelerator_does_not_take_stay_float() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 4, 6, 6), model.weights(4, 4, 1, 1))
     averaged = model.add("AveragePool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-    shifted = model.add("Add", y, model.constant(np.float32(1)))
+    shifted = model.add("Add", y, np.float32(1))
     joined = model.add("Concat", y, y, axis=2)
     found = quantised(model, averaged, shifted, joined, model.add("HardSwish", y))
     for node in nodes(found, "AveragePool", "Add", "Concat", "HardSwish"):
@@ -118,14 +125,14 @@ def test_a_table_computes_a_written_out_gelu_rounded_only_at_its_ends(square: st
     x = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
 
     def scaled(value: str, factor: float) -> str:
-        return model.add("Mul", value, model.constant(np.float32(factor)))
+        return model.add("Mul", value, np.float32(factor))
 
     if square == "Pow":
-        cube = model.add("Pow", x, model.constant(np.float32(3)))
+        cube = model.add("Pow", x, np.float32(3))
     else:
         cube = model.add("Mul", model.add("Mul", x, x), x)
     inner = scaled(model.add("Add", scaled(cube, 0.044715), x), (2 / np.pi) ** 0.5)
-    share = model.add("Add", model.add("Tanh", inner), model.constant(np.float32(1)))
+    share = model.add("Add", model.add("Tanh", inner), np.float32(1))
     y = model.add("Mul", x, scaled(share, 0.5))
     last = model.add("Conv", y, model.weights(4, 4, 1, 1))
     found = quantised(model, last, activation_tables=True)
@@ -157,7 +164,7 @@ def test_what_the_cpu_alone_reads_at_the_end_is_float(kind) -> None:
     """Boxes from distances: moved, cut, and constants added."""
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
-    y = model.add("Reshape", y, model.constant(np.array([1, 4, 25])))
+    y = model.add("Reshape", y, [1, 4, 25])
     y = model.add("Slice", y, *(model.constant(np.array([n])) for n in (0, 2, 1)))
     anchors = model.constant(model.rng.normal(size=(1, 2, 25)).astype(np.float32))
     found = quantised(model, model.add(kind, model.add("Add", y, anchors)))
@@ -247,8 +254,7 @@ def test_a_relu_whose_range_reaches_below_0_is_kept() -> None:
     x = model.input(1, 6, 8)
     scores = model.add("Sigmoid", model.add("Relu", model.add("MatMul", x, model.weights(8, 5))))
     a, b = (model.add("Relu", model.add("MatMul", x, model.weights(8, n))) for n in (6, 5))
-    products = model.add("MatMul", a, b)
-    found = quantised(model, scores, products, asymmetric=True)
+    found = quantised(model, scores, model.add("MatMul", a, b), asymmetric=True)
     assert [between(node) for node in nodes(found, "Relu")] == ["MatMul"] * 3
 
 
@@ -274,9 +280,8 @@ def test_channels_and_biases_stay_as_they_are_on_request() -> None:
         model = Model(rng)
         y = model.input(1, 3, 8, 8)
         for kernel in kernels:
-            y = model.add("Conv", y, model.constant(kernel.astype(np.float32)))
-        found = quantised(model, y, equalisation=changed, bias_correction=changed)
-        layers = nodes(found, "Conv")
+            y = model.add("Conv", y, kernel.astype(np.float32))
+        layers = nodes(quantised(model, y, equalisation=changed, bias_correction=changed), "Conv")
         scales = [array_of(layer.inputs[1].producer().inputs[1]) for layer in layers]
         same = [np.allclose(a, b, rtol=1e-3) for a, b in zip(scales, expected, strict=True)]
         assert all(same) is not changed
@@ -290,3 +295,234 @@ def test_calibration_data_that_do_not_fit_are_one_error() -> None:
     batches = [{"x": np.zeros((1, 3, 5, 6), np.float32)}]
     with pytest.raises(WorkloadError, match="ONNX Runtime must be able to quantise it"):
         quantise(ir.from_proto(proto), batches, QuantiseOptions())
+
+
+# -- Weights of 4 bits: their scales, which layers get them, and that they stay int8 in the model
+@given(seed=st.integers(0, 2**32 - 1), axis=st.sampled_from([0, 1, None]))
+def test_scales_of_channels_have_no_more_error_than_plain_ones(seed: int, axis: int | None) -> None:
+    weights = np.random.default_rng(seed).normal(size=(6, 9)) ** 3
+    numbers, scales = quantise_int4(weights, axis)
+    assert numbers.dtype == np.int8
+    assert (numbers.shape, scales.shape) == (weights.shape, (1 if axis is None else (6, 9)[axis],))
+    assert -8 <= numbers.min() <= numbers.max() <= 7
+    others = None if axis is None else 1 - axis
+    plain = np.abs(weights).max(axis=others, keepdims=True) / 7
+    shaped = scales if axis is None else np.expand_dims(scales, 1 - axis)
+    found = ((numbers * shaped - weights) ** 2).sum()
+    assert found <= ((np.rint(weights / plain) * plain - weights) ** 2).sum() * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("by_channel", [True, False])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    group=st.sampled_from([(1, 4), (2, 4), (4, 2)]),
+    shape=st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 3)),
+)
+def test_groups_are_4_bit_numbers_times_a_scale(
+    seed: int, group: tuple[int, int], shape: tuple[int, int, int], by_channel: bool
+) -> None:
+    weights = np.random.default_rng(seed).normal(size=shape) ** 3
+    numbers, scales = quantise_groups(weights, group, np.zeros(shape[0] if by_channel else 1))
+    assert (numbers.shape, numbers.dtype) == (shape, np.int8)
+    assert scales.shape == (shape[0] if by_channel else 1,)
+    assert (scales > 0).all()
+    for o in range(0, shape[0], group[0]):
+        for i in range(0, shape[1], group[1]):
+            for place in range(shape[2]):
+                block = numbers[o : o + group[0], i : i + group[1], place].reshape(1, -1)
+                assert scales_of(block).all()
+    assert np.abs(numbers * scales[:, None, None] - weights).max() <= 0.6 * np.abs(weights).max()
+
+
+def test_groups_lose_less_than_channels_alone() -> None:
+    rng = np.random.default_rng(3)
+    weights = (
+        rng.normal(size=(24, 64, 1)) * rng.choice([0.1, 1.0], (24, 4)).repeat(16, 1)[..., None]
+    )
+    numbers, scales = quantise_groups(weights, (1, 16), np.zeros(24))
+    plain, widths = quantise_int4(weights, 0)
+    error = ((numbers * scales[:, None, None] - weights) ** 2).sum()
+    assert error < 0.8 * ((plain * widths[:, None, None] - weights) ** 2).sum()
+
+
+def test_a_channel_of_zeros_keeps_a_scale() -> None:
+    weights = np.zeros((2, 3))
+    weights[1] = 1, -2, 3
+    numbers, scales = quantise_int4(weights, 0)
+    assert not numbers[0].any()
+    assert (scales > 0).all()
+    numbers, scales = quantise_groups(weights[..., None], (1, 4), np.zeros(2))
+    assert not numbers[0].any()
+    assert (scales > 0).all()
+
+
+def network() -> onnx.ModelProto:
+    """Convolutions, one of them in groups, a Gemm and a MatMul with its bias."""
+    model = Model(np.random.default_rng(7))
+    y = model.add("Conv", model.input(2, 4, 6, 6), model.weights(8, 4, 3, 3))
+    y = model.add("Conv", y, model.weights(8, 1, 3, 3), group=8)
+    y = model.add("Flatten", y)
+    y = model.add("Gemm", y, model.weights(16, 32), model.weights(16), transB=1)
+    y = model.add("MatMul", y, model.weights(16, 5))
+    return onnx.shape_inference.infer_shapes(model.proto(model.add("Add", y, model.weights(5))))
+
+
+def weights_of(**options: Any) -> dict[str, np.ndarray]:
+    """The int8 weights of a quantised `network` by operator; a second one of a kind is dropped."""
+    rng = np.random.default_rng(1)
+    batches = [{"x": rng.normal(size=(2, 4, 6, 6)).astype(np.float32)} for _ in range(3)]
+    done = quantise(ir.from_proto(network()), batches, QuantiseOptions(**options))
+    found: dict[str, np.ndarray] = {}
+    for node in done.graph:
+        source = node.inputs[1].producer() if node.op_type in ("Conv", "Gemm", "MatMul") else None
+        if source is not None:
+            array = array_of(source.inputs[0])
+            assert array is not None
+            found[f"{node.op_type} {node.attributes['group'].value}"
+                  if "group" in node.attributes else node.op_type] = array  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(
+    ("layers", "narrow"),
+    [("none", set()), ("dense", {"Gemm", "MatMul"}), ("all", {"Conv", "Gemm", "MatMul"})],
+)
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_only_the_layers_that_are_asked_for_are_narrow(
+    layers: str, narrow: set[str], per_channel: bool
+) -> None:
+    found = weights_of(int4_weights=layers, per_channel=per_channel)
+    assert set(found) == {"Conv", "Conv 8", "Gemm", "MatMul"}
+    assert all(array.dtype == np.int8 for array in found.values())
+    fits = {kind for kind, array in found.items() if -8 <= array.min() <= array.max() <= 7}
+    assert fits == narrow
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_groups_lie_along_the_channels_that_a_layer_reads(per_channel: bool) -> None:
+    found = weights_of(int4_weights="all", int4_group=(1, 4, 4), per_channel=per_channel)
+    layers = {
+        "Conv": found["Conv"].reshape(8, 4, 9),
+        "Gemm": found["Gemm"].reshape(16, 8, 4),  # an image of 2x2 pixels made flat
+        "MatMul": found["MatMul"].T[..., None],
+    }
+    for weights in layers.values():
+        assert scales_of(np.moveaxis(weights, 1, 2).reshape(-1, 4)).all()
+        assert np.abs(weights).max() > 8
+
+
+def test_an_unknown_choice_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="must be one of none, dense, all"):
+        QuantiseOptions(int4_weights="some")  # type: ignore[arg-type]  # the mistake under test
+
+
+# -- Factors of a product of activations have the zero point 0, wherever they come from
+def test_where_factors_come_from_counts_too() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 6, 8)
+    query, key, other = (model.add("MatMul", x, model.weights(8, 8)) for _ in range(3))
+    turned = model.add("Transpose", key, perm=[0, 2, 1])
+    scores = model.add("MatMul", query, turned)
+    proto = model.proto(scores, model.add("Relu", other))
+    graph = ir.from_proto(onnx.shape_inference.infer_shapes(proto)).graph
+    names = {node.name for node in graph}
+    assert product_factors(graph, names) == {query, key, turned}
+    assert product_factors(graph, names - {scores}) == set()
+    quantised = imported(proto, asymmetric=True).qdq.graph
+    constants = {tensor.name: to_array(tensor) for tensor in quantised.initializer}
+    zero_points = {
+        node.input[0]: int(constants[node.input[2]])
+        for node in quantised.node
+        if node.op_type == "QuantizeLinear"
+    }
+    assert {zero_points[name] for name in (query, key, turned)} == {0}
+    assert zero_points[x] != 0
+
+
+# -- Tensors that bear names which the quantiser gives keep their values
+def renamed(proto: onnx.ModelProto, old: str, new: str) -> None:
+    for node in proto.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [new if name == old else name for name in names]
+    for tensor in proto.graph.initializer:
+        tensor.name = new if tensor.name == old else tensor.name
+
+
+@pytest.mark.parametrize(
+    "end", ["_scale", "_zero_point", "_QuantizeLinear_Output", "_DequantizeLinear_Output_1"]
+)
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_tensor_may_be_called_like_one_of_the_quantiser(end, constant) -> None:
+    model = Model(fresh_rng())
+    layer = model.add("Conv", model.input(1, 8, 6, 6), model.weights(16, 8, 3, 3))
+    least = model.constant(np.linspace(0, 1, 16, dtype=np.float32).reshape(16, 1, 1))
+    y = model.add("Max", model.add("Sigmoid", layer), least)
+    y = model.add("Conv", y, model.weights(4, 16, 1, 1))
+    proto = model.proto(y)
+    renamed(proto, least if constant else "sigmoid1", f"{layer}{end}")
+    network = imported(proto)
+    inputs = noise(network, np.random.default_rng(0))  # the calibration data
+    exact, found = (run_all(each, inputs)[y] for each in (proto, network.qdq))
+    assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("end", ["_scale", "_zero_point", "_quantized", "_QuantizeLinear_Input"])
+def test_an_input_and_an_output_may_be_called_like_tensors_of_the_quantiser(end) -> None:
+    model = Model(fresh_rng())
+    x, gate = model.input(1, 8, 6, 6), model.input(1, 4, 1, 1, name=f"x{end}")
+    layer = model.add("Conv", x, model.weights(4, 8, 1, 1))
+    proto = model.proto(model.add("Mul", layer, gate), model.add("Relu", layer))
+    proto.graph.output[0].name = f"{layer}{end}"
+    renamed(proto, proto.graph.node[1].output[0], f"{layer}{end}")
+    network = imported(proto)
+    assert [argument.name for argument in network.inputs] == ["x", f"x{end}"]
+    assert [a.name for a in network.outputs] == [each.name for each in proto.graph.output]
+    inputs = noise(network, np.random.default_rng(0))  # the calibration data
+    exact, found = (run_all(each, inputs) for each in (proto, network.qdq))
+    for name in (argument.name for argument in network.outputs):
+        assert np.abs(found[name] - exact[name]).max() < 0.05 * np.abs(exact[name]).max()
+
+
+def test_a_node_may_be_called_like_a_conversion_of_the_quantiser() -> None:
+    model = Model(fresh_rng())
+    x = model.input(1, 8, 6, 6)
+    y = model.add("Conv", model.add("Softplus", x), model.weights(4, 8, 1, 1))
+    y = model.add("Add", model.add("Conv", x, model.weights(4, 8, 1, 1)), y)
+    proto = model.proto(y)
+    proto.graph.node[0].name = f"{x}_QuantizeLinear"
+    network = imported(proto)
+    names = [node.name for node in network.qdq.graph.node]
+    assert len(set(names)) == len(names)
+    assert run_all(network.qdq, noise(network, np.random.default_rng(0)))
+
+
+ENDS = (
+    "_scale", "_zero_point", "_quantized", "_QuantizeLinear_Input", "_QuantizeLinear_Output",
+    "_DequantizeLinear_Output", "_1", "_int8", "_folded", "_copy", "_inner", "_bias",
+)  # fmt: skip
+ODD = ("0", "main", "model_1", "inside_0", "a/b", "%s", "q\n", "\u4e00 \U0001f98a", "x" * 500, "lv")
+
+
+@pytest.mark.parametrize("number", sample(4, 100))
+def test_tensors_and_nodes_may_have_any_names(number) -> None:
+    """Each name is one of the others with an end that the quantiser or the compiler gives."""
+    rng = generator(f"odd names {number}")
+    model = Model(rng)
+    x = model.add("Conv", model.input(1, 4, 8, 8), model.weights(4, 4, 3, 3), model.weights(4))
+    y = model.add("Mul", model.add("Sigmoid", x), x)
+    y = model.add("Conv", model.add("Add", x, y), model.weights(4, 4, 1, 1))
+    proto = model.proto(model.add("Softmax", model.add("Flatten", y)))
+    tensors = [*proto.graph.input, *proto.graph.initializer]
+    olds = [t.name for t in tensors] + [node.output[0] for node in proto.graph.node]
+    names = [str(rng.choice(ODD))]
+    while len(names) < len(olds):
+        wanted = str(rng.choice(names))[:400] + str(rng.choice(ENDS))
+        names += [] if wanted in names else [wanted]
+    news = dict(zip(olds, rng.permutation(names).tolist(), strict=True))
+    for node in proto.graph.node:
+        for each in (node.input, node.output):
+            each[:] = [news[name] for name in each]
+        node.name = str(rng.choice([*names, ""]))
+    for tensor in (*tensors, *proto.graph.output):
+        tensor.name = news[tensor.name]
+    assert partition(imported(proto)).regions

@@ -56,8 +56,7 @@ def network(
     else:
         x, shape, axis = model.input(ROWS, DEPTH), (DEPTH, OUTPUTS), 0 if block else 1
     data = model.quantised(x, 0.03, 3) if quantised else x
-    weights = weights_of(model, dtype, shape, axis=axis, zero=zero, block=block)
-    y = model.add(kind, data, weights)
+    y = model.add(kind, data, weights_of(model, dtype, shape, axis=axis, zero=zero, block=block))
     return model.proto(model.quantised(y, STEP, -5) if quantised else y)
 
 
@@ -102,8 +101,7 @@ def test_weights_alone_make_a_float_model(dtype, zero, block) -> None:
     inputs = noise(found, fresh_rng())
     (name,) = (output.name for output in proto.graph.output)
     ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
-    near = np.isclose(ours, theirs, atol=0.1 * np.abs(theirs).max())
-    assert near.mean() > 0.8
+    assert np.isclose(ours, theirs, atol=0.1 * np.abs(theirs).max()).mean() > 0.8
     parts = partition(found)
     assert [p.place for p in parts.placements if p.kind == "MatMul"] == ["accelerator"]
 
@@ -123,8 +121,8 @@ def test_scales_of_blocks_in_a_quantised_model_leave_its_layer_to_the_cpu(dtype)
 def test_a_table_of_integers_in_a_float_model_stays_one() -> None:
     model = Model(fresh_rng(), opset=21)
     table = model.constant(model.rng.integers(-128, 128, (9, DEPTH)).astype(np.int8))
-    rows = model.add("Gather", table, model.constant(np.array([3, 1, 4, 1])), axis=0)
-    rows = model.add("DequantizeLinear", rows, model.constant(np.float32(0.01)))
+    rows = model.add("Gather", table, [3, 1, 4, 1], axis=0)
+    rows = model.add("DequantizeLinear", rows, np.float32(0.01))
     y = model.add("MatMul", model.input(ROWS, DEPTH), model.weights(DEPTH, DEPTH))
     proto = model.proto(model.add("Add", y, rows))
     found = imported(proto, samples=32)
@@ -139,7 +137,7 @@ def test_moved_constants_of_4_bits_are_those_of_8() -> None:
     x = model.quantised(model.input(ROWS, DEPTH), 0.03, 3)
     numbers = model.constant(model.rng.integers(-8, 8, (OUTPUTS, DEPTH)).astype(SIGNED))
     turned = model.add("Transpose", numbers, perm=[1, 0])
-    real = model.add("DequantizeLinear", turned, model.constant(np.float32(0.01)))
+    real = model.add("DequantizeLinear", turned, np.float32(0.01))
     proto = model.proto(model.quantised(model.add("MatMul", x, real), STEP))
     found = imported(proto)
     inputs = noise(found, fresh_rng())
@@ -158,11 +156,7 @@ def float8_weights() -> onnx.ModelProto:
     model = Model(fresh_rng(), opset=21)
     x = model.quantised(model.input(ROWS, DEPTH), 0.03, 3)
     ones = np.ones((DEPTH, OUTPUTS))
-    real = model.add(
-        "DequantizeLinear",
-        model.constant(ones.astype(ml_dtypes.float8_e4m3fn)),
-        model.constant(np.float32(0.01)),
-    )
+    real = model.add("DequantizeLinear", ones.astype(ml_dtypes.float8_e4m3fn), np.float32(0.01))
     return model.proto(model.quantised(model.add("MatMul", x, real), STEP))
 
 
@@ -217,8 +211,7 @@ def test_every_type_of_onnx_is_taken_or_refused() -> None:
             continue
         tensor = helper.make_tensor("c", number, [0], [])
         value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
-        graph = helper.make_graph([], "g", [value], [value], [tensor])
-        model = helper.make_model(graph)
+        model = helper.make_model(helper.make_graph([], "g", [value], [value], [tensor]))
         if name.startswith(("FLOAT4", "FLOAT6", "FLOAT8", "COMPLEX", "STRING")):
             with pytest.raises(WorkloadError) as caught:
                 widen_integers(model, Path("m"))
@@ -245,8 +238,7 @@ def old_model(node, version, shape, constants=(), result=TensorProto.FLOAT):
         [helper.make_tensor_value_info("y", result, None)],
         [numpy_helper.from_array(array, name) for name, array in constants],
     )
-    opsets = [helper.make_opsetid("", version)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=4)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=4)
 
 
 def computed(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:

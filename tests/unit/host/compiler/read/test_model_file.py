@@ -59,8 +59,7 @@ def test_shapes_are_set_on_request(tmp_path) -> None:
 
 
 def test_old_operator_sets_are_converted(tmp_path) -> None:
-    proto = layer(opset=11).proto("conv0")
-    model = read_model(written(tmp_path, proto), {})
+    model = read_model(written(tmp_path, layer(opset=11).proto("conv0")), {})
     assert next(e.version for e in model.opset_import if not e.domain) == CONVERTED_OPSET
 
 
@@ -202,8 +201,7 @@ def _sparse(proto: onnx.ModelProto) -> None:
 
 
 def _many(proto: onnx.ModelProto) -> None:
-    node = proto.graph.node[0]
-    proto.graph.node.extend([node] * 10_000)
+    proto.graph.node.extend([proto.graph.node[0]] * 10_000)
 
 
 def _no_nodes(proto: onnx.ModelProto) -> None:
@@ -279,7 +277,7 @@ def test_half_precision_is_widened(tmp_path) -> None:
 def test_shapes_follow_without_the_elements_of_large_constants(tmp_path, monkeypatch) -> None:
     model = Model(np.random.default_rng(0))
     y = model.add("Conv", model.input(1, 64, 8, 8), model.weights(64, 64, 3, 3))
-    y = model.add("Reshape", y, model.constant(np.array([1, -1, 4], np.int64)))
+    y = model.add("Reshape", y, np.array([1, -1, 4], np.int64))
     y = model.add("MatMul", y, model.weights(4, 5))
     proto = model.proto(y)
     path = written(tmp_path, proto)

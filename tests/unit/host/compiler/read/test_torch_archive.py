@@ -84,9 +84,7 @@ def archive() -> bytes:
 
 
 def rewritten(
-    data: bytes,
-    change: Callable[[dict[str, bytes]], None],
-    compression: int = zipfile.ZIP_STORED,
+    data: bytes, change: Callable[[dict[str, bytes]], None], compression: int = zipfile.ZIP_STORED
 ) -> bytes:
     """An archive whose members, by name without the root folder, were changed."""
     with zipfile.ZipFile(io.BytesIO(data)) as old:
@@ -123,8 +121,7 @@ def torch_saved(value: Any) -> bytes:
 
 def first_payload(change: Callable[[Any], None]) -> Callable[[dict[str, bytes]], None]:
     return edited(
-        "data/weights/model_weights_config.json",
-        lambda c: change(next(iter(c["config"].values()))),
+        "data/weights/model_weights_config.json", lambda c: change(next(iter(c["config"].values())))
     )
 
 
@@ -164,10 +161,9 @@ def symbolic_size(members: dict[str, bytes], marker: Path) -> None:
 
 
 def guard(members: dict[str, bytes], marker: Path) -> None:
-    edited(
-        "models/model.json",
-        lambda m: m.update(guards_code=[f"{script(marker)} is None"]),
-    )(members)
+    edited("models/model.json", lambda m: m.update(guards_code=[f"{script(marker)} is None"]))(
+        members
+    )
 
 
 def node_name(members: dict[str, bytes], marker: Path) -> None:
@@ -259,8 +255,7 @@ def test_what_would_run_code_is_refused(archive, tmp_path, monkeypatch, name) ->
 
 @pytest.mark.parametrize("name", DROPPED)
 def test_what_a_network_does_not_need_is_left_out(archive, tmp_path, name) -> None:
-    path = attack_file(name, archive, tmp_path / "marker")
-    assert export_file(path).graph.node
+    assert export_file(attack_file(name, archive, tmp_path / "marker")).graph.node
     assert not (tmp_path / "marker").exists()
 
 

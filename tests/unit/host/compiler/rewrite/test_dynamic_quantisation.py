@@ -24,8 +24,7 @@ def run(model: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
 
 def folded(model: onnx.ModelProto) -> tuple[bool, onnx.ModelProto]:
     read = ir.from_proto(onnx.shape_inference.infer_shapes(model))
-    found = fold_dynamic(read)
-    return found, ir.to_proto(read)
+    return fold_dynamic(read), ir.to_proto(read)
 
 
 def kinds(model: onnx.ModelProto) -> list[str]:
@@ -45,8 +44,8 @@ def layer(
     x = model.input(*shape)
     model.nodes.append(onnx.helper.make_node("DynamicQuantizeLinear", [x], ["q", "s", "z"]))
     zeros = () if zero is None else (model.constant(zero),)
-    sums = model.add(kind, "q", model.constant(weights), "z", *zeros, **attributes)
-    factor = model.add("Mul", "s", model.constant(scale))
+    sums = model.add(kind, "q", weights, "z", *zeros, **attributes)
+    factor = model.add("Mul", "s", scale)
     return model, model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
 
 
@@ -100,17 +99,15 @@ def test_a_convolution_is_what_it_was(zeroed, each, group) -> None:
 def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
     rng = fresh_rng()
     model = Model(rng)
-    table = model.constant(rng.integers(0, 256, (9, 6)).astype(np.uint8))
     numbers = [model.constant(np.float32(0.03)), model.constant(np.uint8(77))]
     ids = model.input(2, 5, kind=TensorProto.INT64)
-    rows = model.add("Gather", table, ids)
+    rows = model.add("Gather", rng.integers(0, 256, (9, 6)).astype(np.uint8), ids)
     weights = model.constant(rng.integers(-128, 128, (6, 4)).astype(np.int8))
     sums = model.add("MatMulInteger", rows, weights, numbers[1])
     factors = [numbers[0], model.constant(rng.uniform(0.01, 0.1, 4).astype(np.float32))]
     factor = model.add("Mul", *(factors[::-1] if swapped else factors))
     product = model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
-    beside = model.add("Relu", model.add("DequantizeLinear", rows, *numbers))
-    proto = model.proto(product, beside)
+    proto = model.proto(product, model.add("Relu", model.add("DequantizeLinear", rows, *numbers)))
     read = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     assert fold_dynamic(read)
     assert fold_dequantised(read, blocks_alone=False)
@@ -123,8 +120,7 @@ def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
 
 def test_what_else_reads_scales_stays() -> None:
     model, y = layer("MatMulInteger", (2, 4), np.ones((4, 4), np.int8), np.float32(1), None)
-    twice = model.add("Mul", y, "s")
-    found, result = folded(model.proto(y, twice))
+    found, result = folded(model.proto(y, model.add("Mul", y, "s")))
     assert found
     assert sorted(kinds(result)) == ["DynamicQuantizeLinear", "MatMul", "Mul"]
 
@@ -165,15 +161,14 @@ def test_a_conversion_in_a_body_is_left() -> None:
         [],
         [onnx.helper.make_tensor_value_info("scaled", TensorProto.FLOAT, (4, 4))],
     )
-    y = model.add("If", model.constant(np.array(True)), then_branch=body, else_branch=body)
+    y = model.add("If", np.array(True), then_branch=body, else_branch=body)
     assert not folded(model.proto(y))[0]
 
 
 def test_integers_that_something_else_reads_are_left() -> None:
     model, y = layer("MatMulInteger", (2, 4), np.ones((4, 4), np.int8), np.float32(1), None)
     sums = next(node.output[0] for node in model.nodes if node.op_type == "MatMulInteger")
-    proto = model.proto(y, sums, kinds=[TensorProto.FLOAT, TensorProto.INT32])
-    assert not folded(proto)[0]
+    assert not folded(model.proto(y, sums, kinds=[TensorProto.FLOAT, TensorProto.INT32]))[0]
 
 
 def test_weights_that_are_no_constants_are_left() -> None:
@@ -210,5 +205,4 @@ def test_a_model_of_onnx_runtime_runs_on_the_accelerator(tmp_path, each, kind) -
     assert not {"ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"} & set(kinds(result))
     assert np.abs(run(result, x)[0] - expected).max() < 0.05 * np.abs(expected).max()
 
-    parts = accelerated(quantised)
-    assert len(parts.regions) == 1
+    assert len(accelerated(quantised).regions) == 1

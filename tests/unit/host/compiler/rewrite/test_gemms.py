@@ -41,7 +41,7 @@ def test_a_gemm_alone_is_a_layer_of_the_accelerator(biased, attributes) -> None:
     model = Model(fresh_rng())
     proto = model.proto(alone(model, biased, attributes))
     turned = ["Transpose"] * bool(attributes.get("transA"))
-    assert rewritten(proto, x=data_shape(attributes)) == [*turned, "Gemm"]
+    assert rewritten(proto) == [*turned, "Gemm"]
     network = imported(proto, samples=32)
     parts = partition(network)
     inputs = noise(network, fresh_rng())
@@ -49,8 +49,7 @@ def test_a_gemm_alone_is_a_layer_of_the_accelerator(biased, attributes) -> None:
     (name,) = (output.name for output in proto.graph.output)
     found, expected = (run_all(each, inputs)[name] for each in (network.qdq, proto))
     # Noise may leave the range of the samples; a factor in a wrong place is wrong everywhere.
-    near = np.isclose(found, expected, atol=0.15 * np.abs(expected).max())
-    assert near.mean() > 0.8
+    assert np.isclose(found, expected, atol=0.15 * np.abs(expected).max()).mean() > 0.8
     assert [p.place for p in parts.placements if p.kind == "Gemm"] == ["accelerator"]
 
 
@@ -60,8 +59,7 @@ def test_activations_that_a_gemm_adds_are_a_residual(beta) -> None:
     x = model.input(ROWS, DEPTH)
     first = model.add("Relu", model.add("MatMul", x, model.weights(DEPTH, OUTPUTS)))
     y = model.add("Gemm", x, model.weights(DEPTH, OUTPUTS), first, beta=beta)
-    kinds = rewritten(model.proto(y), x=(ROWS, DEPTH))
-    assert kinds == ["MatMul", "Relu", *["Mul"] * (beta != 1), "Gemm", "Add"]
+    assert rewritten(model.proto(y)) == ["MatMul", "Relu", *["Mul"] * (beta != 1), "Gemm", "Add"]
     parts = partition(imported(model.proto(y), samples=8))
     assert [p.place for p in parts.placements if p.kind == "Gemm"] == ["accelerator"]
 
@@ -85,15 +83,12 @@ def quantised(attributes: dict[str, float]) -> Model:
     axis = 0 if attributes.get("transB") else 1
     scales = rng.uniform(0.01, 0.02, OUTPUTS).astype(np.float32)
     weights = model.add(
-        "DequantizeLinear",
-        model.constant(rng.integers(-128, 128, shape).astype(np.int8)),
-        model.constant(scales),
-        axis=axis,
+        "DequantizeLinear", rng.integers(-128, 128, shape).astype(np.int8), scales, axis=axis
     )
     bias = model.add(
         "DequantizeLinear",
-        model.constant(rng.integers(-1000, 1000, OUTPUTS).astype(np.int32)),
-        model.constant(np.float32(0.03) * scales),
+        rng.integers(-1000, 1000, OUTPUTS).astype(np.int32),
+        np.float32(0.03) * scales,
         axis=0,
     )
     model.quantised(model.add("Gemm", x, weights, bias, **attributes), STEP, -5)
@@ -127,7 +122,7 @@ def test_a_product_of_activations_is_told_to_need_constant_weights() -> None:
     model = Model(fresh_rng())
     x, y = model.input(4, 4), model.input(4, 4, name="y")
     proto = model.proto(model.add("Gemm", x, y, alpha=0.5, transA=1))
-    assert rewritten(proto, x=(4, 4), y=(4, 4)) == ["Gemm"]
+    assert rewritten(proto) == ["Gemm"]
     with pytest.raises(
         WorkloadError, match=r"second input is constant weights.*not .'Gemm'.*as constants"
     ):
@@ -141,8 +136,7 @@ def behind(model: Model, *, biased: bool) -> str:
     """(1, 6, 9, 1) as (1, 6, 9)."""
     x = model.input(1, 4, 11, 1)
     more = [model.weights(6)] if biased else []
-    y = model.add("Conv", x, model.weights(6, 4, 3, 1), *more)
-    return model.add("Squeeze", y, model.constant(np.array([3])))
+    return model.add("Squeeze", model.add("Conv", x, model.weights(6, 4, 3, 1), *more), [3])
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -150,13 +144,13 @@ def behind(model: Model, *, biased: bool) -> str:
 def test_a_bias_behind_a_squeeze_goes_into_the_convolution(biased, shape) -> None:
     model = Model(fresh_rng())
     y = model.add("Add", model.weights(*shape), behind(model, biased=biased))
-    assert rewritten(model.proto(y), x=(1, 4, 11, 1)) == ["Conv", "Squeeze"]
+    assert rewritten(model.proto(y)) == ["Conv", "Squeeze"]
 
 
 def test_a_bias_before_an_activation() -> None:
     model = Model(fresh_rng())
     y = model.add("Relu", model.add("Add", behind(model, biased=False), model.weights(6, 1)))
-    assert rewritten(model.proto(y), x=(1, 4, 11, 1)) == ["Conv", "Squeeze", "Relu"]
+    assert rewritten(model.proto(y)) == ["Conv", "Squeeze", "Relu"]
 
 
 @pytest.mark.parametrize("case", ["positions", "all", "read before", "more images"])
@@ -166,7 +160,7 @@ def test_other_additions_stay(case) -> None:
     shape = {"positions": (1, 9), "all": (6, 9), "more images": (2, 6, 1)}.get(case, (6, 1))
     added = model.add("Add", y, model.weights(*shape))
     more = [model.add("Softmax", y)] if case == "read before" else []
-    assert "Add" in rewritten(model.proto(added, *more), x=(1, 4, 11, 1))
+    assert "Add" in rewritten(model.proto(added, *more))
 
 
 @pytest.mark.parametrize(
@@ -177,10 +171,9 @@ def test_other_additions_stay(case) -> None:
 def test_what_a_gemm_adds_may_have_any_shape(shape) -> None:
     rng = fresh_rng()
     model = Model(rng)
-    bias = model.constant(rng.uniform(-20, 20, shape).astype(np.float32))
     y = model.add("Relu", model.add("MatMul", model.input(4, 3), model.weights(3, 5)))
-    y = model.add("Gemm", y, model.weights(5, 4), bias)
-    proto = model.proto(model.add("MatMul", y, model.constant(np.eye(4, dtype=np.float32))))
+    y = model.add("Gemm", y, model.weights(5, 4), rng.uniform(-20, 20, shape).astype(np.float32))
+    proto = model.proto(model.add("MatMul", y, np.eye(4, dtype=np.float32)))
     network = imported(proto, samples=8)
     parts = partition(network)
     inputs = noise(network, rng)
@@ -218,8 +211,7 @@ def test_a_bias_that_layers_share_may_bear_any_name() -> None:
 @pytest.mark.parametrize("groups", [1, 3, 6])
 def test_groups_of_channels_are_normalised(spatial, groups) -> None:
     model = Model(fresh_rng(), opset=21)
-    x = model.input(1, 4, *spatial)
-    y = model.add("Conv", x, model.weights(6, 4, *[1] * len(spatial)))
+    y = model.add("Conv", model.input(1, 4, *spatial), model.weights(6, 4, *[1] * len(spatial)))
     numbers = [model.constant(fresh_rng().normal(size=6).astype(np.float32)) for _ in range(2)]
     y = model.add("GroupNormalization", y, *numbers, num_groups=groups, epsilon=0.1)
     proto = model.proto(model.add("Relu", y))

@@ -44,7 +44,7 @@ def test_rows_and_the_moves_behind_them_are_int8(zero_point) -> None:
     model = Model(fresh_rng())
     x = model.input(2, 4, kind=TensorProto.INT64)
     y = model.quantised(model.add("Gather", table(model), x), 0.01, zero_point)
-    y = model.add("Reshape", y, model.constant(np.array([1, 4, 12])))
+    y = model.add("Reshape", y, [1, 4, 12])
     y = model.quantised(y, 0.01, zero_point)
     y = model.quantised(model.add("Transpose", y, perm=[0, 2, 1]), 0.01, zero_point)
     graph = rewritten(model.proto(model.add("Relu", y)))
@@ -54,8 +54,7 @@ def test_rows_and_the_moves_behind_them_are_int8(zero_point) -> None:
 @pytest.mark.parametrize("case", ["scale", "read before", "relu"])
 def test_conversions_that_do_something_stay(case) -> None:
     model = Model(fresh_rng())
-    x = model.input(2, 4, kind=TensorProto.INT64)
-    row = model.add("Gather", table(model), x)
+    row = model.add("Gather", table(model), model.input(2, 4, kind=TensorProto.INT64))
     y = model.quantised(row, 0.01)
     kind = "Relu" if case == "relu" else "Flatten"
     y = model.quantised(model.add(kind, y), 0.02 if case == "scale" else 0.01)
@@ -68,10 +67,9 @@ def test_rows_that_are_no_constants_stay() -> None:
     model = Model(fresh_rng())
     x = model.input(2, 4, kind=TensorProto.INT64)
     rows = model.add("Cast", x, to=TensorProto.FLOAT)
-    places = model.constant(np.array([1, 0]))
-    y = model.quantised(model.add("Gather", rows, places), 0.05)
+    y = model.quantised(model.add("Gather", rows, [1, 0]), 0.05)
     assert kinds(rewritten(model.proto(y)))[:2] == ["Cast", "Gather"]
     model = Model(fresh_rng())
     x = model.input(2, 4, kind=TensorProto.INT64)
-    y = model.quantised(model.add("Gather", table(model), model.constant(PLACES)), 0.05)
+    y = model.quantised(model.add("Gather", table(model), PLACES), 0.05)
     assert "QuantizeLinear" in kinds(rewritten(model.proto(y)))

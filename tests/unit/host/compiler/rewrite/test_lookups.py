@@ -15,8 +15,7 @@ INDICES = np.array([[0, 6, 3, -1, 7, 100], [2, -7, -8, 5, -(2**31), 2**31 - 1]])
 
 def compared(model: Model, indices: str, numbers: np.ndarray, *casts: int) -> str:
     """One-hot vectors as JAX and PyTorch write them."""
-    last = model.add("Unsqueeze", indices, model.constant(np.array([-1])))
-    value = model.add("Equal", last, model.constant(numbers))
+    value = model.add("Equal", model.add("Unsqueeze", indices, [-1]), numbers)
     for kind in casts or (TensorProto.FLOAT,):
         value = model.add("Cast", value, to=kind)
     return value
@@ -27,8 +26,7 @@ def compared(model: Model, indices: str, numbers: np.ndarray, *casts: int) -> st
 def test_indices_that_are_compared_look_rows_up(kind, casts) -> None:
     model = Model(fresh_rng())
     dtype = np.int32 if kind == TensorProto.INT32 else np.int64
-    x = model.input(2, 6, kind=kind)
-    vectors = compared(model, x, np.arange(DEPTH, dtype=dtype), *casts)
+    vectors = compared(model, model.input(2, 6, kind=kind), np.arange(DEPTH, dtype=dtype), *casts)
     proto = model.proto(model.add("MatMul", vectors, model.weights(DEPTH, WIDTH)))
     kinds = rewritten(proto, x=INDICES.astype(dtype))
     assert "Gather" in kinds
@@ -49,8 +47,7 @@ def test_the_sides_of_a_comparison_may_be_exchanged(order) -> None:
 def test_the_operator_one_hot_counts_negative_indices_from_the_end() -> None:
     model = Model(fresh_rng())
     x = model.input(2, 6, kind=TensorProto.INT64)
-    values = model.constant(np.array([0, 1], np.float32))
-    vectors = model.add("OneHot", x, model.constant(np.array([DEPTH])), values, axis=-1)
+    vectors = model.add("OneHot", x, [DEPTH], np.array([0, 1], np.float32), axis=-1)
     proto = model.proto(model.add("MatMul", vectors, model.weights(DEPTH, WIDTH)))
     kinds = rewritten(proto, x=INDICES)
     assert "Gather" in kinds
@@ -59,12 +56,10 @@ def test_the_operator_one_hot_counts_negative_indices_from_the_end() -> None:
 
 def test_unsigned_bytes_of_256_rows_need_no_bounds() -> None:
     model = Model(fresh_rng())
-    x = model.input(3, 4, kind=TensorProto.UINT8)
-    wide = model.add("Cast", x, to=TensorProto.INT32)
+    wide = model.add("Cast", model.input(3, 4, kind=TensorProto.UINT8), to=TensorProto.INT32)
     vectors = compared(model, wide, np.arange(256, dtype=np.int32))
     proto = model.proto(model.add("MatMul", vectors, model.weights(256, WIDTH)))
-    data = fresh_rng().integers(0, 256, (3, 4), dtype=np.uint8)
-    assert "Clip" not in rewritten(proto, x=data)
+    assert "Clip" not in rewritten(proto, x=fresh_rng().integers(0, 256, (3, 4), dtype=np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -81,11 +76,11 @@ def test_what_is_no_one_hot_vector_stays(case) -> None:
     more = []
     weights = model.weights(DEPTH, WIDTH)
     if case == "axis":  # 6 places are compared, not indices
-        same = model.add("Equal", x, model.constant(np.arange(6)))
+        same = model.add("Equal", x, np.arange(6))
         vectors, weights = model.add("Cast", same, to=TensorProto.FLOAT), model.weights(6, WIDTH)
     elif case == "values":
         values = model.constant(np.array([0, 2], np.float32))
-        vectors = model.add("OneHot", x, model.constant(np.array([DEPTH])), values, axis=-1)
+        vectors = model.add("OneHot", x, [DEPTH], values, axis=-1)
     else:
         vectors = compared(model, x, numbers)
     if case == "second reader":
@@ -94,8 +89,7 @@ def test_what_is_no_one_hot_vector_stays(case) -> None:
     if case == "no constant":
         weights = model.input(DEPTH, WIDTH, name="w")
         given["w"] = np.ones((DEPTH, WIDTH), np.float32)
-    proto = model.proto(model.add("MatMul", vectors, weights), *more)
-    kinds = rewritten(proto, **given)
+    kinds = rewritten(model.proto(model.add("MatMul", vectors, weights), *more), **given)
     assert "MatMul" in kinds
     assert "Gather" not in kinds
 
@@ -111,9 +105,9 @@ PLACES = np.abs(INDICES) % DEPTH
 def test_work_on_features_is_done_on_the_rows() -> None:
     model = Model(fresh_rng())
     y = model.add("Add", looked_up(model), model.weights(1, 1, WIDTH))
-    half = model.add("Mul", model.constant(np.float32(0.5)), y)
+    half = model.add("Mul", np.float32(0.5), y)
     y = model.add("Mul", half, model.add("Add", model.add("Erf", y), model.weights(WIDTH)))
-    y = model.add("Clip", y, model.constant(np.float32(-0.2)), model.constant(np.float32(0.3)))
+    y = model.add("Clip", y, np.float32(-0.2), np.float32(0.3))
     assert rewritten(model.proto(y), x=PLACES) == ["Gather"]
 
 

@@ -45,7 +45,7 @@ def test_a_mask_is_one_row_for_all_layers(form: str) -> None:
     assert first is not None
     assert first is second
     assert tuple(first.shape) == (1, 1, 1, TOKENS)
-    kinds = rewritten(proto, ROWS, mask=some_mask(fresh_rng(), TOKENS), x=SHAPE, y=SHAPE)
+    kinds = rewritten(proto, ROWS, mask=some_mask(fresh_rng(), TOKENS))
     assert kinds.count("Softmax") == 2
     # Each softmax has an addition of the mask, and a causal one.
     assert kinds.count("Add") == (4 if form == "causal condition" else 2)
@@ -55,7 +55,7 @@ def test_a_mask_is_one_row_for_all_layers(form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_without_a_row_unit_masks_stay(form: str) -> None:
     proto = two_layers(form)
-    kinds = rewritten(proto, mask=some_mask(fresh_rng(), TOKENS), x=SHAPE, y=SHAPE)
+    kinds = rewritten(proto, mask=some_mask(fresh_rng(), TOKENS))
     assert sorted(kinds) == sorted(node.op_type for node in proto.graph.node)
 
 
@@ -69,8 +69,7 @@ def added(build) -> onnx.ModelProto:
 def falling(model: Model, far: float, *shape: int) -> str:
     """(1 - mask) * far of an int64 input."""
     real = model.add("Cast", model.input(*shape, name="mask", kind=INT64), to=1)
-    off = model.add("Sub", model.constant(np.float32(1)), real)
-    return model.add("Mul", off, model.constant(np.float32(far)))
+    return model.add("Mul", model.add("Sub", np.float32(1), real), np.float32(far))
 
 
 def condition(model: Model, *shape: int) -> str:
@@ -78,7 +77,7 @@ def condition(model: Model, *shape: int) -> str:
 
 
 def chosen(model: Model, seen: str, far: float) -> str:
-    return model.add("Where", seen, model.constant(np.float32(0)), model.constant(np.float32(far)))
+    return model.add("Where", seen, np.float32(0), np.float32(far))
 
 
 TAKEN = {
@@ -91,11 +90,7 @@ TAKEN = {
     ),
     "a condition for all heads": lambda m: chosen(
         m,
-        m.add(
-            "Reshape",
-            m.add("Expand", condition(m, 1, TOKENS), m.constant(np.array([2, TOKENS]))),
-            m.constant(np.array([1, 2, 1, TOKENS])),
-        ),
+        m.add("Reshape", m.add("Expand", condition(m, 1, TOKENS), [2, TOKENS]), [1, 2, 1, TOKENS]),
         -1e9,
     ),
 }
@@ -105,10 +100,9 @@ def gathered(model: Model) -> str:
     """As Transformers looks a mask up by batch and key, and joins what is true of each query."""
     places = np.zeros((1, 1, 1, TOKENS, 2), np.int64)
     places[..., 1] = np.arange(TOKENS)
-    seen = model.add("GatherND", condition(model, 1, TOKENS), model.constant(places))
-    seen = model.add("And", seen, model.constant(np.ones((1, 1, TOKENS, 1), bool)))
-    wide = model.constant(np.array([1, 1, TOKENS, TOKENS]))
-    return chosen(model, model.add("Expand", seen, wide), -3e38)
+    seen = model.add("GatherND", condition(model, 1, TOKENS), places)
+    seen = model.add("And", seen, np.ones((1, 1, TOKENS, 1), bool))
+    return chosen(model, model.add("Expand", seen, [1, 1, TOKENS, TOKENS]), -3e38)
 
 
 TAKEN["looked up"] = gathered
@@ -119,14 +113,13 @@ def test_other_rows_are_masks_too(kind: str) -> None:
     proto = added(TAKEN[kind])
     (mask,) = masks_of(proto)
     assert mask is not None
-    given = next(value for value in proto.graph.input if value.name == "mask")
-    tensor = given.type.tensor_type
+    tensor = next(value for value in proto.graph.input if value.name == "mask").type.tensor_type
     shape = [dim.dim_value for dim in tensor.shape.dim]
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     values = some_mask(fresh_rng(), TOKENS).reshape(shape).astype(dtype)
     if kind == "its opposite":
         values = ~values
-    rewritten(proto, ROWS, mask=values, x=SHAPE)
+    rewritten(proto, ROWS, mask=values)
 
 
 LEFT = {
@@ -137,15 +130,13 @@ LEFT = {
     "numbers of a condition that leave a share": lambda m: chosen(m, condition(m, 1, TOKENS), -9.0),
     "a condition for each query": lambda m: chosen(m, condition(m, TOKENS, TOKENS), -1e9),
     "a query that sees nothing in any case": lambda m: chosen(
-        m,
-        m.add("And", condition(m, 1, TOKENS), m.constant(np.tri(TOKENS, k=-1) > 0)),
-        -1e9,
+        m, m.add("And", condition(m, 1, TOKENS), np.tri(TOKENS, k=-1) > 0), -1e9
     ),
     "a comparison that 0 and 1 do not tell of": lambda m: m.add(
         "Where",
-        m.add("Equal", m.input(1, TOKENS, name="mask", kind=INT64), m.constant(np.array(7))),
-        m.constant(np.float32(-3)),
-        m.constant(np.float32(0)),
+        m.add("Equal", m.input(1, TOKENS, name="mask", kind=INT64), np.array(7)),
+        np.float32(-3),
+        np.float32(0),
     ),
 }
 
@@ -159,8 +150,7 @@ def test_what_is_no_row_of_masks_stays(kind: str) -> None:
 def test_a_float_input_is_a_mask_where_it_is_said_to_be_one(shape: tuple[int, ...]) -> None:
     def given(model: Model) -> str:
         name = model.input(*shape, name="mask")
-        wide = model.constant(np.array([1, 1, TOKENS, TOKENS]))
-        return model.add("Expand", name, wide) if len(shape) == 2 else name
+        return model.add("Expand", name, [1, 1, TOKENS, TOKENS]) if len(shape) == 2 else name
 
     proto = added(given)
     assert masks_of(proto) == [None]
@@ -173,9 +163,8 @@ def test_a_float_input_is_a_mask_where_it_is_said_to_be_one(shape: tuple[int, ..
 def test_a_test_for_rows_without_numbers_stays_where_there_can_be_some() -> None:
     model = Model(fresh_rng())
     shares = model.add("Softmax", model.input(*SHAPE), axis=-1)
-    zero = model.constant(np.float32(0))
-    proto = model.proto(model.add("Where", model.add("IsNaN", shares), zero, shares))
-    assert rewritten(proto, ROWS, x=SHAPE) == ["Softmax", "IsNaN", "Where"]
+    proto = model.proto(model.add("Where", model.add("IsNaN", shares), np.float32(0), shares))
+    assert rewritten(proto, ROWS) == ["Softmax", "IsNaN", "Where"]
 
 
 def test_scores_that_something_else_reads_keep_their_mask() -> None:

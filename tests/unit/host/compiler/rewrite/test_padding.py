@@ -43,7 +43,7 @@ def test_padding_of_transposed_convolutions_is_stated(attributes) -> None:
     x = model.input(1, 2, *SIDES)
     weights = model.weights(2, 3, 3, 4)
     proto = model.proto(model.add("ConvTranspose", x, weights, strides=[2, 2], **attributes))
-    assert rewritten(proto, x=(1, 2, *SIDES)) == ["ConvTranspose"]
+    assert rewritten(proto) == ["ConvTranspose"]
     node = attributes_of(proto)
     assert not {"auto_pad", "output_shape"} & set(node.attributes)
     assert "pads" in node.attributes
@@ -54,7 +54,7 @@ def test_a_sequence_is_enlarged_to_a_stated_length() -> None:
     x = model.input(1, 2, 6)
     y = model.add("ConvTranspose", x, model.weights(2, 3, 4), strides=[2], output_shape=[12])
     proto = model.proto(y)
-    assert "ConvTranspose" in rewritten(proto, x=(1, 2, 6))
+    assert "ConvTranspose" in rewritten(proto)
     assert list(attributes_of(proto).attributes["pads"].as_ints()) == [0, 1, 0, 1]
 
 
@@ -75,7 +75,7 @@ def test_an_image_of_a_stated_size_is_enlarged_on_the_accelerator() -> None:
 
 def padded(model: Model, x: str, widths: list[int], *axes: int, **attributes: str) -> str:
     more = ["", model.constant(np.array(axes))] if axes else []
-    return model.add("Pad", x, model.constant(np.array(widths)), *more, **attributes)
+    return model.add("Pad", x, np.array(widths), *more, **attributes)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,7 @@ def test_an_image_is_padded_between_layers(mode) -> None:
 @pytest.mark.parametrize("exclusive", [0, 1])
 def test_a_running_sum_from_the_end(exclusive) -> None:
     model = Model(fresh_rng())
-    axis = model.constant(np.array(1))
-    y = model.add("CumSum", model.input(2, 5), axis, reverse=1, exclusive=exclusive)
+    y = model.add("CumSum", model.input(2, 5), np.array(1), reverse=1, exclusive=exclusive)
     proto = model.proto(y)
     data = fresh_rng().normal(size=(2, 5)).astype(np.float32)
     assert rewritten(proto, x=data) == ["Gather", "CumSum", "Gather"]
@@ -138,8 +137,7 @@ ENLARGED = {"strides": [2, 2], "kernel_shape": [2, 2]}
 def enlarged(model: Model, groups: int, bias: bool, channels: int = 6) -> str:
     weights = model.weights(4, channels // groups, 2, 2)
     more = [model.weights(channels)] if bias else []
-    x = model.input(*SHAPE)
-    return model.add("ConvTranspose", x, weights, *more, group=groups, **ENLARGED)
+    return model.add("ConvTranspose", model.input(*SHAPE), weights, *more, group=groups, **ENLARGED)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -149,17 +147,17 @@ def test_offsets_factors_and_normalisation_go_into_the_layer(groups, bias) -> No
     model = Model(rng)
     y = enlarged(model, groups, bias)
     y = model.add("Add", model.weights(6, 1, 1), y)
-    y = model.add("Mul", y, model.constant(np.float32(-1.5)))
+    y = model.add("Mul", y, np.float32(-1.5))
     numbers = [model.constant(rng.uniform(0.5, 2, 6).astype(np.float32)) for _ in range(4)]
     y = model.add("BatchNormalization", y, *numbers)
     y = model.add("Add", y, model.weights(1, 6, 1, 1))
-    assert rewritten(model.proto(model.add("Relu", y)), x=SHAPE) == ["ConvTranspose", "Relu"]
+    assert rewritten(model.proto(model.add("Relu", y))) == ["ConvTranspose", "Relu"]
 
 
 def test_the_last_of_them_may_be_the_output_of_one_channel() -> None:
     model = Model(fresh_rng())
     y = model.add("Add", enlarged(model, 1, False, channels=1), model.weights(1, 1, 1, 1))
-    assert rewritten(model.proto(y), x=SHAPE) == ["ConvTranspose"]
+    assert rewritten(model.proto(y)) == ["ConvTranspose"]
 
 
 @pytest.mark.parametrize("case", ["rows", "two readers", "output", "wider"])
@@ -171,7 +169,7 @@ def test_what_is_no_number_for_each_channel_of_one_reader_stays(case) -> None:
     z = model.add("Add", y, model.weights(*shapes.get(case, (6, 1, 1))))
     outputs = {"two readers": (z, model.add("Relu", y)), "output": (z, y)}.get(case, (z,))
     more = ["Relu"] if case == "two readers" else []
-    assert sorted(rewritten(model.proto(*outputs), x=SHAPE)) == ["Add", "ConvTranspose", *more]
+    assert sorted(rewritten(model.proto(*outputs))) == ["Add", "ConvTranspose", *more]
 
 
 # -- rolls, patch merging and means with channels last --------------------------------------------
@@ -188,7 +186,7 @@ def test_a_roll_is_a_gather(axis, shift) -> None:
     parts = [model.add("Slice", x, *bounds(model, *pair, axis)) for pair in
              ((shift, 2**63 - 1), (0, shift))]  # fmt: skip
     y = model.add("Concat", *parts, axis=axis)
-    assert rewritten(model.proto(model.add("Relu", y)), x=(1, 5, 6, 7)) == ["Gather", "Relu"]
+    assert rewritten(model.proto(model.add("Relu", y))) == ["Gather", "Relu"]
 
 
 @pytest.mark.parametrize("pairs", [((2, 5), (0, 1)), ((0, 3), (2, 5)), ((0, 2), (2, 3))])
@@ -196,7 +194,7 @@ def test_slices_that_leave_out_or_repeat_something_stay(pairs) -> None:
     model = Model(fresh_rng())
     x = model.input(1, 5, 3)
     parts = [model.add("Slice", x, *bounds(model, *pair, 1)) for pair in pairs]
-    kinds = rewritten(model.proto(model.add("Concat", *parts, axis=1)), x=(1, 5, 3))
+    kinds = rewritten(model.proto(model.add("Concat", *parts, axis=1)))
     assert kinds == ["Slice", "Slice", "Concat"]
 
 
@@ -206,7 +204,7 @@ def test_slices_of_different_tensors_stay() -> None:
     y = model.add("Relu", x)
     parts = [model.add("Slice", x, *bounds(model, 2, 4, 1)),
              model.add("Slice", y, *bounds(model, 0, 2, 1))]  # fmt: skip
-    assert "Gather" not in rewritten(model.proto(model.add("Concat", *parts, axis=1)), x=(1, 4, 3))
+    assert "Gather" not in rewritten(model.proto(model.add("Concat", *parts, axis=1)))
 
 
 def merged(model: Model, corners: list[tuple[int, int]], axis: int = 3) -> str:
@@ -222,8 +220,7 @@ def merged(model: Model, corners: list[tuple[int, int]], axis: int = 3) -> str:
 def test_patch_merging_is_depthwise_convolutions() -> None:
     model = Model(fresh_rng())
     y = merged(model, [(0, 0), (1, 0), (0, 1), (1, 1)])
-    kinds = rewritten(model.proto(y), x=(1, 6, 4, 3))
-    assert kinds == ["Transpose", *["Conv"] * 4, "Concat", "Transpose"]
+    assert rewritten(model.proto(y)) == ["Transpose", *["Conv"] * 4, "Concat", "Transpose"]
 
 
 def test_corners_beyond_the_first_and_pixels_joined_to_images_stay() -> None:
@@ -236,36 +233,32 @@ def test_corners_beyond_the_first_and_pixels_joined_to_images_stay() -> None:
             y = model.add("Concat", first, second, axis=axis)
         else:
             y = merged(model, corners, axis)
-        assert "Conv" not in rewritten(model.proto(y), x=(1, 6, 4, 3))
+        assert "Conv" not in rewritten(model.proto(y))
 
 
 @pytest.mark.parametrize(("keepdims", "last"), [(0, "Flatten"), (1, "Transpose")])
 def test_a_mean_over_pixels_with_channels_last_is_a_global_pool(keepdims, last) -> None:
     model = Model(fresh_rng())
     y = model.add("ReduceMean", model.input(2, 3, 4, 5), axes=[1, 2], keepdims=keepdims)
-    assert rewritten(model.proto(y), x=(2, 3, 4, 5)) == ["Transpose", "GlobalAveragePool", last]
+    assert rewritten(model.proto(y)) == ["Transpose", "GlobalAveragePool", last]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_mask_of_windows_is_added_in_the_shape_of_the_scores(swapped) -> None:
     model = Model(fresh_rng())
-    scores = model.add("Relu", model.input(6, 2, 4, 4))
-    y = model.add("Add", scores, model.weights(2, 4, 4))
-    wide = model.add("Reshape", y, model.constant(np.array([2, 3, 2, 4, 4])))
-    pair = (wide, model.weights(1, 3, 1, 4, 4))
+    y = model.add("Add", model.add("Relu", model.input(6, 2, 4, 4)), model.weights(2, 4, 4))
+    pair = (model.add("Reshape", y, [2, 3, 2, 4, 4]), model.weights(1, 3, 1, 4, 4))
     y = model.add("Add", *(pair[::-1] if swapped else pair))
-    y = model.add("Reshape", y, model.constant(np.array([-1, 2, 4, 4])))
-    kinds = rewritten(model.proto(model.add("Softmax", y, axis=-1)), x=(6, 2, 4, 4))
-    assert kinds == ["Relu", "Add", "Softmax"]
+    y = model.add("Reshape", y, [-1, 2, 4, 4])
+    assert rewritten(model.proto(model.add("Softmax", y, axis=-1))) == ["Relu", "Add", "Softmax"]
 
 
 def test_sums_that_grow_or_keep_another_shape_stay() -> None:
     for added, last in (((2, 1, 3, 4), (2, 2, 3, 4)), ((3, 4), (3, 8))):
         model = Model(fresh_rng())
         x = model.add("Relu", model.input(6, 4))
-        wide = model.add("Reshape", x, model.constant(np.array([1, 2, 3, 4] if len(added) > 2
-                                                               else [2, 3, 4])))  # fmt: skip
+        wide = model.add("Reshape", x, np.array([1, 2, 3, 4] if len(added) > 2
+                                                               else [2, 3, 4]))  # fmt: skip
         y = model.add("Add", wide, model.weights(*added))
-        y = model.add("Reshape", y, model.constant(np.array(last)))
-        kinds = rewritten(model.proto(y), x=(6, 4))
-        assert kinds == ["Relu", "Reshape", "Add", "Reshape"]
+        y = model.add("Reshape", y, np.array(last))
+        assert rewritten(model.proto(y)) == ["Relu", "Reshape", "Add", "Reshape"]

@@ -30,7 +30,7 @@ def test_automatic_padding_is_written_out(mode, kind) -> None:
     else:
         y = model.add("MaxPool", x, kernel_shape=[3, 2], **more)
     proto = model.proto(y)
-    rewritten(proto, x=(1, 2, 7, 8))
+    rewritten(proto)
     current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
     rewrite(current)
     (node,) = current.graph
@@ -42,39 +42,38 @@ def test_automatic_padding_is_written_out(mode, kind) -> None:
 def test_a_mean_over_an_image_is_a_global_pool(keepdims) -> None:
     model = Model(fresh_rng())
     y = model.add("ReduceMean", model.input(2, 3, 4, 5), axes=[2, -1], keepdims=keepdims)
-    kinds = rewritten(model.proto(y), x=(2, 3, 4, 5))
+    kinds = rewritten(model.proto(y))
     assert kinds == (["GlobalAveragePool"] if keepdims else ["GlobalAveragePool", "Flatten"])
 
 
 def test_a_mean_over_other_axes_stays() -> None:
     model = Model(fresh_rng())
     y = model.add("ReduceMean", model.input(2, 3, 4, 5), axes=[1, 3])
-    assert rewritten(model.proto(y), x=(2, 3, 4, 5)) == ["ReduceMean"]
+    assert rewritten(model.proto(y)) == ["ReduceMean"]
 
 
 def test_numbers_move_from_factors_to_their_product() -> None:
     model = Model(fresh_rng())
     a, b = model.input(2, 3, 4, name="a"), model.input(2, 4, 5, name="b")
-    scaled = model.add("Mul", model.constant(np.float32(0.5)), a)
-    divided = model.add("Div", b, model.constant(np.array([4], np.float32)))
+    scaled = model.add("Mul", np.float32(0.5), a)
+    divided = model.add("Div", b, np.array([4], np.float32))
     product = model.add("MatMul", scaled, divided)
-    kinds = rewritten(model.proto(product, model.add("Relu", product)), a=(2, 3, 4), b=(2, 4, 5))
+    kinds = rewritten(model.proto(product, model.add("Relu", product)))
     assert sorted(kinds) == ["MatMul", "Mul", "Relu"]
 
 
 def test_a_factor_that_is_read_elsewhere_stays() -> None:
     model = Model(fresh_rng())
     a, b = model.input(2, 3, 4, name="a"), model.input(2, 4, 5, name="b")
-    scaled = model.add("Mul", a, model.constant(np.float32(0.5)))
-    proto = model.proto(model.add("MatMul", scaled, b), scaled)
-    assert rewritten(proto, a=(2, 3, 4), b=(2, 4, 5)) == ["Mul", "MatMul"]
+    scaled = model.add("Mul", a, np.float32(0.5))
+    assert rewritten(model.proto(model.add("MatMul", scaled, b), scaled)) == ["Mul", "MatMul"]
 
 
 def test_a_number_before_weights_stays() -> None:
     model = Model(fresh_rng())
-    scaled = model.add("Mul", model.input(2, 3), model.constant(np.float32(0.5)))
+    scaled = model.add("Mul", model.input(2, 3), np.float32(0.5))
     proto = model.proto(model.add("MatMul", scaled, model.weights(3, 4)))
-    assert rewritten(proto, x=(2, 3)) == ["Mul", "MatMul"]
+    assert rewritten(proto) == ["Mul", "MatMul"]
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])
@@ -88,14 +87,13 @@ def test_convolutions_over_time_are_convolutions_of_images_of_one_row(keepdims) 
     y = model.add("MaxPool", y, kernel_shape=[3], strides=[1], pads=[0, 2])
     y = model.add("Concat", y, y, axis=-2)
     y = model.add("AveragePool", y, kernel_shape=[2], pads=[1, 0], count_include_pad=1)
-    mean = model.add("ReduceMean", y, model.constant(np.array([2])), keepdims=keepdims)
-    kinds = rewritten(model.proto(y, mean), x=(2, 4, 11))
+    mean = model.add("ReduceMean", y, [2], keepdims=keepdims)
+    kinds = rewritten(model.proto(y, mean))
     assert kinds.count("Reshape") == (3 if keepdims else 2)  # in and out again
     assert ("Flatten" in kinds) == (not keepdims)
     current = ir.from_proto(onnx.shape_inference.infer_shapes(model.proto(y, mean)))
     rewrite(current)
-    ranks = {len(n.inputs[0].shape or ()) for n in current.graph if n.op_type != "Reshape"}
-    assert ranks == {4}
+    assert {len(n.inputs[0].shape or ()) for n in current.graph if n.op_type != "Reshape"} == {4}
 
 
 def test_transposed_convolutions_over_time_are_rewritten_and_sequences_stay() -> None:
@@ -104,10 +102,10 @@ def test_transposed_convolutions_over_time_are_rewritten_and_sequences_stay() ->
     more = {"strides": [2], "pads": [1, 0], "output_padding": [1]}
     y = model.add("ConvTranspose", x, model.weights(4, 3, 3), **more)
     y = model.add("Add", y, model.input(1, 3, 13, name="r"))
-    rewritten(model.proto(y), x=(1, 4, 6), r=(1, 3, 13))
+    rewritten(model.proto(y))
     model = Model(fresh_rng())
     y = model.add("Relu", model.add("MatMul", model.input(1, 4, 6), model.weights(6, 3)))
-    assert rewritten(model.proto(y), x=(1, 4, 6)) == ["MatMul", "Relu"]
+    assert rewritten(model.proto(y)) == ["MatMul", "Relu"]
 
 
 @pytest.mark.parametrize(
@@ -124,9 +122,8 @@ def test_transposed_convolutions_over_time_are_rewritten_and_sequences_stay() ->
 )
 def test_a_gather_of_everything_in_order_is_no_gather(shape, indices, axis, kinds) -> None:
     model = Model(fresh_rng())
-    x = model.add("Relu", model.input(*shape))
-    y = model.add("Gather", x, model.constant(indices), axis=axis)
-    assert rewritten(model.proto(model.add("Neg", y)), x=shape) == ["Relu", *kinds, "Neg"]
+    y = model.add("Gather", model.add("Relu", model.input(*shape)), indices, axis=axis)
+    assert rewritten(model.proto(model.add("Neg", y))) == ["Relu", *kinds, "Neg"]
 
 
 @pytest.mark.parametrize(
@@ -146,8 +143,7 @@ def test_padding_of_nothing_and_slices_of_everything_are_dropped(kind, numbers, 
     model = Model(fresh_rng())
     x = model.add("Relu", model.input(4, 5))
     y = model.add(kind, x, *(model.constant(np.array(each)) for each in numbers))
-    kinds = rewritten(model.proto(model.add("Neg", y)), x=(4, 5))
-    assert kinds == ["Relu", *kept, "Neg"]
+    assert rewritten(model.proto(model.add("Neg", y))) == ["Relu", *kept, "Neg"]
 
 
 def test_batch_normalisation_is_a_depthwise_convolution() -> None:
@@ -156,11 +152,11 @@ def test_batch_normalisation_is_a_depthwise_convolution() -> None:
     scale, offset, mean = (model.weights(3) for _ in range(3))
     variance = model.constant(np.array([0.5, 1, 2], np.float32))
     y = model.add("BatchNormalization", x, scale, offset, mean, variance, epsilon=0.01)
-    assert rewritten(model.proto(y), x=(2, 3, 4, 5)) == ["Conv"]
+    assert rewritten(model.proto(y)) == ["Conv"]
     model = Model(fresh_rng())
     y = model.add("BatchNormalization", model.input(2, 3), *(model.constant(np.ones(3, np.float32))
                                                              for _ in range(4)))  # fmt: skip
-    assert rewritten(model.proto(y), x=(2, 3)) == ["BatchNormalization"]
+    assert rewritten(model.proto(y)) == ["BatchNormalization"]
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -172,15 +168,14 @@ def test_a_factor_and_an_offset_per_channel_are_a_depthwise_convolution(swapped)
         return model.add("Add", y, model.weights(3, 1, 1))
 
     model = Model(fresh_rng())
-    assert rewritten(model.proto(affine(model, (1, 3, 1, 1))), x=(2, 3, 4, 5)) == ["Conv"]
+    assert rewritten(model.proto(affine(model, (1, 3, 1, 1)))) == ["Conv"]
     for shape in ((1,), (4, 1), (2, 3, 1, 1)):
         model = Model(fresh_rng())
-        kinds = rewritten(model.proto(affine(model, shape)), x=(2, 3, 4, 5))
-        assert kinds == ["Mul", "Add"], shape
+        assert rewritten(model.proto(affine(model, shape))) == ["Mul", "Add"], shape
     model = Model(fresh_rng())
     y = model.add("Mul", model.input(2, 3, 4, 5), model.weights(3, 1, 1))
     proto = model.proto(y, model.add("Add", y, model.weights(3, 1, 1)))
-    assert rewritten(proto, x=(2, 3, 4, 5)) == ["Conv", "Add"]  # the product leaves, too
+    assert rewritten(proto) == ["Conv", "Add"]  # the product leaves, too
 
 
 def layer_scale(shape: tuple[int, ...], *, gemm: bool = False, turned: bool = False) -> Model:
@@ -211,15 +206,14 @@ def layer_scale(shape: tuple[int, ...], *, gemm: bool = False, turned: bool = Fa
 )
 def test_factors_of_channels_go_into_the_dense_layer_before_them(shape, more, kinds) -> None:
     model = layer_scale(shape, **more)
-    data = (4, 3) if "gemm" in more else (2, 4, 3, 3)
-    assert rewritten(model.proto(model.nodes[-1].output[0]), x=data) == kinds
+    assert rewritten(model.proto(model.nodes[-1].output[0])) == kinds
 
 
 def test_a_result_that_is_read_without_its_factors_keeps_them_apart() -> None:
     model = layer_scale((5,))
     product, bias, scaled = (node.output[0] for node in model.nodes)
     for other in (product, bias):
-        assert rewritten(model.proto(scaled, other), x=(2, 4, 3, 3)) == ["MatMul", "Add", "Mul"]
+        assert rewritten(model.proto(scaled, other)) == ["MatMul", "Add", "Mul"]
 
 
 def test_a_split_of_channels_is_slices() -> None:
@@ -229,8 +223,7 @@ def test_a_split_of_channels_is_slices() -> None:
         model.nodes.append(onnx.helper.make_node(
             "Split", [model.input(2, 6, 6, 5), sizes], ["a", "b", "c"], "split", axis=axis
         ))  # fmt: skip
-        proto = model.proto("a", model.add("Relu", "b"), "c")
-        assert rewritten(proto, x=(2, 6, 6, 5)) == kinds
+        assert rewritten(model.proto("a", model.add("Relu", "b"), "c")) == kinds
 
 
 @pytest.mark.parametrize(
@@ -253,7 +246,7 @@ def test_nearest_resizing_by_whole_factors_is_a_transposed_convolution(
     scales = model.constant(np.array([1, 1, *sides], np.float32))
     y = model.add("Resize", model.input(1, 3, 4, 6), "", scales, **attributes)
     expected = ["ConvTranspose"] if kinds else ["Resize"]
-    assert rewritten(model.proto(y), x=(1, 3, 4, 6)) == expected
+    assert rewritten(model.proto(y)) == expected
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
@@ -261,8 +254,7 @@ def test_shuffles_between_channels_and_pixels_are_convolutions(mode) -> None:
     model = Model(fresh_rng())
     y = model.add("DepthToSpace", model.input(1, 12, 4, 6), blocksize=2, mode=mode)
     y = model.add("SpaceToDepth", model.add("Relu", y), blocksize=4)
-    kinds = rewritten(model.proto(y), x=(1, 12, 4, 6))
-    assert kinds == ["ConvTranspose", "Relu", "Conv"]
+    assert rewritten(model.proto(y)) == ["ConvTranspose", "Relu", "Conv"]
 
 
 @pytest.mark.parametrize("by_sizes", [False, True])
@@ -273,7 +265,7 @@ def test_resizing_may_state_some_axes_alone(by_sizes) -> None:
         given = ["", "", model.constant(stated)] if by_sizes else ["", model.constant(stated)]
         y = model.add("Resize", model.input(1, 3, 4, 6), *given, axes=[-1, 2], mode=mode)
         proto = model.proto(y)
-        assert rewritten(proto, x=(1, 3, 4, 6)) == [kind]
+        assert rewritten(proto) == [kind]
         current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
         rewrite(current)
         assert all("axes" not in node.attributes for node in current.graph)
@@ -287,14 +279,13 @@ def test_numbers_of_other_types_are_not_layers(kind) -> None:
     dtype = integers if kind in ("Mean", "Resize") else doubles
     x = model.input(*shape, kind=dtype)
     if kind == "BatchNormalization":
-        parts = [model.constant(np.arange(1.0, 5)) for _ in range(4)]
-        y = model.add(kind, x, *parts)
+        y = model.add(kind, x, *[model.constant(np.arange(1.0, 5)) for _ in range(4)])
     elif kind == "Mean":
         y = model.add("ReduceMean", x, axes=[2, 3])
     elif kind == "Pixels":
         y = model.add("DepthToSpace", x, blocksize=2)
     elif kind == "Resize":
-        y = model.add("Resize", x, "", model.constant(np.array([1, 1, 2, 2], np.float32)))
+        y = model.add("Resize", x, "", np.array([1, 1, 2, 2], np.float32))
     else:
         y = model.add("ReduceMean", x, axes=[1, 2])
     (node,) = model.nodes
@@ -313,7 +304,7 @@ def trained(model: Model, x: str, *, computed_scale: bool) -> str:
     scale = model.constant(np.float32(0.01))
     if computed_scale:
         largest = model.add("ReduceMax", model.add("Abs", weights), keepdims=0)
-        scale = model.add("Div", largest, model.constant(np.float32(127)))
+        scale = model.add("Div", largest, np.float32(127))
     numbers = scale, model.constant(np.int8(0))
     steps = model.add("QuantizeLinear", weights, *numbers)
     return model.add("Conv", x, model.add("DequantizeLinear", steps, *numbers))
@@ -372,7 +363,7 @@ def test_no_region_computes_constants_alone() -> None:
 def test_what_draws_numbers_or_reads_an_input_stays() -> None:
     model = Model(fresh_rng())
     x = model.input(2, 3)
-    drawn = model.add("RandomNormalLike", model.constant(np.zeros((2, 3), np.float32)))
+    drawn = model.add("RandomNormalLike", np.zeros((2, 3), np.float32))
     total = model.add("Add", model.add("Add", x, drawn), model.add("Neg", model.weights(2, 3)))
     current = ir.from_proto(with_shapes(model.proto(total)))
     assert fold_constants(current)
@@ -385,8 +376,7 @@ def test_layers_that_stay_on_the_cpu_are_told_loudly() -> None:
     model = Model(fresh_rng())
     x = model.quantised(model.input(1, 3, 6, 6), 0.02)
     numbers = model.constant(np.float32([1, 2, 3])), model.constant(np.zeros(3, np.int8))
-    steps = model.constant(np.ones((4, 3, 1, 1), np.int8))
-    weights = model.add("DequantizeLinear", steps, *numbers, axis=1)
+    weights = model.add("DequantizeLinear", np.ones((4, 3, 1, 1), np.int8), *numbers, axis=1)
     proto = model.proto(model.quantised(model.add("Conv", x, weights), 0.05))
     with pytest.warns(UserWarning, match=r"1 of 1 operator .* 100 % .*each input channel"):
         tw.compile(proto, hw="tiny-4x4")

@@ -125,8 +125,7 @@ def test_wrong_bytes_are_counted_by_network_unless_nobody_can():
     found = measure(StubSystem(), PAIR, tenants, 2)
     assert found.together.wrong_bytes == (0, 4)
     assert found.wrong_bytes == 6
-    blind = measure(StubSystem(), PAIR, tenants, 2, check=False)
-    assert blind.wrong_bytes is None
+    assert measure(StubSystem(), PAIR, tenants, 2, check=False).wrong_bytes is None
 
 
 @pytest.mark.parametrize(("stop_at", "alone"), [(1, 0), (2, 1), (3, 2)])

@@ -380,8 +380,7 @@ def test_unknown_layer_lists_the_known_ones():
 
 def test_collect_adds_counts_of_equal_work_and_keeps_the_first_name():
     a, b = conv2d("a", 8, 4, 4, 3, 1, 1, count=2), conv2d("b", 8, 4, 4, 3, 1, 1)
-    other = conv2d("c", 8, 4, 4, 3, 1, 1, residual=True)
-    merged = collect([a, other, b])
+    merged = collect([a, conv2d("c", 8, 4, 4, 3, 1, 1, residual=True), b])
     assert [(w.name, w.count) for w in merged] == [("a", 3), ("c", 1)]
 
 

@@ -225,16 +225,14 @@ def test_what_guests_write_to_the_log_is_bounded(caplog):
 
 
 def send_raw(channel: Channel, header: bytes, body: bytes = b"") -> None:
-    prefix = pack_prefix(len(header), len(body))
-    channel._socket.sendall(prefix + header + body)
+    channel._socket.sendall(pack_prefix(len(header), len(body)) + header + body)
 
 
 def test_a_wait_of_400_digits_is_refused(caplog):
     with serving() as address:
         channel = member(address, leased=False)
         send_raw(channel, b'{"kind": "lease", "wait_seconds": ' + b"1" * 400 + b"}")
-        answer = channel.receive(seconds=10)
-        assert "at most 20 digits, not 400" in answer.text("reason")
+        assert "at most 20 digits, not 400" in channel.receive(seconds=10).text("reason")
         channel.close()
         works(address)
     assert "Traceback" not in caplog.text
@@ -275,8 +273,7 @@ def test_who_sends_on_while_it_waits_loses_its_place(how):
         channel.send("lease", wait_seconds=3600)
         channel.send("run", [bytes(100_000)], digest="aa" * 32, max_cycles=0, trial="ab" * 16)
         if how == "resets":
-            linger = struct.pack("ii", 1, 0)
-            channel._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            channel._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         if how == "stays":
             assert "must wait for the answer" in channel.receive(seconds=30).text("reason")
         else:
@@ -407,8 +404,7 @@ def test_what_a_client_says_cannot_steer_the_agents_terminal(kind, caplog):
         channel = Channel(dial(address)) if kind == "hello" else member(address, leased=False)
         header = {"kind": f"{kind}\x1b[2J", "nonce\x1b": "\x1b"}
         send_raw(channel, json.dumps(header).encode())
-        reason = channel.receive(seconds=10).text("reason")
-        assert reason.isprintable()
+        assert channel.receive(seconds=10).text("reason").isprintable()
         channel.close()
         works(address)
     assert all(record.getMessage().isprintable() for record in caplog.records)

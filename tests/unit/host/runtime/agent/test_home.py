@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `agent init` makes: private, whole, and never in the place of something."""
+"""Where an agent lives: its home, its address and its limits."""
 
+import socket
 import threading
+from dataclasses import fields
+from typing import Any
 
 import pytest
 from support.boards.agents import SlowDevice
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.runtime.agent.address import resolve
 from tilewright.host.runtime.agent.authentication import client_file, read_client, read_token
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.agent.home import make_home
+from tilewright.host.runtime.agent.limits import Limits, limits_of_options
 from tilewright.host.runtime.agent.server import AgentServer
 from tilewright.host.runtime.agent.serving import open_belongings
 from tilewright.host.runtime.board_pool import load_board_pool
@@ -116,3 +121,58 @@ def test_a_pool_names_the_clients_file_and_reaches_the_agent(tmp_path):
 def test_an_agent_needs_a_token_or_a_home():
     with pytest.raises(ConfigError, match=r"--home and --token-file.*agent init"):
         open_belongings(None, None, None, plain=False)
+
+
+# -- Names of this machine lead to where an agent listens
+SIX = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 7425, 0, 0))
+FOUR = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 7425))
+FAR = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("2001:db8::1", 7425, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("found", "chosen"),
+    [([SIX, FOUR], FOUR), ([FOUR, SIX], FOUR), ([SIX], SIX), ([FAR, FOUR], FAR)],
+)
+def test_localhost_is_the_address_of_the_agent_whatever_comes_first(monkeypatch, found, chosen):
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert resolve("name:7425", field="agent") == (chosen[0], chosen[4])
+
+
+# -- Limits are numbers that every part of an agent can keep
+OPTIONS = {
+    "max_seconds": 60,
+    "max_program_mib": 128,
+    "max_memory_mib": 128,
+    "lease_seconds": 30,
+    "max_connections": 64,
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 2**40, True, "1"])
+def test_refuses_what_is_no_number_of_the_range(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=name):
+        Limits(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["run_seconds", "lease_seconds"])
+def test_the_longest_time_is_one_that_sockets_wait(name: str) -> None:
+    """Ten billion seconds were taken, and then no session could begin."""
+    with pytest.raises(ConfigError, match=name):
+        Limits(**{name: 1e10})
+    longest = getattr(Limits(**{name: 1e9}), name)
+    with socket.socket() as connection:
+        connection.settimeout(longest + 30)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "most"),
+    [("max_seconds", 1e10, "1,073,741,824"), ("max_program_mib", 2**20, "1,048,576")],
+)
+def test_an_option_is_named_as_it_was_written_with_what_it_must_be_below(
+    option: str, value: float, most: str
+) -> None:
+    flag = f"--{option.replace('_', '-')}"
+    with pytest.raises(ConfigError, match=f"{flag}.*below {most}"):
+        limits_of_options(**{**OPTIONS, option: value})
+    assert limits_of_options(**OPTIONS) == Limits()

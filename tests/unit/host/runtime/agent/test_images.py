@@ -56,8 +56,7 @@ def test_the_largest_difference_has_the_stated_size():
     before = np.zeros(9 * PAGE, dtype=np.uint8)
     after = before.copy()
     after[:: 2 * PAGE] = 1
-    body = joined(delta(before, after))
-    assert len(body) == 4 + 5 * 8 + 5 * PAGE <= max_delta_bytes(before.size)
+    assert len(joined(delta(before, after))) == 4 + 5 * 8 + 5 * PAGE <= max_delta_bytes(before.size)
 
 
 def test_an_image_that_is_not_contiguous_travels_too():

@@ -164,8 +164,7 @@ def agent(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("point", "runs"),
-    [("running", 1), ("ended", 2), ("writing", 2), ("kept", 1), ("sending", 1)],
+    ("point", "runs"), [("running", 1), ("ended", 2), ("writing", 2), ("kept", 1), ("sending", 1)]
 )
 def test_a_killed_agents_successor_has_each_result_that_was_kept(agent, point, runs):
     agent.start(point)

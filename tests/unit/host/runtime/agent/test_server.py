@@ -257,8 +257,7 @@ def start_slow_run(address: str, device: SlowDevice) -> Channel:
 def test_a_run_of_a_client_that_vanished_is_given_up_and_the_next_client_works():
     device = SlowDevice()
     with serving(device) as address:
-        channel = start_slow_run(address, device)
-        channel.close()
+        start_slow_run(address, device).close()
         assert device.given_up.wait(10)
         device.slow = False
         works(address, wait_seconds=10)
@@ -406,8 +405,7 @@ def test_more_clients_than_allowed_are_told_so():
 
 def test_a_client_that_may_wait_waits_for_a_place_too():
     with serving(connections=1) as address:
-        held = remote_device(address)
-        threading.Timer(0.5, held.close).start()
+        threading.Timer(0.5, remote_device(address).close).start()
         works(address, wait_seconds=20)
 
 

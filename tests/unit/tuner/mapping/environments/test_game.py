@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.support.randomness import fresh_rng
+from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture
@@ -66,8 +66,7 @@ def test_each_reward_pays_what_it_says():
     assert (paid[Reward.IMPROVEMENT] == 0).all()
     playing = game(reward=Reward.IMPROVEMENT)
     first, second = playing.propose(proposals), playing.propose(proposals[::-1])
-    gain = np.log(first.costs / second.costs)
-    np.testing.assert_allclose(second.rewards, np.maximum(gain, 0))
+    np.testing.assert_allclose(second.rewards, np.maximum(np.log(first.costs / second.costs), 0))
     np.testing.assert_array_equal(playing.best, np.minimum(first.costs, second.costs))
     playing.reset()
     assert np.isinf(playing.best).all()

@@ -1,20 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions: what is offered, that it makes up mappings, and that draws have their chances."""
+"""Decisions with their chances, and roles by correlation."""
 
 import numpy as np
 import pytest
 import torch
-from tests.support.randomness import fresh_rng
+from support.randomness import fresh_rng
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture
+from tilewright.tuner.mapping.cost import Objective
+from tilewright.tuner.mapping.learning.clustering import cluster
 from tilewright.tuner.mapping.learning.decisions import CHOICES, Decisions, offered
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest
+from tilewright.tuner.mapping.roles import owned_knobs
 from tilewright.tuner.mapping.space import ORDERS, MappingSpace
 from tilewright.tuner.search.learning.policy import FORBIDDEN
 from tilewright.tuner.search.space import Knob
 
+SPACE = MappingSpace(
+    LoopNest(name="conv", sizes=(64, 64, 28, 28, 3, 1)), load_architecture("flexible-256")
+)
+NAMES = [knob.name for knob in SPACE.knobs]
+K, C = NAMES.index("outer_tile_K"), NAMES.index("outer_tile_C")
+CLUSTER_ORDERS = NAMES.index("outer_order"), NAMES.index("inner_order")
+
+
+def samples(n=2000):
+    rng = fresh_rng()
+    lengths = [len(knob) for knob in SPACE.knobs]
+    return (rng.random((n, len(lengths))) * lengths).astype(np.int32), rng
+
+
+def association(found, one, other):
+    names = found.knobs
+    return found.correlation[names.index(NAMES[one]), names.index(NAMES[other])]
+
+
+def planted(indices):
+    rows = SPACE.decode_batch(indices)
+    rows[:, 6:12] = 1 + indices[:, 6:12]  # uncut, so that nothing but the plant correlates
+    rows[:, -2:] = 1 + indices[:, -2:]
+    return rows
+
+
+def test_finds_knobs_that_move_together():
+    indices, _ = samples()
+    indices[:, C] = 63 - indices[:, K]
+    indices[:, CLUSTER_ORDERS[1]] = indices[:, CLUSTER_ORDERS[0]]
+    found = cluster(SPACE, planted(indices), np.ones(len(indices)), kept=1.0)
+    assert association(found, *CLUSTER_ORDERS) == pytest.approx(1)
+    logs = np.log(1 + indices[:, [K, C]].T)
+    assert association(found, K, C) == pytest.approx(abs(np.corrcoef(logs)[0, 1]))
+    others = found.correlation[~np.eye(len(found.knobs), dtype=bool)]
+    assert (others > 0.4).sum() == 4
+    owned = found.roles(len(found.knobs) - 2)
+    assert sorted(len(own) for own in owned.values())[-3:] in ([1, 2, 4], [2, 2, 2], [2, 2, 3])
+    assert any({NAMES[K], NAMES[C]} <= set(own) for own in owned.values())
+    assert any({"outer_order", "inner_order"} <= set(own) for own in owned.values())
+
+
+def test_only_the_best_samples_count():
+    indices, rng = samples()
+    costs = rng.random(len(indices))
+    best = costs < np.quantile(costs, 0.15)
+    indices[best, C] = indices[best, K]
+    rows = planted(indices)
+    assert association(cluster(SPACE, rows, costs), K, C) > 0.9
+    assert association(cluster(SPACE, rows, -costs), K, C) < 0.3
+    costs[~best] = np.inf
+    assert association(cluster(SPACE, rows, costs, kept=1.0), K, C) > 0.9
+
+
+@pytest.mark.parametrize("agents", [1, 2, 3, 6, 9, 10])
+def test_gives_every_knob_to_one_of_so_many_agents(agents):
+    rows = SPACE.decode_batch(SPACE.sample_batch(fresh_rng(), 1000))
+    found = cluster(SPACE, rows, SPACE.model.costs(rows).of(Objective.EDP))
+    roles = found.roles(agents)
+    assert len(roles) == agents
+    assert len(owned_knobs(NAMES, roles)) == agents
+    assert found.idle == ("outer_tile_S", "inner_tile_S")
+    assert ((found.correlation >= 0) & (found.correlation <= 1 + 1e-9)).all()
+    np.testing.assert_allclose(found.correlation, found.correlation.T)
+
+
+def test_a_parameter_that_never_changes_belongs_to_nobody():
+    indices, _ = samples(100)
+    indices[:, K] = 7
+    found = cluster(SPACE, planted(indices), np.ones(100), kept=1.0)
+    assert np.delete(found.correlation[K], K).max() == 0
+
+
+def test_refuses_too_few_samples_and_no_agent():
+    rows = SPACE.decode_batch(SPACE.sample_batch(fresh_rng(), 10))
+    with pytest.raises(ConfigError, match="at least 2 legal samples"):
+        cluster(SPACE, rows, np.full(10, np.inf))
+    with pytest.raises(ConfigError, match="agents"):
+        cluster(SPACE, rows, np.ones(10), kept=1.0).roles(0)
+
+
+# -- Decisions: what is offered, that it makes up mappings, and that draws have their chances
 FLEXIBLE = load_architecture("flexible-256")
-SPACE = MappingSpace(LoopNest(name="conv", sizes=(512, 24, 14, 13, 3, 1)), FLEXIBLE)
+DECIDED = MappingSpace(LoopNest(name="conv", sizes=(512, 24, 14, 13, 3, 1)), FLEXIBLE)
 
 
 def knob(size):
@@ -43,9 +129,9 @@ def test_thins_by_ratio():
 
 
 def test_every_order_can_be_chosen():
-    decisions = Decisions(SPACE)
+    decisions = Decisions(DECIDED)
     choices = np.zeros((len(ORDERS), decisions.count), dtype=np.int64)
-    order = SPACE.knobs.index(next(k for k in SPACE.knobs if k.name == "inner_order"))
+    order = DECIDED.knobs.index(next(k for k in DECIDED.knobs if k.name == "inner_order"))
     choices[:, decisions.knobs == order] = ORDERS[:, :-1]
     outer = order - 1
     choices[:, decisions.knobs == outer] = ORDERS[::-1, :-1]
@@ -63,29 +149,31 @@ def test_a_loop_of_720_iterations_is_no_order():
 
 
 def test_knobs_without_a_choice_are_no_decisions():
-    decisions = Decisions(SPACE)
-    idle = [k for k, each in enumerate(SPACE.knobs) if len(each) == 1]
-    assert [SPACE.knobs[k].name for k in idle] == ["outer_tile_S", "inner_tile_S"]
+    decisions = Decisions(DECIDED)
+    idle = [k for k, each in enumerate(DECIDED.knobs) if len(each) == 1]
+    assert [DECIDED.knobs[k].name for k in idle] == ["outer_tile_S", "inner_tile_S"]
     assert decisions.of_knobs(idle) == ()
     assert decisions.count == 10 + 2 * 5 + 4
-    every = [d for k in range(len(SPACE.knobs)) for d in decisions.of_knobs([k])]
+    every = [d for k in range(len(DECIDED.knobs)) for d in decisions.of_knobs([k])]
     assert sorted(every) == list(range(decisions.count))
 
 
 def test_draws_keep_to_the_masks_with_the_probabilities_that_a_learner_computes():
-    decisions, rng = Decisions(SPACE), fresh_rng()
+    decisions, rng = Decisions(DECIDED), fresh_rng()
     logits = rng.normal(size=(300, decisions.count, decisions.width)).astype(np.float32)
     choices, masks, chances = decisions.draw(logits, rng)
     np.testing.assert_array_equal(masks, decisions.masks(choices))
     masked = torch.from_numpy(logits).masked_fill(~torch.from_numpy(masks), FORBIDDEN)
     expected = torch.log_softmax(masked, dim=-1).gather(-1, torch.from_numpy(choices)[..., None])
     np.testing.assert_allclose(chances, expected.squeeze(-1), atol=1e-5)
-    rules = SPACE.model.costs(SPACE.repair(SPACE.decode_batch(decisions.indices(choices)))).legal
+    rules = DECIDED.model.costs(
+        DECIDED.repair(DECIDED.decode_batch(decisions.indices(choices)))
+    ).legal
     assert rules.all()
 
 
 def test_draws_have_their_chances():
-    decisions, rng, n = Decisions(SPACE), fresh_rng(), 10_000
+    decisions, rng, n = Decisions(DECIDED), fresh_rng(), 10_000
     logits = rng.normal(size=(1, decisions.count, decisions.width)).astype(np.float32)
     choices, _, _ = decisions.draw(np.repeat(logits, n, axis=0), rng)
     first, second = np.flatnonzero(decisions.knobs == 12)[:2]

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from tests.support.randomness import SEED, fresh_rng, where
+from support.randomness import SEED, fresh_rng, where
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.support.randomness import fresh_rng
+from support.randomness import fresh_rng
 
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import Objective
@@ -42,8 +42,7 @@ def test_one_of_the_order_classes_is_at_least_as_good_as_any_order(nest):
 
 @pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
 def test_idle_pes_cost_and_give_nothing(nest):
-    arch = dataclasses.replace(FLEXIBLE, pass_cycles=7)
-    space = MappingSpace(nest, arch)
+    space = MappingSpace(nest, dataclasses.replace(FLEXIBLE, pass_cycles=7))
     batch = space.decode_batch(space.sample_batch(fresh_rng(), 3000))
     before = space.model.costs(batch)
     after = space.model.costs(without_idle(nest, batch.copy()))

@@ -103,8 +103,7 @@ def test_names_every_mapper_and_refuses_others():
 
 
 def test_one_sample_is_one_mapping():
-    instance = random_instance(fresh_rng(), jobs=3, cores=2)
-    probe = Probe(instance, 5, None)
+    probe = Probe(random_instance(fresh_rng(), jobs=3, cores=2), 5, None)
     probe.makespans(population_of([[[0, 1], [2]], [[2], [1, 0]]]))
     assert probe.left == 3
 
@@ -193,5 +192,4 @@ def test_herald_takes_the_preferred_core_while_loads_are_balanced():
 
 def test_ai_mt_puts_a_frugal_job_beside_a_hungry_one():
     table = JobTable(np.full((4, 2), 10.0), [[4, 4], [4, 4], [1, 1], [1, 1]])
-    queues = ai_mt_queues(Instance(table=table, bandwidth=5.0))
-    assert queues == [[0, 1], [2, 3]]
+    assert ai_mt_queues(Instance(table=table, bandwidth=5.0)) == [[0, 1], [2, 3]]

@@ -124,8 +124,7 @@ def test_pairing_puts_hungry_jobs_beside_frugal_ones(rule):
 
 def test_ranked_priorities_say_the_same():
     rng = fresh_rng()
-    table = random_instance(rng, 15, 3).table
-    drawn = random_population(table, 9, rng)
+    drawn = random_population(random_instance(rng, 15, 3).table, 9, rng)
     drawn.priority[:, ::2] = 0.5
     again = ranked(drawn)
     for row in range(9):

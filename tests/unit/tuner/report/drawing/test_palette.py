@@ -113,8 +113,7 @@ def test_dashes_tell_lines_of_one_colour_apart() -> None:
 def test_the_note_of_a_chart_stands_in_the_text_of_the_page_which_wraps_on_a_phone():
     axis = Axis(title="cycles", low=0, high=1)
     chart = XYChart(alt="a chart", x=axis, y=axis, series=[], note="up to 9,999 lie above")
-    page = figure(chart, "race")
-    before, drawing = page.split("<svg", 1)
+    before, drawing = figure(chart, "race").split("<svg", 1)
     assert "up to 9,999 lie above" in before
     assert "up to 9,999" not in drawing
 

@@ -109,8 +109,7 @@ def test_descent_measures_the_neighbours_of_the_best_point() -> None:
     near = {i for k in range(len(space.knobs)) for i in space.line(tuner.best.index, k, steps=(1,))}
     plain = TilewrightTuner(space, seed=3, prior=truth, descend=False)
     other = drive(plain, schedule_cost, batches=[1] * 60)
-    reached = len(near & {index for index, _ in log})
-    assert reached > len(near & {index for index, _ in other})
+    assert len(near & {index for index, _ in log}) > len(near & {index for index, _ in other})
 
 
 class Unmasked(ScheduleSpace):
@@ -135,8 +134,7 @@ def test_learns_what_is_feasible_where_nobody_masks_it() -> None:
 
 
 def test_feasibility_tells_large_points_from_small_ones_by_what_failed() -> None:
-    rng = np.random.default_rng(7)
-    points = rng.uniform(0, 6, size=(120, 2))
+    points = np.random.default_rng(7).uniform(0, 6, size=(120, 2))
     valid = points.sum(axis=1) < 6
     learned = Feasibility()
     for point, fits in zip(points[:60], valid[:60], strict=True):
@@ -190,8 +188,7 @@ class Pit:
 @pytest.mark.parametrize("seed", range(4))
 def test_without_a_prior_every_configuration_is_tried(seed: int) -> None:
     """The best one has one of a hundred of the points: drawn by chance it would be missed."""
-    tuner = TilewrightTuner(Pit.Space(Pit.knobs), seed=seed)
-    log = drive(tuner, Pit.cost, batches=[4] * 8)
+    log = drive(TilewrightTuner(Pit.Space(Pit.knobs), seed=seed), Pit.cost, batches=[4] * 8)
     tried = Counter(index[0] for index, _ in log)
     assert set(tried) == set(range(8))
     assert min(tried.values()) >= COVERED
@@ -229,8 +226,7 @@ def test_tuners_of_a_study_share_what_they_learn() -> None:
     assert len(pool.tasks[prior.task]) == 16
     other = SchedulePrior(HW.with_(vector_lanes=8), TASK, MEMORY)
     fresh = TilewrightTuner(space, seed=0, prior=other).ask(1)
-    taught = TilewrightTuner(space, seed=0, prior=other, pool=pool).ask(1)
-    assert fresh[0].index != taught[0].index
+    assert fresh[0].index != TilewrightTuner(space, seed=0, prior=other, pool=pool).ask(1)[0].index
 
 
 def test_even_cuts_are_the_smallest_tiles_of_their_number_of_parts() -> None:

@@ -97,8 +97,7 @@ def clouds(count: int):
     """Points in tight groups of four around the first three points of a line."""
     space = full_space()
     rng = np.random.default_rng(0)
-    sampled = list(dict.fromkeys(space.sample(rng) for _ in range(400)))
-    return space, sampled[:count]
+    return space, list(dict.fromkeys(space.sample(rng) for _ in range(400)))[:count]
 
 
 def test_a_smaller_set_stands_for_many_points():
@@ -120,8 +119,7 @@ def test_k_grows_while_the_loss_falls_by_more_than_the_knee():
 def test_what_may_not_be_measured_is_replaced_by_the_mode():
     space, points = clouds(40)
     common = tuple(int(p) for p in mode(np.array(points)))
-    taken = adaptive_sample(space, points, wanted=lambda p: p == common, seed=0)
-    assert taken == [common]
+    assert adaptive_sample(space, points, wanted=lambda p: p == common, seed=0) == [common]
     assert adaptive_sample(space, points, wanted=lambda _: False, seed=0) == []
 
 

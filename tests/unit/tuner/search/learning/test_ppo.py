@@ -1,16 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The learner behind DCOC, PPO and IPPO, and the one-step policy."""
+"""Learners, walkers, advantages, and the agents that they move."""
 
 import numpy as np
 import pytest
+import torch
+from support.search.grid import Grid
 
+from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS
 from tilewright.testing.tuner_contract import full_space
+from tilewright.tuner.schedule.spaces import HardwareSpace, JointSpace
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.learning.dcoc import IppoTuner, PpoTuner
-from tilewright.tuner.search.learning.mappo import Mappo, MappoSettings, ValueNorm
+from tilewright.tuner.search.learning.mappo import (
+    Mappo,
+    MappoSettings,
+    ValueNorm,
+    generalised_advantages,
+)
 from tilewright.tuner.search.learning.onestep import OneStepTuner
-from tilewright.tuner.search.learning.policy import Moves, View, divide_knobs
-from tilewright.tuner.search.learning.rollout import Walkers
+from tilewright.tuner.search.learning.policy import (
+    NO_MOVE,
+    Moves,
+    Team,
+    View,
+    divide_knobs,
+    single_agent,
+    strides,
+)
+from tilewright.tuner.search.learning.rollout import PENALTY, Legality, Walkers
+from tilewright.tuner.search.space import Knob
 from tilewright.tuner.search.torch_threads import one_thread
 
 GROUPS = {"channels": ("tile_ci", "tile_co"), "pixels": ("tile_h", "tile_w")}
@@ -118,3 +136,277 @@ def test_the_one_step_policy_learns_from_the_mean_of_its_walkers() -> None:
 
     rewards = [reward() for _ in range(40)]
     assert np.mean(rewards[-5:]) > np.mean(rewards[:5])
+
+
+# -- Walkers: what is legal, what is paid, what is written down
+def score(indices):
+    return np.array([-sum(index) / 10 for index in indices])
+
+
+def rolled(legality, *, seed=0, excess=None, steps=30):
+    space = full_space()
+    encoder, moves, rng = FeatureEncoder(space), Moves(space.knobs), np.random.default_rng(seed)
+    team = Team(
+        divide_knobs(space, GROUPS, rest="channels", view=View.POINT),
+        choices=moves.count,
+        hidden=8,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    options = {} if excess is None else {"excess": excess}
+    walkers = Walkers(space, encoder, moves, legality=legality, **options)
+    starts = [space.sample(rng) for _ in range(16)]
+    return space, team, moves, starts, walkers.walk(team, score, starts, steps=steps, rng=rng)
+
+
+def paths(moves, starts, rollout):
+    """Points that each step wanted to reach, from the moves alone: (T, W, knobs)."""
+    positions, found = np.array(starts), []
+    for move in rollout.moves:
+        wanted = np.empty_like(positions)
+        for k in range(positions.shape[1]):
+            wanted[:, k] = moves.targets(k, positions[:, k])[np.arange(len(positions)), move[:, k]]
+        found.append(wanted)
+        positions = wanted
+    return np.array(found)
+
+
+def test_masked_walkers_never_leave_the_legal_points() -> None:
+    space, _, moves, starts, rollout = rolled(Legality.MASK)
+    points = {
+        tuple(p) for p in paths(moves, starts, rollout).reshape(-1, len(space.knobs)).tolist()
+    }
+    assert len(points) > 200
+    assert all(space.valid(point) for point in points)
+    assert points <= set(rollout.visited)
+
+
+def test_every_legal_move_of_one_knob_is_allowed_and_no_other() -> None:
+    space, team, moves, starts, rollout = rolled(Legality.MASK, steps=1)
+    first = team.turn[0]
+    for walker, start in enumerate(starts):
+        for move, target in enumerate(moves.targets(first, np.array([start[first]]))[0]):
+            there = (*start[:first], int(target), *start[first + 1 :])
+            legal = target >= 0 and space.valid(there)
+            assert rollout.masks[0, walker, first, move] == legal
+
+
+def test_masks_have_walls_that_the_walk_would_have_run_into() -> None:
+    _, _, _, _, masked = rolled(Legality.MASK)
+    _, _, _, _, free = rolled(Legality.PENALTY)
+    assert masked.masks.mean() < free.masks.mean()
+
+
+def test_rewards_are_the_scores_of_where_a_step_leads() -> None:
+    _, _, moves, starts, rollout = rolled(Legality.MASK)
+    assert rollout.rewards == pytest.approx(-paths(moves, starts, rollout).sum(axis=2) / 10)
+
+
+def test_without_a_mask_illegal_points_are_entered_paid_and_not_proposed() -> None:
+    space, _, moves, starts, rollout = rolled(Legality.PENALTY, excess=sum)
+    points = paths(moves, starts, rollout)
+    illegal = np.array([[not space.valid(tuple(p)) for p in row] for row in points.tolist()])
+    assert 0.05 < illegal.mean() < 0.95
+    assert rollout.rewards[illegal] == pytest.approx(-PENALTY * points.sum(axis=2)[illegal])
+    assert rollout.rewards[~illegal] == pytest.approx(-points.sum(axis=2)[~illegal] / 10)
+    assert all(space.valid(index) for index in rollout.visited)
+
+
+def test_with_both_an_illegal_step_is_paid_and_undone() -> None:
+    _, _, _, _, rollout = rolled(Legality.BOTH)
+    paid = rollout.rewards == -PENALTY
+    assert paid.any()
+    stayed = (rollout.features[1:] == rollout.features[:-1]).all(axis=2)
+    assert stayed[paid].all()
+    assert not stayed[~paid].all()
+
+
+@pytest.mark.parametrize("legality", list(Legality))
+def test_log_probabilities_are_those_of_the_team(legality) -> None:
+    _, team, _, _, rollout = rolled(legality, steps=4)
+    for step in range(4):
+        with torch.no_grad():
+            expected = team.log_probabilities(
+                torch.from_numpy(rollout.features[step]), torch.from_numpy(rollout.masks[step])
+            )
+        chosen = expected.gather(-1, torch.from_numpy(rollout.moves[step][..., None]))[..., 0]
+        assert rollout.log_probabilities[step] == pytest.approx(chosen.numpy(), abs=1e-5)
+
+
+def test_moves_are_drawn_with_the_probabilities_of_the_team() -> None:
+    counts = np.zeros(3)
+    for seed in range(6):
+        *_, rollout = rolled(Legality.PENALTY, seed=seed, steps=20)
+        threading = rollout.moves[:, :, 5]
+        inner = rollout.masks[:, :, 5].sum(axis=-1) == 2
+        # At the lower of two positions: keep (move 1) or raise (move 2), nearly even at the start.
+        low = inner & ~rollout.masks[:, :, 5, 0]
+        counts += np.bincount(threading[low], minlength=3)
+    assert counts[0] == 0
+    assert counts[1] / counts.sum() == pytest.approx(0.5, abs=0.06)
+
+
+# -- Advantages by hand
+def test_advantages_are_the_weighted_sum_of_all_later_surprises() -> None:
+    rng = np.random.default_rng(0)
+    rewards, values = rng.normal(size=(6, 3)), rng.normal(size=(7, 3))
+    found = generalised_advantages(rewards, values, discount=0.9, trace=0.8)
+    for t in range(6):
+        expected = sum(
+            (0.9 * 0.8) ** (k - t) * (rewards[k] + 0.9 * values[k + 1] - values[k])
+            for k in range(t, 6)
+        )
+        assert found[t] == pytest.approx(expected)
+
+
+def test_advantages_with_full_trace_are_returns_minus_values() -> None:
+    rewards, values = np.ones((3, 1)), np.array([[4.0], [0.0], [0.0], [10.0]])
+    found = generalised_advantages(rewards, values, discount=0.5, trace=1.0)
+    assert found[0, 0] == pytest.approx(1 + 0.5 + 0.25 + 0.125 * 10 - 4)
+
+
+def test_nothing_follows_the_end_of_a_walk() -> None:
+    walking = np.array([[True, True], [True, False]])
+    rewards = np.array([[1.0, 1.0], [2.0, 9.0]], dtype=np.float32)
+    values = np.array([[0.5, 0.5], [0.25, 0.0], [4.0, 0.0]], dtype=np.float32)
+    gains = generalised_advantages(rewards, values, discount=0.9, trace=0.99, walking=walking)
+    last = 2.0 + 0.9 * 4.0 - 0.25
+    first = 1.0 + 0.9 * 0.25 - 0.5 + 0.9 * 0.99 * last
+    assert gains[:, 0] == pytest.approx([first, last])
+    assert gains[:, 1] == pytest.approx([0.5, 0.0])
+
+
+# -- Agents, moves and their networks
+OWN_GROUPS = {"first": ("tile_b", "tile_ci"), "second": ("tile_h", "nowhere"), "third": ("absent",)}
+
+
+class Named(Grid):
+    """Two values of each knob."""
+
+    def __init__(self, *names: str) -> None:
+        super(Grid, self).__init__([Knob(name=name, values=(1, 2)) for name in names])
+
+
+def names(space, agent):
+    return [space.knobs[k].name for k in agent.knobs]
+
+
+def test_agents_own_every_knob_once_and_those_without_a_knob_vanish() -> None:
+    space = full_space()
+    agents = divide_knobs(space, OWN_GROUPS, rest="first", view=View.OWN)
+    assert [agent.name for agent in agents] == ["first", "second"]
+    assert names(space, agents[1]) == ["tile_h"]
+    assert sorted(k for agent in agents for k in agent.knobs) == list(range(len(space.knobs)))
+
+
+def test_unknown_knobs_go_to_the_rest() -> None:
+    space = JointSpace(TASKS[0], HardwareSpace(BOARD, BASE, RULES), RULES, "vta")
+    agents = divide_knobs(space, OWN_GROUPS, rest="second", view=View.OWN)
+    assert {"block_in", "acc_bytes", "tile_h", "tile_w"} <= set(names(space, agents[1]))
+
+
+def test_an_agent_sees_its_own_knobs_or_the_whole_point() -> None:
+    space = full_space()
+    features = FeatureEncoder(space).names
+    own = divide_knobs(space, OWN_GROUPS, rest="first", view=View.OWN)[1]
+    assert [features[c] for c in own.columns] == ["tile_h.position", "tile_h.log2"]
+    whole = divide_knobs(space, OWN_GROUPS, rest="first", view=View.POINT)[1]
+    assert whole.columns == tuple(range(len(features)))
+    assert single_agent(space)[0].knobs == tuple(range(len(space.knobs)))
+
+
+def test_agents_see_knobs_of_any_name() -> None:
+    """Names with a dot or an equals sign hid their knobs: an agent of those saw nothing."""
+    space = Named("conv.tile", "k=2", "conv", "conv")
+    agents = divide_knobs(space, {"first": ("conv.tile",), "rest": ()}, rest="rest", view=View.OWN)
+    assert [agent.columns for agent in agents] == [(0, 1), (2, 3, 4, 5, 6, 7)]
+    (single,) = single_agent(space)
+    assert single.columns == tuple(range(FeatureEncoder(space).width))
+
+
+def test_ordered_knobs_step_and_others_choose() -> None:
+    knobs = [Knob(name="t", values=(1, 2, 4)), Knob(name="o", values=("a", "b"), ordered=False)]
+    moves = Moves(knobs)
+    assert moves.count == 3
+    assert moves.targets(0, np.array([0, 1, 2])).tolist() == [
+        [NO_MOVE, 0, 1],
+        [0, 1, 2],
+        [1, 2, NO_MOVE],
+    ]
+    assert moves.targets(1, np.array([1])).tolist() == [[0, 1, NO_MOVE]]
+
+
+@pytest.mark.parametrize(
+    ("size", "reach"), [(1, (1,)), (8, (1,)), (9, (1, 4)), (32, (1, 4)), (56, (1, 4, 16))]
+)
+def test_long_knobs_have_long_strides(size, reach) -> None:
+    assert strides(size) == reach
+    moves = Moves([Knob(name="t", values=tuple(range(size)))])
+    middle = size // 2
+    targets = {int(t) for t in moves.targets(0, np.array([middle]))[0]} - {NO_MOVE}
+    expected = {middle + s * r for r in (0, *reach) for s in (1, -1)}
+    assert targets == {t for t in expected if 0 <= t < size}
+
+
+def test_a_jump_reaches_every_value_of_a_short_knob_and_powers_of_two_of_a_long_one() -> None:
+    short = Moves([Knob(name="t", values=tuple(range(16)))], jump=True)
+    assert short.targets(0, np.array([3]))[0].tolist() == list(range(16))
+    long = Moves([Knob(name="t", values=tuple(range(40)))], jump=True)
+    there = sorted(set(long.targets(0, np.array([20]))[0].tolist()) - {NO_MOVE})
+    assert there == [4, 12, 16, 18, 19, 20, 21, 22, 24, 28, 36]
+
+
+def team_of(space, seed=0, view=View.OWN) -> tuple[Team, Moves]:
+    moves = Moves(space.knobs)
+    agents = divide_knobs(space, OWN_GROUPS, rest="first", view=view)
+    generator = torch.Generator().manual_seed(seed)
+    return Team(agents, choices=moves.count, hidden=8, generator=generator), moves
+
+
+def loud(team: Team) -> None:
+    """Random biases in the last layers: logits that differ from knob to knob."""
+    generator = torch.Generator().manual_seed(1)
+    for actor in team.actors:
+        torch.nn.init.normal_(actor[-1].bias, generator=generator)
+        torch.nn.init.orthogonal_(actor[-1].weight, 3.0, generator=generator)
+
+
+def test_logits_come_in_the_order_of_the_space_and_depend_on_what_an_agent_sees() -> None:
+    space = full_space()
+    team, moves = team_of(space)
+    loud(team)
+    encoder, rng = FeatureEncoder(space), np.random.default_rng(0)
+    index = space.sample(rng)
+    other = (*index[:1], index[1] + 1, *index[2:])
+    here, there = team.logits(encoder.encode([index, other]))
+    assert here.shape == (len(space.knobs), moves.count)
+    # Knob 1 (tile_h) belongs to the second agent, which sees nothing else; no other agent sees it.
+    differs = np.abs(here - there).max(axis=1) > 1e-4
+    assert np.flatnonzero(differs).tolist() == [1]
+
+
+def test_forbidden_moves_have_no_probability_and_the_others_share_it() -> None:
+    space = full_space()
+    team, moves = team_of(space)
+    loud(team)
+    features = torch.from_numpy(FeatureEncoder(space).encode([(0,) * len(space.knobs)]))
+    masks = torch.rand(1, len(space.knobs), moves.count) < 0.5
+    masks[..., 0] = True
+    chances = team.log_probabilities(features, masks).exp()
+    assert (chances[~masks] == 0).all()
+    torch.testing.assert_close(chances.sum(dim=-1), torch.ones(1, len(space.knobs)))
+    open_chances = team(features).softmax(dim=-1) * masks
+    torch.testing.assert_close(chances, open_chances / open_chances.sum(dim=-1, keepdim=True))
+
+
+def test_weights_come_from_the_seed_and_leave_the_global_generator_alone() -> None:
+    space = full_space()
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    one, _ = team_of(space, seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(6)
+    two, _ = team_of(space, seed=1)
+    three, _ = team_of(space, seed=2)
+    weight, same, different = (next(team.parameters()) for team in (one, two, three))
+    assert torch.equal(weight, same)
+    assert not torch.equal(weight, different)

@@ -115,8 +115,7 @@ def test_a_point_that_cannot_be_repaired_is_refused():
 
 
 def test_a_mutation_moves_one_knob_of_the_valid_point():
-    space = Diagonal(30, 1, 30)
-    points = points_of(space)
+    points = points_of(Diagonal(30, 1, 30))
     step = StepOneKnob(points, np.random.default_rng(3))
     start = points.trace((29, 0, 29))
     stood = points.point(start)
@@ -184,16 +183,6 @@ def test_failed_trials_are_no_parents():
     parents = tuner._database.get_top_k(tuner._workload, 1000)
     assert parents
     assert all(tuner._points.point(record.trace)[0] <= 20 for record in parents)
-
-
-def test_the_cost_model_finds_a_bowl_sooner_than_random_search():
-    def best(name: str, seed: int, **options) -> float:
-        tuner = make_tuner(name, Grid(60, 60, 60), seed=seed, **options)
-        drive(tuner, bowl, batches=[16] * 4)
-        return tuner.best.value
-
-    wins = [best("metaschedule", s, **SMALL) < best("random", s) for s in range(3)]
-    assert sum(wins) >= 2
 
 
 def test_costs_below_zero_are_refused():

@@ -14,7 +14,6 @@ from tilewright.tuner.search import Result, make_tuner
 from tilewright.tuner.search.plain.coordinate import CoordinateTuner
 from tilewright.tuner.search.plain.genetic import POPULATION, GeneticTuner
 from tilewright.tuner.search.plain.guided import EXPLORE_EVERY, GuidedTuner
-from tilewright.tuner.search.plain.random import RandomTuner
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.search.tuner import SCAN_LIMIT
 
@@ -84,31 +83,7 @@ def test_tries_every_value_of_an_unordered_knob_around_the_centre() -> None:
     assert {i for i, _ in log} == {(k,) for k in range(7)}
 
 
-@pytest.mark.parametrize("size", [200])
-def test_beats_random_search_on_a_separable_cost(size: int) -> None:
-    def cost(point: Index) -> float:
-        return float(sum((p - 11) ** 2 for p in point))
-
-    def best(kind: type, seed: int) -> float:
-        tuner = kind(Grid(size, size, size), seed=seed)
-        drive(tuner, cost, batches=[8] * 15)
-        return tuner.best.value
-
-    wins = [best(CoordinateTuner, s) < best(RandomTuner, s) for s in range(10)]
-    assert np.mean(wins) >= 0.8
-
-
 # -- the genetic algorithm breeds from what was good ----------------------------------------------
-
-
-def test_beats_random_search_at_an_equal_budget() -> None:
-    def best(kind: type, seed: int) -> float:
-        tuner = kind(full_space(), seed=seed)
-        drive(tuner, schedule_cost, batches=[8] * 20)
-        return tuner.best.value
-
-    wins = [best(GeneticTuner, s) <= best(RandomTuner, s) for s in range(10)]
-    assert np.mean(wins) >= 0.8
 
 
 def test_later_generations_are_better_than_the_sampled_population() -> None:

@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker pool under jobs that sleep, raise, crash, hang and get killed."""
+"""Jobs travel to workers with open devices, and end in one outcome."""
 
+from __future__ import annotations
+
+import operator
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
 from tilewright.host.common.errors import ConfigError, DeviceError, EnvironmentFaultError
+from tilewright.host.machine.board import load_memory
+from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.executor import devices, wave_run
 from tilewright.sim.executor import worker as worker_module
-from tilewright.sim.executor.job import OutcomeStatus
+from tilewright.sim.executor.devices import DeviceCache
+from tilewright.sim.executor.job import Job, Outcome, OutcomeStatus, run_payload
 from tilewright.sim.executor.worker import WorkerPool
 
 # Jobs run in other processes, which import this module by the name that pytest gives it; standard
@@ -177,3 +188,144 @@ def test_who_kills_every_worker_ends_the_study_with_a_remedy(
 def test_limits_out_of_range_are_refused(workers, limit) -> None:
     with pytest.raises(ConfigError):
         WorkerPool(workers, wall_limit_s=limit)
+
+
+# -- A job travels as bytes and ends in one outcome, whatever happens to its worker
+def job(function, *args) -> Job:
+    made = Job.of("a", function, args, {})
+    made.started = time.monotonic()
+    return made
+
+
+def test_an_answer_holds_what_the_function_returned() -> None:
+    asked = job(operator.add, 2, 3)
+    end = asked.answered(run_payload(asked.payload))
+    assert (end.job_id, end.status, end.value, end.ok) == ("a", OutcomeStatus.OK, 5, True)
+    assert end.seconds >= 0
+
+
+def test_an_answer_holds_what_it_raised() -> None:
+    asked = job(operator.truediv, 1, 0)
+    end = asked.answered(run_payload(asked.payload))
+    assert end.status is OutcomeStatus.ERROR
+    assert isinstance(end.error, ZeroDivisionError)
+    assert "Traceback" in end.detail
+
+
+def test_an_answer_that_cannot_be_read_is_an_error_of_the_job() -> None:
+    end = job(operator.add, 2, 3).answered(b"nonsense")
+    assert end.status is OutcomeStatus.ERROR
+    assert "unpickled" in end.detail
+
+
+def test_a_crash_and_a_time_out_name_job_and_cause() -> None:
+    crashed = job(print).crashed("was killed", "the worker process was killed")
+    late = job(print).timed_out(2.5)
+    assert (crashed.status, crashed.detail) == (OutcomeStatus.CRASHED, "was killed")
+    assert (late.status, late.detail) == (
+        OutcomeStatus.TIMED_OUT, "exceeded the wall limit of 2.5 s",
+    )  # fmt: skip
+    for end in (crashed, late):
+        assert isinstance(end.error, DeviceError)
+        assert end.error.field == "a"
+
+
+def test_a_job_that_cannot_be_pickled_is_refused_where_it_is_made() -> None:
+    with pytest.raises((AttributeError, TypeError)):
+        job(lambda: 1)
+
+
+# -- Devices stay open from job to job, and the least recently used one goes first
+def test_device_cache_keeps_recent_devices_and_closes_the_oldest(monkeypatch):
+    closed = []
+
+    class Fake:
+        def __init__(self, hw, memory, *, fidelity, library):
+            assert library == f"without checks: {hw.config_hash}"
+            self.key = (hw.config_hash, memory, fidelity.value)
+
+        def close(self):
+            closed.append(self.key)
+
+    class Hw:
+        def __init__(self, config_hash):
+            self.config_hash = config_hash
+
+    def build(hw, *, jobs, checks, fidelity):
+        assert (jobs, checks) == (1, False)
+        return f"without checks: {hw.config_hash}"
+
+    monkeypatch.setattr(devices, "VerilatorDevice", Fake)
+    monkeypatch.setattr(devices, "build_model", build)
+    cache = DeviceCache(capacity=2)
+    one = cache.get(Hw(1), "ideal")
+    cache.get(Hw(2), "ideal")
+    assert cache.get(Hw(1), "ideal") is one
+    cache.get(Hw(1), "slow")
+    assert closed == [(2, "ideal", "rtl")]
+    assert cache.get(Hw(1), "ideal") is one
+    cache.get(Hw(1), "ideal", Fidelity.TIMING)
+    assert closed[1:] == [(1, "slow", "rtl")]
+    cache.close()
+    assert len(closed) == 4
+
+
+# -- Waves appear when they are complete: whatever ends the run earlier leaves what was there
+HW, MEMORY = load_hwconfig("tiny-4x4"), load_memory("ideal")
+
+
+EARLIER = b"# Written by Tilewright (waves)"
+
+
+def pool_that(ends: Any) -> type:
+    """A pool whose only job writes a part of the waves, and then `ends`."""
+
+    class Pool:
+        def __init__(self, *_: object, **__: object) -> None:
+            self.waves = Path()
+
+        def __enter__(self) -> Pool:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def submit_unlimited(self, *arguments: Any) -> None:
+            self.waves = arguments[-2]
+
+        def results(self) -> list[Outcome]:
+            self.waves.write_bytes(b"part")
+            self.waves.with_name(f"{self.waves.name}.hier").write_bytes(b"part")
+            return [ends()]
+
+    return Pool
+
+
+def run(path: Path) -> Any:
+    program: Any = SimpleNamespace()
+    return wave_run.run_with_waves(HW, MEMORY, program, np.zeros(1, np.uint8), path)
+
+
+def interrupted() -> Outcome:
+    raise KeyboardInterrupt
+
+
+def complete() -> Outcome:
+    return Outcome(job_id="run", status=OutcomeStatus.OK, value="done", seconds=0.0)
+
+
+def test_an_interrupted_run_leaves_the_waves_that_were_there(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(wave_run, "WorkerPool", pool_that(interrupted))
+    waves = tmp_path / "w.fst"
+    waves.write_bytes(EARLIER)
+    with pytest.raises(KeyboardInterrupt):
+        run(waves)
+    assert waves.read_bytes() == EARLIER
+    assert [path.name for path in tmp_path.iterdir()] == ["w.fst"]
+
+
+def test_waves_get_their_name_when_they_are_complete(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(wave_run, "WorkerPool", pool_that(complete))
+    assert run(tmp_path / "w.fst") == "done"
+    assert [path.name for path in tmp_path.iterdir()] == ["w.fst"]
+    assert (tmp_path / "w.fst").read_bytes() == b"part"
