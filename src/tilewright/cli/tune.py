@@ -84,10 +84,10 @@ def run_tune(settings: StudySettings, options: TuneOptions, json: JsonTarget | N
     with open_to_read(location) as store:
         if not show_report(store, found, None, runs, json=json):
             raise incomplete(found)
-        _say_worst_memory(store, found, settings, options.fidelity)
+        _say_worst_memory(store, found, settings)
 
 
-def _say_worst_memory(store: StoreType, name: str, settings: StudySettings, fidelity: str) -> None:
+def _say_worst_memory(store: StoreType, name: str, settings: StudySettings) -> None:
     """Print what the best network takes on the twin when the board's DRAM is at its worst."""
     from tilewright.cli.partition_tables import say_pessimistic
     from tilewright.host.machine.board import pessimistic_memory
@@ -100,7 +100,12 @@ def _say_worst_memory(store: StoreType, name: str, settings: StudySettings, fide
     worst = pessimistic_memory(settings.board)
     result = load_result(store, name)
     # The twin counts what these count, of Tilewright's own RTL.
-    counted = fidelity in (Fidelity.RTL, Fidelity.DPI, Fidelity.TIMING, Fidelity.TWIN)
+    counted = result.settings["fidelity"] in (
+        Fidelity.RTL,
+        Fidelity.DPI,
+        Fidelity.TIMING,
+        Fidelity.TWIN,
+    )
     usual = settings.memory == settings.board.memory and not settings.rtl
     if worst is None or not (counted and usual and result.best_network):
         return
