@@ -14,6 +14,7 @@ from tilewright.cli.common.arguments import (
     HwArgument,
     one_of,
     read_board,
+    replacing,
     require_places,
     require_readable,
 )
@@ -24,6 +25,8 @@ from tilewright.cli.common.progress import progress
 DeviceOption = Annotated[
     str, typer.Option("--device", metavar="25k|45k|85k", help="Size of the ECP5.")
 ]
+_XC7Z020 = "pynq-z2"  # a board with the part whose delays `timing` has
+
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -114,6 +117,8 @@ def timing(
     Nothing is placed or routed. Cells have the delays of their device, wires a length by their
     sinks: the clock is a bracket, the ranking of paths is what to trust.
     """
+    from tilewright.host.machine.area import resource_shortfalls
+    from tilewright.host.machine.board import load_board
     from tilewright.sim.synth.design import accelerator, load_design
     from tilewright.sim.synth.place_route import override
     from tilewright.sim.timing import estimate as timing_estimate
@@ -131,12 +136,16 @@ def timing(
     with progress(f"{design.name}: Yosys, then paths", quiet=json is not None):
         found = timing_estimate.estimate(design, family=family, control_only=control)
     say(timing_estimate.describe(found, paths))
+    if family == "xc7" and not control:
+        for lack in resource_shortfalls(design.estimate, load_board(_XC7Z020)):
+            say(f"it does not fit the part: {lack}")
     rows, summary = timing_estimate.rows_of(found), timing_estimate.summary_of(found)
     if html is not None:
         from tilewright.tuner.report.side_by_side_page import write_page
         from tilewright.tuner.report.timing_page import page
 
-        write_page(page(rows, summary), html)
+        with replacing(html):
+            write_page(page(rows, summary), html)
         say(f"wrote {html}")
     if json is not None:
         json.write(rows, {"hw": design.name}, summary=summary)

@@ -116,6 +116,12 @@ def test_timing_tells_the_bracket_and_the_slowest_families_first(monkeypatch, tm
     assert document["summary"]["control_only"] is True
 
 
+def test_timing_says_when_the_part_cannot_hold_the_configuration(monkeypatch):
+    monkeypatch.setattr(estimates, "estimate", small_estimate)
+    assert "it does not fit the part: " in call("timing", "zu-32x32").stdout
+    assert "does not fit" not in call("timing", "pynq-16x32").stdout
+
+
 def test_timing_refuses_parameters_of_a_system_and_ecp5_without_a_data_path(tmp_path):
     system = named_systems()[0]
     for words in (
