@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.bench.framework.statistics import clustered, geometric_mean
 from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.mapping.roles import correlation_map, dendrogram, trajectories
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash
 from tilewright.tuner.report.drawing.page import (
     HALF,
@@ -28,7 +29,6 @@ from tilewright.tuner.report.drawing.page import (
 )
 from tilewright.tuner.report.drawing.scales import spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
-from tilewright.tuner.report.mapping_roles import correlation_map, dendrogram, trajectories
 
 Row = dict[str, Any]
 

@@ -91,6 +91,7 @@ def _say_worst_memory(store: StoreType, name: str, settings: StudySettings) -> N
     """Print what the best network takes on the twin when the board's DRAM is at its worst."""
     from tilewright.cli.partition_tables import say_pessimistic
     from tilewright.host.machine.board import pessimistic_memory
+    from tilewright.host.machine.fidelity import Fidelity
     from tilewright.host.network.schedule import Schedule
     from tilewright.interface.simulate import simulate
     from tilewright.tuner.study.best_network import hw_of
@@ -98,7 +99,15 @@ def _say_worst_memory(store: StoreType, name: str, settings: StudySettings) -> N
 
     worst = pessimistic_memory(settings.board)
     result = load_result(store, name)
-    if worst is None or settings.memory != settings.board.memory or not result.best_network:
+    # The twin counts what these count, of Tilewright's own RTL.
+    counted = result.settings["fidelity"] in (
+        Fidelity.RTL,
+        Fidelity.DPI,
+        Fidelity.TIMING,
+        Fidelity.TWIN,
+    )
+    usual = settings.memory == settings.board.memory and not settings.rtl
+    if worst is None or not (counted and usual and result.best_network):
         return
     workloads = {task.name: task for task in settings.tasks}
     cycles = sum(

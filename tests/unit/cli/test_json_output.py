@@ -23,6 +23,7 @@ WITHOUT = {
     "agent init", "export", "export-table", "bench allocate-tables",
     "bench tuners-page",
     "synth-record record", "synth-record systems", "synth-record fit", "synth-record write",
+    "synth-record timing",
 }  # fmt: skip
 """Commands that print no table of results: a server, and those whose output is a file or a page."""
 

@@ -32,19 +32,19 @@ CHOICES: Final = 64
 _PLACES: Final = len(DIMENSIONS)
 
 
-def offered(knob: Knob, most: int = CHOICES) -> npt.NDArray[np.int64]:
+def offered(knob: Knob) -> npt.NDArray[np.int64]:
     """Positions of an ordered knob that an agent may choose, ascending; both ends are among them.
 
     Positions stand for the numbers from 1 to the knob's size. A tile of ceil(size / m) makes a
     loop repeat m times, and any other tile that does so is larger: these come first.
     """
     size = len(knob)
-    if size <= most:
+    if size <= CHOICES:
         return np.arange(size)
     repeats = np.arange(1, size + 1)
     useful = np.union1d(-(-size // repeats), 1 << np.arange(size.bit_length()))
     useful = useful[useful <= size]
-    while len(useful) > most:
+    while len(useful) > CHOICES:
         ratios = [large / small for small, large in pairwise(useful)]
         # The inner value whose neighbours are closest goes.
         gaps = [one * two for one, two in pairwise(ratios)]

@@ -44,11 +44,6 @@ class Trace(SampleTrace):
             )
         return mapping_of(self.rows[-1])
 
-    def samples_to(self, value: float) -> int | None:
-        """Samples until the cost was ``value`` or lower; None: never within the budget."""
-        reached = np.flatnonzero(self.best <= value)
-        return int(reached[0]) + 1 if len(reached) else None
-
 
 class Probe(SampleProbe):
     """All that a mapper sees of the cost model.

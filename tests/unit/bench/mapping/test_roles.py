@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from tilewright.bench.mapping.roles import correlation_map, dendrogram, trajectories
 from tilewright.tuner.report.drawing.page import figure
-from tilewright.tuner.report.mapping_roles import correlation_map, dendrogram, trajectories
 
 CLUSTERING = {
     "knobs": ["tile_K", "order", "tile_C"],
