@@ -144,7 +144,7 @@ COUNTS = (
 
 @functools.cache
 def counts_library() -> ctypes.CDLL:
-    shim = Path(__file__).parents[3] / "support" / "mapping_counts.cpp"
+    shim = Path(__file__).parents[3] / "support" / "search" / "mapping_counts.cpp"
     path = build_native("test-mapping-counts", [shim, NATIVE_DIR / "cost.h"])
     pointer = ctypes.c_void_p
     signatures = {

@@ -317,7 +317,7 @@ COUNTS = 12
 
 @functools.cache
 def choices_library() -> ctypes.CDLL:
-    source = Path(__file__).parents[3] / "support" / "mapping_choices.cpp"
+    source = Path(__file__).parents[3] / "support" / "search" / "mapping_choices.cpp"
     native = [NATIVE_DIR / name for name in ("choices.cpp", "choices.h", "cost.h")]
     pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
     return bind_library(
