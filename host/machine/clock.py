@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 from functools import cache
 from typing import Final
 
@@ -16,7 +16,7 @@ from tilewright.host.machine.bitstream import REACHED
 ESTIMATES_FILE: Final = CONSTRAINTS_DIR / "timing" / "estimates.yaml"
 
 
-class Provenance(StrEnum):
+class Provenance(Enum):
     """Where a clock comes from, the strongest first."""
 
     ROUTED = "routed"

@@ -278,7 +278,8 @@ def print_layers(
         f"{board.clock_text(compiled.hw.config_hash)}; "
         f"{100 * timing.utilisation:.1f} % of the sum of bounds"
     )
-    if memory == board.memory and (worst := pessimistic_memory(board)) is not None:
+    worst = pessimistic_memory(board) if memory == board.memory else None
+    if worst is not None and timing.cycles:
         from tilewright.sim.twin.network_timing import time_network
 
         say_pessimistic(timing.cycles, time_network(compiled, worst).cycles, worst)

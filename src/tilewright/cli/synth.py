@@ -130,7 +130,10 @@ def timing(
     if changes:
         if len(design.cores) > 1:
             raise UsageError(
-                "changes a configuration, and HW is a system of several", field="--set", value=hw
+                "changes a configuration, and HW is a system of several",
+                field="--set",
+                value=hw,
+                remedy="give the configuration of one of its cores",
             )
         design = accelerator(override(design.cores[0], changes))
     with progress(f"{design.name}: Yosys, then paths", quiet=json is not None):

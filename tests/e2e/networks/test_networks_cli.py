@@ -259,7 +259,7 @@ def test_a_network_for_a_board_of_ones_own_runs_with_it(folder):
     done = tilewright(*run, "--board", "mine.yaml", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "memory mine: " in done.stdout
-    assert "ms at a planned 50 MHz" in done.stdout
+    assert "ms at an estimated 50 MHz" in done.stdout
 
 
 def test_the_clock_of_a_bitstream_replaces_the_planned_one(folder):

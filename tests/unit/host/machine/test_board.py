@@ -2,6 +2,7 @@
 import contextlib
 import copy
 import itertools
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from tilewright.host.machine.board import (
     load_memory,
     load_vivado_target,
     named_boards,
+    pessimistic_memory,
 )
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.system_config import load_system
@@ -226,3 +228,22 @@ def test_a_field_of_any_value_is_taken_or_refused_in_a_line(tmp_path, kind):
                 found.at_clock(50, "a test")
                 assert found.clock_text()
                 assert found.cpu.rates()
+
+
+@pytest.mark.parametrize("name", ["pynq-z1", "pynq-z2"])
+def test_the_pessimistic_memory_is_nowhere_better_than_the_boards(name):
+    board = load_board(name)
+    worst = pessimistic_memory(board)
+    assert worst is not None
+    assert worst.name == f"{name}-pessimistic"
+    assert worst.read_latency > board.memory.read_latency
+    assert worst.write_latency > board.memory.write_latency
+    assert worst.shared_bytes_per_cycle < board.memory.shared_bytes_per_cycle
+
+
+def test_nobody_wrote_down_the_worst_of_other_boards_clocks_and_memories(tmp_path):
+    board = load_board("pynq-z2")
+    assert pessimistic_memory(load_board("zcu104")) is None
+    assert pessimistic_memory(board.at_clock(50, "mine")) is None
+    assert pessimistic_memory(replace(board, memory=load_memory("ideal"))) is None
+    assert pessimistic_memory(load_board(write(tmp_path, GOOD))) is None

@@ -90,7 +90,7 @@ def test_optuna_logs_and_warns_nothing_and_leaves_the_log_level_alone(capfd):
 @pytest.fixture
 def gaussian():
     pytest.importorskip("botorch")
-    from tilewright.tuner.search.libraries import botorch_tuner  # noqa: PLC0415
+    from tilewright.tuner.search.libraries import botorch_tuner  # noqa: PLC0415  (an extra)
 
     return botorch_tuner
 
