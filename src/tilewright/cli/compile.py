@@ -16,6 +16,7 @@ from tilewright.cli.common.arguments import (
     FOR_FLOAT_MODELS,
     data_fields,
     read_board,
+    refuse_foreign_files,
     refuse_given,
     replacing,
     require_places,
@@ -106,6 +107,7 @@ def compile_command(
         {"MODEL": model, "--calibration": calibration},
         {"--output": path, "--html": html, "--annotated": annotated, "--json": json_path(json)},
     )
+    refuse_foreign_files(html, annotated)
 
     started = time.perf_counter()
     source = "--calibration" if calibration else "--random-calibration"

@@ -14,6 +14,7 @@ from tilewright.cli.common.arguments import (
     HwArgument,
     one_of,
     read_board,
+    refuse_foreign_files,
     replacing,
     require_places,
     require_readable,
@@ -125,6 +126,7 @@ def timing(
     from tilewright.sim.timing.delays import FAMILIES
 
     require_places({}, {"--html": html, "--json": json_path(json)})
+    refuse_foreign_files(html)
     one_of(family, FAMILIES, "--family")
     design = load_design(hw)
     if changes:

@@ -116,6 +116,17 @@ def test_timing_tells_the_bracket_and_the_slowest_families_first(monkeypatch, tm
     assert document["summary"]["control_only"] is True
 
 
+def test_timing_refuses_a_page_of_somebody_elses_before_any_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(estimates, "estimate", lambda *_, **__: pytest.fail("it worked already"))
+    page = tmp_path / "mine.html"
+    page.write_text("mine")
+    result = call("timing", "tiny-4x4", "--html", str(page))
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: --html: must be a new file")
+    assert str(page) in result.stderr
+    assert page.read_text() == "mine"
+
+
 def test_timing_says_when_the_part_cannot_hold_the_configuration(monkeypatch):
     monkeypatch.setattr(estimates, "estimate", small_estimate)
     assert "it does not fit the part: " in call("timing", "zu-32x32").stdout

@@ -236,6 +236,14 @@ def require_places(read: Mapping[str, Path | None], written: Mapping[str, Path |
             require_writable(path, name)
 
 
+def refuse_foreign_files(*written: Path | None) -> None:
+    """Refuse files that no command wrote before the work, and not when it is done."""
+    from tilewright.host.common.whole_file import refuse_foreign
+
+    for path in filter(None, written):
+        refuse_foreign(path)
+
+
 def require_distinct(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
     """Refuse files that would replace one that is read or written too; no folder is made."""
     taken = {os.path.realpath(path): name for name, path in read.items() if path and path.is_file()}
