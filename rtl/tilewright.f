@@ -11,6 +11,7 @@ core/tw_padding.sv
 core/tw_hold.sv
 core/tw_read.sv
 core/tw_fetch.sv
+core/tw_predecode.sv
 core/tw_spad.sv
 core/tw_acc.sv
 core/tw_out.sv

@@ -35,8 +35,16 @@ ERROR: Final = (
     Field(name="index", bits=32, meaning="instruction that caused it"),
 )
 
+NEEDS: Final = (
+    Field(name="pop", bits=4, meaning="tokens that it takes, by producer; none if it is wrong"),
+    Field(name="banks", bits=4, meaning="ACC banks that others must not hold"),
+    Field(name="illegal", bits=1, meaning="a field is wrong"),
+    Field(name="unaligned", bits=1, meaning="no field is wrong but that rows start inside a tile"),
+)
+
 QUEUE: Final = (
     Field(name="entry", bits=288, type="entry_t", meaning="the oldest one of its queue"),
+    Field(name="needs", bits=10, type="needs_t", meaning="of that entry"),
     Field(name="valid", bits=1, meaning="there is one"),
     Field(name="tokens", bits=4, meaning="available, by producer"),
 )
@@ -89,6 +97,7 @@ STRUCTURES: Final = (
     ("sizes_t", SIZES, "Sizes that control reads."),
     ("entry_t", ENTRY, "An entry of a unit's queue."),
     ("error_t", ERROR, "What a unit says is wrong; its wire says which unit."),
+    ("needs_t", NEEDS, "What an entry needs before its unit takes it, known before it is the oldest."),
     ("queue_t", QUEUE, "What a unit sees of its queue and of its tokens."),
     ("unit_t", UNIT, "What a unit takes and gives, and how it is."),
     ("spad_write_t", SPAD_WRITE, "Where LOAD puts a beat, or padding, in a scratchpad."),

@@ -15,6 +15,7 @@ module tw_control (
     output logic                  unit_reset_o,      // clears every unit
     output logic                  fetch_start_o,
     output logic                  halt_o,            // stop issuing, let the bus drain
+    output logic                  halting_o,         // halt_o from the next cycle on
     output logic                  running_o,
     output tw_pkg::status_t       status_o,
     output logic           [ 1:0] event_o            // done, error
@@ -35,7 +36,7 @@ module tw_control (
   tw_pkg::error_unit_e from_q, from;
   tw_pkg::index_t index_q, index;
   logic [15:0] waits_q;
-  logic enter_error;
+  logic enter_error, halt_q;
   logic started_q;  // the program's first cycle is over
 
   assign watchdog_error = (watchdog_i != '0) && (quiet_q >= watchdog_i);
@@ -75,7 +76,8 @@ module tw_control (
   // A soft reset in the same cycle leaves no trace of the run's end.
   assign accept_o      = (state_q == Idle) && start_i && !soft_reset_i;
   assign enter_error   = (state_q == Run) && any_error && !soft_reset_i;
-  assign halt_o        = (state_q == Halt) || (state_q == Failed) || (state_q == Reset);
+  assign halt_o        = halt_q;
+  assign halting_o     = !rst_i && (state_d == Halt || state_d == Failed || state_d == Reset);
   assign running_o     = state_q == Run;
   assign unit_reset_o  = rst_i || ((state_q == Clear || state_q == Reset) && bus_idle_i);
   assign fetch_start_o = (state_q == Run) && !started_q;
@@ -109,6 +111,7 @@ module tw_control (
       index_q <= '0;
       waits_q <= '0;
     end
+    halt_q    <= halting_o;
     if (rst_i) state_q <= Idle;
     else state_q <= state_d;
   end

@@ -65,17 +65,21 @@ module tw_core #(
 
   // ---------------------------------------------------------------------------------------
   // Run control
-  logic unit_rst, halt, running, fetch_start, finish;
+  logic unit_rst, halt, halting, running, fetch_start, finish;
   logic progress, bus_idle, all_idle, read_idle, write_idle;
   logic accept, refuse;
   logic [39:0] insn_base, mem_base, mem_size;
   logic [31:0] insn_count, watchdog;
   tw_pkg::queue_t [3:0] queue;  // what each unit sees
   tw_pkg::unit_t [3:0] unit;    // what it answers
-  tw_pkg::error_t unit_error[4], fetch_error, error[5];  // `error` by unit, fetch last
+  tw_pkg::error_t unit_error[5], error[5];  // by unit, fetch last: its own, and with those of others
   tw_pkg::index_t retire_index[4];
   tw_pkg::wait_e state[4];
   logic [3:0] retire, unit_idle, queue_valid;
+  // Control hears of errors, waits and progress a cycle later; a unit that errs stops itself.
+  tw_pkg::wait_e state_q[4];
+  logic progress_q;
+  logic [4:0] wrong, wrong_q, stop_q;
   logic mac_issue, vector_issue, read_burst, write_burst, write_beat;
   logic [$clog2(BeatBytes):0] write_bytes;
 
@@ -101,14 +105,15 @@ module tw_core #(
       .soft_reset_i,
       .finish_i     (finish),
       .bus_idle_i   (bus_idle),
-      .progress_i   (progress),
+      .progress_i   (progress_q),
       .watchdog_i   (watchdog),
       .error_i      (error),
-      .state_i      (state),
+      .state_i      (state_q),
       .accept_o     (accept),
       .unit_reset_o (unit_rst),
       .fetch_start_o(fetch_start),
       .halt_o       (halt),
+      .halting_o    (halting),
       .running_o    (running),
       .status_o,
       .event_o
@@ -148,6 +153,7 @@ module tw_core #(
   logic [BeatBytes*8-1:0] beat_data;
   logic [3:0] queue_push, queue_full;
   logic [3:0][3:0] token_push, token_pop, token_available;
+  tw_pkg::needs_t [3:0] needs;
   logic [3:0] token_overflow;
   tw_pkg::entry_t fetched;
   tw_pkg::index_t load_issue_index, load_beat_index, fetch_bus_index;
@@ -159,7 +165,7 @@ module tw_core #(
       .clk_i,
       .rst_i        (unit_rst),
       .start_i      (fetch_start),
-      .halt_i       (halt),
+      .halt_i       (stop_q[4]),
       .insn_base_i  (insn_base),
       .insn_count_i (insn_count),
       .refuse_i     (refuse),
@@ -174,22 +180,31 @@ module tw_core #(
       .full_i       (queue_full),
       .all_idle_i   (all_idle),
       .finish_o     (finish),
-      .error_o      (fetch_error),
+      .error_o      (unit_error[4]),
       .bus_index_o  (fetch_bus_index)
+  );
+
+  tw_predecode #(
+      .BeatBytes(BeatBytes),
+      .Sizes    (Sizes)
+  ) u_predecode (
+      .insn_i (fetched.insn),
+      .needs_o(needs)
   );
 
   for (genvar u = 0; u < 4; u++) begin : gen_queue
     logic [4:0] unused_count;
     tw_fifo #(
-        .Width($bits(tw_pkg::entry_t)),
-        .Depth(16)
+        .Width  ($bits(tw_pkg::entry_t) + $bits(tw_pkg::needs_t)),
+        .Depth  (16),
+        .KeyBits($bits(tw_pkg::needs_t))
     ) u_queue (
         .clk_i,
         .rst_i  (unit_rst),
         .push_i (queue_push[u]),
-        .data_i (fetched),
+        .data_i ({fetched, needs[u]}),
         .pop_i  (unit[u].take),
-        .data_o (queue[u].entry),
+        .data_o ({queue[u].entry, queue[u].needs}),
         .valid_o(queue[u].valid),
         .full_o (queue_full[u]),
         .count_o(unused_count)
@@ -247,7 +262,11 @@ module tw_core #(
 
   // ---------------------------------------------------------------------------------------
   // Units
-  logic [tw_pkg::AccBanks-1:0] gemm_lock, gemm_claim, vector_lock, vector_claim, load_lock;
+  logic [tw_pkg::AccBanks-1:0] gemm_lock, vector_lock, load_lock;
+  logic vector_behind;  // GEMM takes banks that VECTOR needs
+  assign vector_behind = unit[tw_pkg::UnitGemm].take &&
+                         (queue[tw_pkg::UnitGemm].needs.banks &
+                          queue[tw_pkg::UnitVector].needs.banks) != '0;
   logic [7:0] write_mem;
   tw_pkg::spad_write_t write_at;
   logic pad_step;
@@ -256,10 +275,10 @@ module tw_core #(
   tw_load #(.Config(Built)) u_load (
       .clk_i,
       .rst_i        (unit_rst),
-      .halt_i       (halt),
+      .halt_i       (stop_q[32'(tw_pkg::UnitLoad)]),
       .queue_i      (queue[tw_pkg::UnitLoad]),
       .unit_o       (unit[tw_pkg::UnitLoad]),
-      .acc_busy_i   (gemm_lock | gemm_claim | vector_lock | vector_claim),
+      .acc_busy_i   (gemm_lock | vector_lock),
       .acc_lock_o   (load_lock),
       .req_valid_o  (req_valid[1]),
       .req_ready_i  (req_ready[1]),
@@ -288,12 +307,11 @@ module tw_core #(
   tw_gemm #(.Config(Built)) u_gemm (
       .clk_i,
       .rst_i           (unit_rst),
-      .halt_i          (halt),
+      .halt_i          (stop_q[32'(tw_pkg::UnitGemm)]),
       .queue_i         (queue[tw_pkg::UnitGemm]),
       .unit_o          (unit[tw_pkg::UnitGemm]),
       .acc_busy_i      (vector_lock | load_lock),
       .acc_lock_o      (gemm_lock),
-      .acc_claim_o     (gemm_claim),
       .uop_read_o      (uop_read),
       .uop_addr_o      (uop_addr),
       .uop_data_i      (uop_data),
@@ -328,12 +346,12 @@ module tw_core #(
   tw_vector #(.Config(Built)) u_vector (
       .clk_i,
       .rst_i           (unit_rst),
-      .halt_i          (halt),
+      .halt_i          (stop_q[32'(tw_pkg::UnitVector)]),
       .queue_i         (queue[tw_pkg::UnitVector]),
       .unit_o          (unit[tw_pkg::UnitVector]),
-      .acc_busy_i      (gemm_lock | gemm_claim | load_lock),
+      .acc_busy_i      (gemm_lock | load_lock),
+      .acc_behind_i    (vector_behind),
       .acc_lock_o      (vector_lock),
-      .acc_claim_o     (vector_claim),
       .par_read_o      (par_read),
       .par_addr_o      (par_addr),
       .par_data_i      (par_data),
@@ -363,7 +381,7 @@ module tw_core #(
   tw_store #(.Config(Built)) u_store (
       .clk_i,
       .rst_i        (unit_rst),
-      .halt_i       (halt),
+      .halt_i       (stop_q[32'(tw_pkg::UnitStore)]),
       .mem_base_i   (mem_base),
       .mem_size_i   (mem_size),
       .queue_i    (queue[tw_pkg::UnitStore]),
@@ -527,26 +545,55 @@ module tw_core #(
   );
 
   // ---------------------------------------------------------------------------------------
-  // Errors: those of the bus and of tokens join those of the unit that caused them
+  // Errors: those of the bus and of tokens join those of the unit that caused them. All of a cycle
+  // are kept, and sorted in the next.
+  tw_pkg::error_t unit_error_q[5];
+  logic [3:0] token_overflow_q;
+  logic [1:0] range_err_q, resp_err_q, last_err_q;
+  tw_pkg::index_t retire_index_q[4], load_issue_index_q, load_beat_index_q, fetch_bus_index_q;
   always_comb begin
-    error[4] = fetch_error;
+    for (int unsigned u = 0; u < 5; u++) wrong[u] = unit_error[u].valid;
+    wrong[3:0] |= token_overflow;
+    wrong[0] |= range_err[1] || resp_err[1] || last_err[1];
+    wrong[4] |= range_err[0] || resp_err[0] || last_err[0];
+  end
+  always_ff @(posedge clk_i) begin
+    wrong_q            <= unit_rst ? '0 : wrong;
+    stop_q             <= {5{halting}} | (unit_rst ? '0 : wrong);
+    unit_error_q       <= unit_error;
+    token_overflow_q   <= token_overflow;
+    // Tokens tell of an overflow in the cycle after the retirement.
     for (int unsigned u = 0; u < 4; u++) begin
-      error[u] = unit_error[u];
-      if (token_overflow[u] && !unit_error[u].valid)
-        error[u] = '{valid: 1'b1, code: tw_pkg::ErrTokenOverflow, index: retire_index[u]};
+      if (!token_overflow[u]) retire_index_q[u] <= retire_index[u];
     end
-    if ((range_err[1] || resp_err[1] || last_err[1]) && !unit_error[0].valid) begin
-      error[0].valid = 1'b1;
-      error[0].code  = resp_err[1] ? tw_pkg::ErrAxiRead :
-                       last_err[1] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
-      error[0].index = resp_err[1] || last_err[1] ? load_beat_index : load_issue_index;
+    range_err_q        <= range_err;
+    resp_err_q         <= resp_err;
+    last_err_q         <= last_err;
+    load_issue_index_q <= load_issue_index;
+    load_beat_index_q  <= load_beat_index;
+    fetch_bus_index_q  <= fetch_bus_index;
+    state_q            <= state;
+    progress_q         <= progress;
+  end
+  always_comb begin
+    error = unit_error_q;
+    for (int unsigned u = 0; u < 4; u++) begin
+      if (token_overflow_q[u] && !unit_error_q[u].valid) begin
+        error[u].code  = tw_pkg::ErrTokenOverflow;
+        error[u].index = retire_index_q[u];
+      end
     end
-    if ((range_err[0] || resp_err[0] || last_err[0]) && !fetch_error.valid) begin
-      error[4].valid = 1'b1;
-      error[4].code  = resp_err[0] ? tw_pkg::ErrAxiRead :
-                       last_err[0] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
-      error[4].index = fetch_bus_index;
+    if ((range_err_q[1] || resp_err_q[1] || last_err_q[1]) && !unit_error_q[0].valid) begin
+      error[0].code  = resp_err_q[1] ? tw_pkg::ErrAxiRead :
+                       last_err_q[1] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
+      error[0].index = resp_err_q[1] || last_err_q[1] ? load_beat_index_q : load_issue_index_q;
     end
+    if ((range_err_q[0] || resp_err_q[0] || last_err_q[0]) && !unit_error_q[4].valid) begin
+      error[4].code  = resp_err_q[0] ? tw_pkg::ErrAxiRead :
+                       last_err_q[0] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
+      error[4].index = fetch_bus_index_q;
+    end
+    for (int unsigned u = 0; u < 5; u++) error[u].valid = wrong_q[u];
   end
 
   assign all_idle = (queue_valid == '0) && (&unit_idle) && read_idle;

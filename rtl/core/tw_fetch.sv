@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefetches the instruction stream and hands each instruction to its unit's queue, in order.
 // FINISH ends the program, whatever follows it: from the cycle in which it is next, nothing more is
-// asked for, so that what all_idle_i says of the bus stays true when it retires.
+// asked for. It retires a cycle after all was idle, nothing was dispatched and nothing asked for.
 module tw_fetch #(
     parameter int unsigned BeatBytes  = 8,  // bytes of an AXI beat
     parameter int unsigned BurstBeats = 16  // longest burst
@@ -25,7 +25,7 @@ module tw_fetch #(
     output tw_pkg::entry_t               entry_o,
     input  logic [                  3:0] full_i,
     // end of program
-    input  logic                         all_idle_i,     // queues empty, units idle, writes done
+    input  logic                         all_idle_i,     // queues empty, units and the bus idle
     output logic                         finish_o,       // FINISH retires
     // errors
     output tw_pkg::error_t               error_o,
@@ -51,9 +51,13 @@ module tw_fetch #(
   assign chunk_beats = burst_beats < LongestBeats ? burst_beats : LongestBeats;
 
   logic active_q;
-  logic [39:0] fetch_q, end_q;               // next byte to ask for, end of the program
+  logic [39:0] fetch_q, next_q, end_q;       // byte to ask for, the one behind its burst, the program's end
+  logic more_q;                              // fetch_q is before end_q
   logic [CountBits-1:0] reserved_q;          // beats asked for that are still in the FIFO or in flight
+  logic room_q;                              // one more burst fits beside them
   logic [31:0] left_q;                       // instructions left to dispatch
+  logic none_q;                              // none
+  logic idle_q;                              // in the cycle before all was idle, and so was this unit
   tw_pkg::index_t index_q;
   logic [BeatBytes*8-1:0] beat;
   logic beat_valid, beat_pop, unused_full;
@@ -63,9 +67,7 @@ module tw_fetch #(
   tw_pkg::header_t header;
   logic req_fire, at_finish;
 
-  assign at_finish = insn_valid && header.opcode == tw_pkg::OpFinish;
-  assign req_valid_o = active_q && !refuse_i && !at_finish && (fetch_q < end_q) &&
-                       (reserved_q <= CountBits'(FifoBeats - chunk_beats));
+  assign req_valid_o = active_q && !refuse_i && !at_finish && more_q && room_q;
   assign req_addr_o = fetch_q;
   assign req_len_o = 8'(chunk_beats - 32'd1);
   assign req_fire = req_valid_o && req_ready_i;
@@ -90,12 +92,21 @@ module tw_fetch #(
     localparam int unsigned Beats = InsnBytes / BeatBytes;
     logic [tw_pkg::InsnBits-1:0] word_q;
     logic [$clog2(Beats):0] have_q;
-    assign insn_valid = have_q == ($clog2(Beats) + 1)'(Beats);
+    logic whole_q, finish_q;  // there is a whole one; it is FINISH
+    logic [tw_pkg::InsnBits-1:0] word_d;
+    logic [3:0] opcode_d;
+    assign word_d = {beat, word_q[tw_pkg::InsnBits-1:BeatBytes*8]};
+    assign opcode_d = word_d[3:0];
+    assign insn_valid = whole_q;
+    assign at_finish = finish_q;
     assign insn = word_q;
     assign beat_pop = beat_valid && (!insn_valid || insn_pop);
     assign bus_index_o = index_q + 32'((32'(beats) + 32'(have_q)) >> $clog2(Beats));
     always_ff @(posedge clk_i) begin
-      if (beat_pop) word_q <= {beat, word_q[tw_pkg::InsnBits-1:BeatBytes*8]};
+      if (beat_pop) word_q <= word_d;
+      if (rst_i || insn_pop) {whole_q, finish_q} <= '0;
+      else if (beat_pop && have_q == ($clog2(Beats) + 1)'(Beats - 1))
+        {whole_q, finish_q} <= {1'b1, opcode_d == tw_pkg::OpFinish};
       if (rst_i) have_q <= '0;
       else if (insn_pop) have_q <= ($clog2(Beats) + 1)'(beat_pop);
       else if (beat_pop) have_q <= have_q + 1'b1;
@@ -103,6 +114,7 @@ module tw_fetch #(
   end else if (BeatBytes == InsnBytes) begin : gen_direct
     assign insn_valid = beat_valid;
     assign insn = beat;
+    assign at_finish = insn_valid && header.opcode == tw_pkg::OpFinish;
     assign beat_pop = insn_pop;
     assign bus_index_o = index_q + 32'(beats);
   end else begin : gen_split
@@ -110,6 +122,7 @@ module tw_fetch #(
     logic [$clog2(Parts)-1:0] part_q;
     assign insn_valid = beat_valid;
     assign insn = beat[part_q*tw_pkg::InsnBits+:tw_pkg::InsnBits];
+    assign at_finish = insn_valid && header.opcode == tw_pkg::OpFinish;
     assign beat_pop = insn_pop && (&part_q);
     assign bus_index_o = index_q + 32'(beats) * Parts - 32'(part_q);
     always_ff @(posedge clk_i) begin
@@ -130,7 +143,7 @@ module tw_fetch #(
       if (refuse_i) begin
         error_o.valid = 1'b1;
         error_o.code  = tw_pkg::ErrSettings;
-      end else if (left_q == '0) begin
+      end else if (none_q) begin
         error_o.valid = 1'b1;
         error_o.code  = tw_pkg::ErrNoFinish;
       end else if (insn_valid) begin
@@ -139,7 +152,7 @@ module tw_fetch #(
           tw_pkg::OpGemm: push_o[tw_pkg::UnitGemm] = !full_i[tw_pkg::UnitGemm];
           tw_pkg::OpVector: push_o[tw_pkg::UnitVector] = !full_i[tw_pkg::UnitVector];
           tw_pkg::OpStore: push_o[tw_pkg::UnitStore] = !full_i[tw_pkg::UnitStore];
-          tw_pkg::OpFinish: finish_o = all_idle_i;
+          tw_pkg::OpFinish: finish_o = idle_q;
           default: begin
             error_o.valid = 1'b1;
             error_o.code  = tw_pkg::ErrIllegalOpcode;
@@ -150,25 +163,42 @@ module tw_fetch #(
     end
   end
 
+  // Beats reserved from the next cycle on, with the request and without; one is chosen late.
+  logic [CountBits-1:0] kept, asked, most;
+  assign kept  = reserved_q - CountBits'(beat_pop);
+  assign asked = kept + CountBits'(chunk_beats);
+  assign most  = CountBits'(FifoBeats - chunk_beats);
+
   always_ff @(posedge clk_i) begin
-    if (req_fire) fetch_q <= fetch_q + 40'(chunk_beats * BeatBytes);
+    idle_q <= all_idle_i && push_o == '0 && !req_valid_o;
+    if (req_fire) begin
+      fetch_q <= next_q;
+      next_q  <= next_q + 40'(chunk_beats * BeatBytes);
+      more_q  <= next_q < end_q;
+    end
     if (insn_pop) begin
       left_q  <= left_q - 1'b1;
+      none_q  <= left_q == 32'd1;
       index_q <= index_q + 1'b1;
     end
     if (start_i) begin
       fetch_q <= insn_base_i;
+      next_q  <= insn_base_i + 40'(chunk_beats * BeatBytes);
       end_q   <= insn_base_i + (40'(insn_count_i) * 40'(InsnBytes));
+      more_q  <= insn_count_i != '0;
       left_q  <= insn_count_i;
+      none_q  <= insn_count_i == '0;
       index_q <= '0;
     end
     if (rst_i) begin
       active_q   <= 1'b0;
       reserved_q <= '0;
+      room_q     <= 1'b1;
     end else begin
       if (start_i) active_q <= 1'b1;
       else if (finish_o) active_q <= 1'b0;
-      reserved_q <= reserved_q + (req_fire ? CountBits'(chunk_beats) : '0) - CountBits'(beat_pop);
+      reserved_q <= req_fire ? asked : kept;
+      room_q     <= req_fire ? asked <= most : kept <= most;
     end
   end
 

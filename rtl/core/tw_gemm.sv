@@ -3,8 +3,8 @@
 //
 // Stages: 0 issue (micro-op address, loop offsets), 1 index sums, 2 operand addresses,
 // 3 operands, then MacPipeline cycles of the array; the accumulator is read so that it meets
-// the sum, added, and written back a cycle later. Results are forwarded to the next two
-// products, so no address pattern ever stalls, and the next instruction follows without a gap.
+// the sum, added, and written back a cycle later. Results are forwarded to the products behind
+// them, so no address pattern ever stalls, and the next instruction follows without a gap.
 module tw_gemm #(
     parameter tw_pkg::config_t Config = '0,  // of the core
     parameter tw_pkg::sizes_t Sizes = tw_pkg::sizes_of(Config),
@@ -25,7 +25,6 @@ module tw_gemm #(
     // ACC bank locks
     input  logic          [ tw_pkg::AccBanks-1:0] acc_busy_i,    // held by other units
     output logic          [ tw_pkg::AccBanks-1:0] acc_lock_o,
-    output logic          [ tw_pkg::AccBanks-1:0] acc_claim_o,   // locked from the next cycle on
     // scratchpads
     output logic                                  uop_read_o,
     output logic          [      UopAddrBits-1:0] uop_addr_o,
@@ -73,44 +72,58 @@ module tw_gemm #(
   // Stage 0: take instructions, step the loops
   tw_pkg::gemm_t head, cur_q;
   logic cur_valid_q;
+  logic illegal_q;  // it has a wrong field: it only errs
   tw_pkg::index_t index_q;
   logic [17:0] uop_q;  // micro-ops done in this inner iteration
   logic [15:0] inner_q, outer_q;
   offset_t acc_q, inp_q, wgt_q;                    // offsets of this iteration
   offset_t acc_outer_q, inp_outer_q, wgt_outer_q;  // offsets of this outer iteration
-  logic uop_last, inner_last, outer_last, issue, issue_last, take, can_take;
-  logic tokens_ok, banks_ok, fields_ok;
+  // Whether a loop is in its last turn lies in a register, set when the turn before it ends.
+  logic uop_last_q, inner_last_q, outer_last_q, uop_one_q, inner_one_q;
+  logic uop_last_d, inner_last_d, outer_last_d;
+  logic last_product_q;  // all of them are
+  logic issue, issue_last, take, can_take;
+  logic tokens_ok, banks_ok;
   logic [18:0] uop_index;
   logic uop_in_range;
 
   assign head       = tw_pkg::gemm_t'(queue_i.entry.insn);
-  assign tokens_ok  = ((head.pop & ~queue_i.tokens) == '0) || !fields_ok;
-  assign banks_ok   = (head.acc_banks & acc_busy_i) == '0;
-  assign fields_ok  = (head.uop_count != '0) && (head.iter_outer != '0) &&
-                      (head.iter_inner != '0) && !head.pop[tw_pkg::UnitGemm] &&
-                      !head.push[tw_pkg::UnitGemm];
-  assign uop_last   = uop_q + 18'd1 == cur_q.uop_count;
-  assign inner_last = inner_q + 16'd1 == cur_q.iter_inner;
-  assign outer_last = outer_q + 16'd1 == cur_q.iter_outer;
-  assign issue      = cur_valid_q && !halt_i;
-  assign issue_last = issue && uop_last && inner_last && outer_last;
-  assign can_take   = (!cur_valid_q || issue_last) && !halt_i;
+  assign tokens_ok  = (queue_i.needs.pop & ~queue_i.tokens) == '0;
+  assign banks_ok   = (queue_i.needs.banks & acc_busy_i) == '0;
+  assign issue      = cur_valid_q && !halt_i && !illegal_q;
+  assign issue_last = issue && last_product_q;
+  assign can_take   = (!cur_valid_q || last_product_q) && !halt_i;
   assign take       = can_take && queue_i.valid && tokens_ok && banks_ok;
   assign uop_index  = 19'(cur_q.uop_begin) + 19'(uop_q);
   assign uop_in_range = uop_index < 19'(sizes.uop_depth);
 
-  assign acc_claim_o = take ? head.acc_banks : '0;
   assign uop_read_o  = issue;
   assign uop_addr_o  = UopAddrBits'(uop_index);
   assign issue_o     = issue;
 
+  // Of the product behind this one.
+  assign uop_last_d   = uop_last_q ? uop_one_q : uop_q + 18'd2 == cur_q.uop_count;
+  assign inner_last_d = !uop_last_q ? inner_last_q :
+                        inner_last_q ? inner_one_q : inner_q + 16'd2 == cur_q.iter_inner;
+  assign outer_last_d = !(uop_last_q && inner_last_q) ? outer_last_q :
+                        outer_q + 16'd2 == cur_q.iter_outer;
+
   always_ff @(posedge clk_i) begin
-    if (take) begin
+    // What may be taken is copied; cur_valid_q says whether it was.
+    if (can_take && queue_i.valid) begin
       cur_q       <= head;
       index_q     <= queue_i.entry.index;
+      illegal_q   <= queue_i.needs.illegal;
       uop_q       <= '0;
       inner_q     <= '0;
       outer_q     <= '0;
+      uop_one_q    <= head.uop_count == 18'd1;
+      inner_one_q  <= head.iter_inner == 16'd1;
+      uop_last_q   <= head.uop_count == 18'd1;
+      inner_last_q <= head.iter_inner == 16'd1;
+      outer_last_q <= head.iter_outer == 16'd1;
+      last_product_q <= head.uop_count == 18'd1 && head.iter_inner == 16'd1 &&
+                        head.iter_outer == 16'd1;
       acc_q       <= offset_t'(head.acc_base);
       inp_q       <= offset_t'(head.inp_base);
       wgt_q       <= offset_t'(head.wgt_base);
@@ -118,10 +131,14 @@ module tw_gemm #(
       inp_outer_q <= offset_t'(head.inp_base);
       wgt_outer_q <= offset_t'(head.wgt_base);
     end else if (issue) begin
-      uop_q <= uop_last ? '0 : uop_q + 1'b1;
-      if (uop_last) begin
-        inner_q <= inner_last ? '0 : inner_q + 1'b1;
-        if (inner_last) begin
+      uop_q          <= uop_last_q ? '0 : uop_q + 1'b1;
+      uop_last_q     <= uop_last_d;
+      inner_last_q   <= inner_last_d;
+      outer_last_q   <= outer_last_d;
+      last_product_q <= uop_last_d && inner_last_d && outer_last_d;
+      if (uop_last_q) begin
+        inner_q <= inner_last_q ? '0 : inner_q + 1'b1;
+        if (inner_last_q) begin
           outer_q     <= outer_q + 1'b1;
           acc_outer_q <= plus(acc_outer_q, 18'(cur_q.acc_outer));
           inp_outer_q <= plus(inp_outer_q, cur_q.inp_outer);
@@ -199,12 +216,12 @@ module tw_gemm #(
   assign inp_addr_o = InpAddrBits'(inp2_q);
   assign wgt_addr_o = WgtAddrBits'(wgt2_q);
 
-  assign error.valid = (take && !fields_ok) ||
-                         (tag2_q.valid && !(in_range && bank_ok) && !halt_i);
-  assign error.code = (tag2_q.valid && !in_range) ? tw_pkg::ErrSramRange :
-                        (tag2_q.valid && !bank_ok) ? tw_pkg::ErrAccBank :
-                        tw_pkg::ErrIllegalField;
-  assign error.index = (tag2_q.valid && !(in_range && bank_ok)) ? tag2_q.index : queue_i.entry.index;
+  logic wrong2;
+  assign wrong2 = tag2_q.valid && !(in_range && bank_ok);
+  assign error.valid = !halt_i && (wrong2 || (cur_valid_q && illegal_q));
+  assign error.code = !wrong2 ? tw_pkg::ErrIllegalField :
+                      in_range ? tw_pkg::ErrAccBank : tw_pkg::ErrSramRange;
+  assign error.index = wrong2 ? tag2_q.index : index_q;
 
   // ---------------------------------------------------------------------------------------
   // Stages 3 on: the array, with what belongs to the products travelling beside it, a field of
@@ -244,18 +261,34 @@ module tw_gemm #(
       .sum_o  (sum)
   );
 
-  // The sum appears in stage Tail - 1; the accumulator was read one stage earlier.
-  assign acc_read_o      = valid_q[Tail-2] && !fresh_q[Tail-2];
-  assign acc_read_addr_o = addr_q[Tail-2];
+  // The sum appears in stage Tail - 1. The accumulator is read two stages earlier, if there are so
+  // many, to lie in a register behind the banks' multiplexer; which of the last three results
+  // takes its place is known a stage before the sum.
+  localparam int unsigned Ahead = MacPipeline >= 2 ? 2 : 1;
+  assign acc_read_o      = valid_q[Tail-1-Ahead] && !fresh_q[Tail-1-Ahead];
+  assign acc_read_addr_o = addr_q[Tail-1-Ahead];
 
   logic [AccBits-1:0] old, result_q, older_q;
   logic [AccAddrBits-1:0] older_addr_q;
   logic older_valid_q;
-  always_comb begin
-    old = acc_read_data_i;
-    if (older_valid_q && older_addr_q == addr_q[Tail-1]) old = older_q;
-    if (valid_q[Tail] && addr_q[Tail] == addr_q[Tail-1]) old = result_q;
-    if (fresh_q[Tail-1]) old = '0;
+  if (Ahead == 2) begin : gen_ahead
+    logic [AccBits-1:0] read_q;
+    logic first_q, second_q, third;  // the product before, two before, three before it
+    assign third = older_valid_q && older_addr_q == addr_q[Tail-2];
+    always_ff @(posedge clk_i) begin
+      first_q  <= valid_q[Tail-1] && addr_q[Tail-1] == addr_q[Tail-2] && !fresh_q[Tail-2];
+      second_q <= valid_q[Tail] && addr_q[Tail] == addr_q[Tail-2] && !fresh_q[Tail-2];
+      if (Config.data_path != 0 && valid_q[Tail-2])
+        read_q <= fresh_q[Tail-2] ? '0 : third ? older_q : acc_read_data_i;
+    end
+    assign old = first_q ? result_q : second_q ? older_q : read_q;
+  end else begin : gen_near
+    always_comb begin
+      old = acc_read_data_i;
+      if (older_valid_q && older_addr_q == addr_q[Tail-1]) old = older_q;
+      if (valid_q[Tail] && addr_q[Tail] == addr_q[Tail-1]) old = result_q;
+      if (fresh_q[Tail-1]) old = '0;
+    end
   end
 
   always_ff @(posedge clk_i) begin
@@ -279,6 +312,8 @@ module tw_gemm #(
   assign retire = valid_q[Tail] && last_q[Tail];
 
   // Instructions between take and retirement, which is in order: fewer than the depth.
+  logic taken_q;
+  always_ff @(posedge clk_i) taken_q <= take && !rst_i;
   logic unused_taken_valid, unused_taken_full;
   logic [4:0] unused_taken_count;
   tw_fifo #(
@@ -287,8 +322,8 @@ module tw_gemm #(
   ) u_taken (
       .clk_i,
       .rst_i,
-      .push_i (take),
-      .data_i (queue_i.entry.index),
+      .push_i (taken_q),
+      .data_i (index_q),
       .pop_i  (retire),
       .data_o (retire_index),
       .valid_o(unused_taken_valid),
@@ -300,7 +335,7 @@ module tw_gemm #(
   // Locks and state
   assign unit_o = '{
       take: take,
-      token_pop: take ? head.pop : '0,
+      token_pop: take ? queue_i.needs.pop : '0,
       token_push: retire && !halt_i ? push_q[Tail] : '0,
       retire: retire,
       retire_index: retire_index,
@@ -309,19 +344,25 @@ module tw_gemm #(
       error: error
   };
 
+  // Banks are locked from the cycle after the take to the write of the last product: a register,
+  // set from all that holds them a cycle before.
   logic draining;
+  logic [tw_pkg::AccBanks-1:0] lock_q, lock_d;
   always_comb begin
-    acc_lock_o = cur_valid_q ? cur_q.acc_banks : '0;
-    acc_lock_o |= tag1_q.banks | tag2_q.banks;
+    lock_d = take ? queue_i.needs.banks : '0;
+    lock_d |= cur_valid_q ? cur_q.acc_banks : '0;
+    lock_d |= tag1_q.banks | tag2_q.banks;
     draining = tag1_q.valid || tag2_q.valid || (|valid_q);
-    for (int unsigned s = 1; s <= Tail; s++) acc_lock_o |= banks_q[s];
+    for (int unsigned s = 1; s < Tail; s++) lock_d |= banks_q[s];
   end
+  always_ff @(posedge clk_i) lock_q <= rst_i ? '0 : lock_d;
+  assign acc_lock_o = lock_q;
   assign idle = !cur_valid_q && !draining;
 
   always_comb begin
     if (cur_valid_q) state = tw_pkg::WaitBusy;
     else if (queue_i.valid && !tokens_ok) begin
-      state = tw_pkg::token_wait(tw_pkg::UnitGemm, head.pop, queue_i.tokens);
+      state = tw_pkg::token_wait(tw_pkg::UnitGemm, queue_i.needs.pop, queue_i.tokens);
     end else if (queue_i.valid && !banks_ok) state = tw_pkg::WaitMemory;
     else if (draining || queue_i.valid) state = tw_pkg::WaitBusy;
     else state = tw_pkg::WaitIdle;

@@ -50,10 +50,9 @@ module tw_load #(
   );
 
   // Geometry of each memory, by its number; that of OUT is unused.
-  typedef logic [7:0][3:0] shifts_t;
-  logic [3:0] diag_shift, head_shift;
+  logic [3:0] diag_shift;
   assign diag_shift = 4'(sizes.diag_shift);
-  shifts_t tile_shift;
+  logic [7:0][3:0] tile_shift;
   assign tile_shift = '{
       tw_pkg::MemInp: 4'(sizes.inp_shift),
       tw_pkg::MemWgt: 4'(sizes.wgt_shift),
@@ -96,6 +95,7 @@ module tw_load #(
     logic [3:0]           push;
     logic [3:0]           acc_banks;
     logic [2:0]           memory;
+    tile_t                depth;       // of that memory
     tile_t                sram_base;
     logic [BeatShift-1:0] base;
     logic [BeatShift-1:0] y_step;
@@ -105,6 +105,7 @@ module tw_load #(
     logic [15:0]          z_size;
     logic [6:0]           row_jump;
     tile_t                plane_jump;
+    logic [3:0]           shift;
     logic                 diagonal;
     logic [3:0]           phase;
     logic                 int4;
@@ -113,7 +114,10 @@ module tw_load #(
   issue_e issue_q, issue_d;
   tw_pkg::load_t head, cur_q;
   tw_pkg::index_t index_q;
-  logic has_data, has_pad, tokens_ok, banks_ok, fields_ok, aligned, take;
+  logic illegal_q, unaligned_q;  // it only errs
+  tile_t depth_q;  // of the memory
+  logic has_data, has_pad, tokens_ok, banks_ok, take, to_acc;
+  logic want, wants_q;  // the head needs ACC banks, and may have them locked
   logic [3:0] shift;
   logic [39:0] y_numbers, z_numbers;  // steps without the scales of tiles
   logic [27:0] row_numbers;
@@ -135,36 +139,17 @@ module tw_load #(
   logic [3:0] unused_flight_count;
   logic issue_finished, pad_only_retire;
   logic data_idle;
-  logic head_pads, head_loadable;
   logic bursts_valid, bursts_room;
   logic arrived;                        // a beat, or one diagonal of it
   logic [BeatBytes*8-1:0] arrived_data;
   logic place;                          // it is placed: it has no scales
 
   assign head = tw_pkg::load_t'(queue_i.entry.insn);
-  assign head_pads = |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
-  assign head_loadable = (head.memory <= tw_pkg::MemRes) ||
-                         ((head.memory == tw_pkg::MemTable) && (sizes.table_depth != '0));
-  assign fields_ok = head_loadable && (head.z_size != '0) && !head.pop[tw_pkg::UnitLoad] &&
-                     !head.push[tw_pkg::UnitLoad] &&
-                     (|{head.x_size, head.pad_left, head.pad_right}) &&
-                     (|{head.y_size, head.pad_top, head.pad_bottom}) &&
-                     !(head_pads && head.memory == tw_pkg::MemParam) &&
-                     !((head.diagonal || head.int4) && head.memory != tw_pkg::MemWgt) &&
-                     !(head.int4 && (head.diagonal || !has_int4));
-  // Bytes, as a power of two, of what a LOAD counts as a tile in DRAM.
-  assign head_shift = head.diagonal ? diag_shift :
-                      tile_shift[head.memory] - 4'(head.int4 && has_int4);
-  // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
-  always_comb begin
-    aligned = 1'b1;
-    for (int unsigned b = 0; b < BeatShift; b++) begin
-      if (b < 32'(head_shift) && head.dram_offset[b]) aligned = 1'b0;
-    end
-    if (head.x_size == '0 || head.y_size == '0) aligned = 1'b1;
-  end
-  assign tokens_ok = ((head.pop & ~queue_i.tokens) == '0) || !fields_ok;
-  assign banks_ok = (head.memory != tw_pkg::MemAcc) || ((head.acc_banks & acc_busy_i) == '0);
+  assign tokens_ok = (queue_i.needs.pop & ~queue_i.tokens) == '0;
+  // Banks are locked a cycle before the take at least: from then on no other unit takes them.
+  assign to_acc = queue_i.needs.banks != '0;
+  assign banks_ok = !to_acc || (wants_q && (queue_i.needs.banks & acc_busy_i) == '0);
+  assign want = (issue_q == Idle) && queue_i.valid && tokens_ok && to_acc && !flight_full && !halt_i;
   assign take = (issue_q == Idle) && queue_i.valid && tokens_ok && banks_ok && !flight_full &&
                 !halt_i;
 
@@ -185,6 +170,7 @@ module tw_load #(
       push: cur_q.push,
       acc_banks: cur_q.acc_banks,
       memory: cur_q.memory,
+      depth: depth_q,
       sram_base: tile_t'(cur_q.sram_base) + tile_t'(cur_q.pad_left) +
                  tile_t'(cur_q.pad_top) * tile_t'(width_q),
       base: cur_q.dram_offset[BeatShift-1:0],
@@ -195,6 +181,7 @@ module tw_load #(
       z_size: cur_q.z_size,
       row_jump: 7'(cur_q.pad_left) + 7'(cur_q.pad_right),
       plane_jump: tile_t'(cur_q.pad_left) + tile_t'(cur_q.pad_right) + wide_rows,
+      shift: shift,
       diagonal: cur_q.diagonal,
       phase: cur_q.phase & 4'(DiagBlocks - 1),
       int4: cur_q.int4 && has_int4
@@ -242,7 +229,7 @@ module tw_load #(
       .step_o      (pad_step_o),
       .done_o      (pads_done)
   );
-  assign pads_full = pads_addr >= depth[cur_q.memory];
+  assign pads_full = pads_addr >= depth_q;
 
   // Padding must not overtake data of an earlier instruction on its way to the same memory.
   logic [7:0][3:0] in_flight_q;  // instructions with data on the way, by memory
@@ -281,8 +268,11 @@ module tw_load #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (take) begin
+    // What may be taken is copied; the state says whether it was.
+    if (issue_q == Idle && queue_i.valid) begin
+      {illegal_q, unaligned_q} <= {queue_i.needs.illegal, queue_i.needs.unaligned};
       cur_q    <= head;
+      depth_q  <= depth[head.memory];
       index_q  <= queue_i.entry.index;
       width_q  <= 17'(head.pad_left) + 17'(head.x_size) + 17'(head.pad_right);
       height_q <= 17'(head.pad_top) + 17'(head.y_size) + 17'(head.pad_bottom);
@@ -320,7 +310,7 @@ module tw_load #(
   logic in_range, bank_ok;
   tile_t addr_last;
 
-  assign in_range = addr_last < depth[act_q.memory];
+  assign in_range = addr_last < act_q.depth;
   assign bank_ok = (act_q.memory != tw_pkg::MemAcc) || act_q.acc_banks[2'(addr >> bank_shift)];
 
   assign retire_data = act_valid_q && (credit_q != '0) &&
@@ -336,8 +326,7 @@ module tw_load #(
       .start_i     (flight_pop),
       .tile_i      (flight_out.sram_base),
       .base_i      (flight_out.base),
-      .shift_i     (flight_out.diagonal ? diag_shift :
-                    tile_shift[flight_out.memory] - 4'(flight_out.int4)),
+      .shift_i     (flight_out.shift),
       .parts_i     (flight_out.diagonal),
       .x_size_i    (flight_out.x_size),
       .y_size_i    (flight_out.y_size),
@@ -454,19 +443,20 @@ module tw_load #(
     write_mem_o <= '0;
     if (write_beat) write_mem_o[act_q.memory] <= 1'b1;
     else if (write_pad) write_mem_o[cur_q.memory] <= 1'b1;
-    if (write_beat || write_pad) begin
+    // Where and what, whether it may be written or not.
+    if (place || pads_write) begin
       write_at_o <= '{
-          tile: write_beat ? addr[17:0] : pads_addr[17:0],
-          slice: write_beat ? slice : '0,
-          lane: write_beat ? lane : '0,
-          count: write_beat ? count : 5'd1,
-          pad: !write_beat,
-          diagonal: write_beat && act_q.diagonal,
+          tile: place ? addr[17:0] : pads_addr[17:0],
+          slice: place ? slice : '0,
+          lane: place ? lane : '0,
+          count: place ? count : 5'd1,
+          pad: !place,
+          diagonal: place && act_q.diagonal,
           phase: phase_q,
-          int4: write_beat && act_q.int4,
+          int4: place && act_q.int4,
           scale: scale
       };
-      write_data_o <= write_beat ? arrived_data : {BeatBytes{cur_q.pad_value}};
+      write_data_o <= place ? arrived_data : {BeatBytes{cur_q.pad_value}};
     end
     if (rst_i) write_mem_o <= '0;
   end
@@ -478,7 +468,7 @@ module tw_load #(
   tw_pkg::error_t error;
   assign unit_o = '{
       take: take,
-      token_pop: take ? head.pop : '0,
+      token_pop: take ? queue_i.needs.pop : '0,
       token_push: halt_i ? '0 : retire_data ? act_q.push : pad_only_retire ? cur_q.push : '0,
       retire: retire_data || (pad_only_retire && !halt_i),
       retire_index: retire_data ? act_q.index : index_q,
@@ -487,48 +477,35 @@ module tw_load #(
       error: error
   };
 
-  // Banks stay locked from the take of an ACC load until its last write; a second ACC load
-  // extends the lock.
-  logic acc_load_q;
+  // Banks stay locked to the last write of an ACC load; a second ACC load extends the lock.
   logic [tw_pkg::AccBanks-1:0] lock_q;
   always_ff @(posedge clk_i) begin
-    acc_load_q <= take && (head.memory == tw_pkg::MemAcc);
+    wants_q <= want && !take && !rst_i;
     if (rst_i) lock_q <= '0;
-    else if (take && head.memory == tw_pkg::MemAcc) lock_q <= lock_q | head.acc_banks;
+    else if (want) lock_q <= lock_q | queue_i.needs.banks;
     else if (idle && (write_mem_o == '0)) lock_q <= '0;
   end
   assign acc_lock_o = lock_q;
 
-  assign idle = (issue_q == Idle) && !flight_valid && !act_valid_q && !acc_load_q;
+  assign idle = (issue_q == Idle) && !flight_valid && !act_valid_q;
   assign issue_index_o = index_q;
 
   always_comb begin
     error.valid = 1'b0;
-    error.code  = tw_pkg::ErrNone;
-    error.index = queue_i.entry.index;
-    if (take && !fields_ok) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrIllegalField;
-    end else if (take && !aligned) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrDramAlignment;
-    end else if (place && act_valid_q && !in_range) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrSramRange;
-      error.index = act_q.index;
+    error.code  = illegal_q ? tw_pkg::ErrIllegalField : tw_pkg::ErrDramAlignment;
+    error.index = index_q;
+    // Of an instruction that works before those of one that starts.
+    if (place && act_valid_q && !in_range) begin
+      error = '{valid: 1'b1, code: tw_pkg::ErrSramRange, index: act_q.index};
     end else if (place && act_valid_q && !bank_ok) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrAccBank;
-      error.index = act_q.index;
+      error = '{valid: 1'b1, code: tw_pkg::ErrAccBank, index: act_q.index};
     end else if (pads_write && pads_full) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrSramRange;
-      error.index = index_q;
+      error = '{valid: 1'b1, code: tw_pkg::ErrSramRange, index: index_q};
     end else if (pads_write && (cur_q.memory == tw_pkg::MemAcc) &&
                  !cur_q.acc_banks[2'(pads_addr >> bank_shift)]) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrAccBank;
-      error.index = index_q;
+      error = '{valid: 1'b1, code: tw_pkg::ErrAccBank, index: index_q};
+    end else begin
+      error.valid = issue_q == Setup && (illegal_q || unaligned_q);
     end
     if (halt_i) error.valid = 1'b0;
   end
@@ -537,7 +514,7 @@ module tw_load #(
     if (arrived || write_pad || (req_valid_o && req_ready_i) || issue_q == Setup || take) begin
       state = tw_pkg::WaitBusy;
     end else if (issue_q == Idle && queue_i.valid && !tokens_ok) begin
-      state = tw_pkg::token_wait(tw_pkg::UnitLoad, head.pop, queue_i.tokens);
+      state = tw_pkg::token_wait(tw_pkg::UnitLoad, queue_i.needs.pop, queue_i.tokens);
     end else if (issue_q != Idle || act_valid_q || flight_valid || queue_i.valid) begin
       state = tw_pkg::WaitMemory;
     end else begin

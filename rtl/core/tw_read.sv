@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AXI4 read engine: two requesters, fixed priority per burst, data in order, several bursts in
-// flight. RREADY is always 1: a requester asks only for data that it can take.
+// flight. RREADY is always 1: a requester asks only for data that it can take. Beats are taken into a
+// register first.
 module tw_read #(
     parameter int unsigned BeatBytes   = 8,  // bytes of an AXI beat
     parameter int unsigned Outstanding = 8   // bursts in flight, 1 to 16
@@ -52,41 +53,46 @@ module tw_read #(
   logic [4:0] in_flight_q;
   logic owner, owner_valid, unused_full;
   logic [4:0] unused_count;
-  logic pick, free, wanted, in_range, grant, accept, retire, beat;
+  logic pick, free, wanted, grant, accept, retire, beat;
+  logic [1:0] in_range;  // by requester
+  logic [BeatBytes*8-1:0] rdata_q;
+  logic rvalid_q, rlast_q, rfail_q;
   logic [7:0] owner_len, beats_q;  // beats of the oldest burst minus 1, and those that came
   logic over_q;                    // they all came, but RLAST did not
-  logic [40-BeatShift:0] last_beat;  // of the request
+  logic [1:0][40-BeatShift:0] last_beat;  // of each request
 
   assign pick      = !req_valid_i[0];  // requester that is served
   assign wanted    = |req_valid_i && !halt_i;
   assign free      = (!valid_q || arready_i) &&
                     (in_flight_q < 5'(sizes.read_outstanding));
-  assign last_beat = {1'b0, req_addr_i[pick][39:BeatShift]} + (41 - BeatShift)'(req_len_i[pick]);
-  assign in_range  = last_beat < {1'b0, mem_size_i[39:BeatShift]};
+  for (genvar r = 0; r < 2; r++) begin : gen_range
+    assign last_beat[r] = {1'b0, req_addr_i[r][39:BeatShift]} + (41 - BeatShift)'(req_len_i[r]);
+    assign in_range[r]  = last_beat[r] < {1'b0, mem_size_i[39:BeatShift]};
+  end
   // A request outside the memory is taken and dropped: its error halts the requester, and the
   // grant does not wait for the check.
   assign grant     = wanted && free;
-  assign accept    = grant && in_range;
+  assign accept    = grant && in_range[pick];
   // RLAST alone ends a burst: whatever its length, nothing more of it comes. One that is missing
   // holds the bus busy until it comes; the beats until then are nobody's, as no one has room for
   // them.
-  assign beat      = rvalid_i && owner_valid;
-  assign retire    = beat && rlast_i;
+  assign beat      = rvalid_q && owner_valid;
+  assign retire    = beat && rlast_q;
 
   always_comb begin
     req_ready_o = '0;
     range_err_o = '0;
     req_ready_o[pick] = grant;
-    range_err_o[pick] = wanted && !in_range;
+    range_err_o[pick] = wanted && !in_range[pick];
     beat_valid_o = '0;
     resp_err_o = '0;
     last_err_o = '0;
     beat_valid_o[owner] = beat && !over_q;
-    resp_err_o[owner] = beat && !over_q && rresp_i[1];
-    last_err_o[owner] = beat && !over_q && (rlast_i != (beats_q == owner_len));
+    resp_err_o[owner] = beat && !over_q && rfail_q;
+    last_err_o[owner] = beat && !over_q && (rlast_q != (beats_q == owner_len));
   end
 
-  assign beat_data_o = rdata_i;
+  assign beat_data_o = rdata_q;
   assign idle_o      = in_flight_q == '0;
   assign burst_o     = valid_q && arready_i;
   assign araddr_o    = addr_q;
@@ -110,6 +116,8 @@ module tw_read #(
   );
 
   always_ff @(posedge clk_i) begin
+    rvalid_q <= rvalid_i && !rst_i;
+    if (rvalid_i) {rdata_q, rlast_q, rfail_q} <= {rdata_i, rlast_i, rresp_i[1]};
     if (accept) begin
       addr_q <= mem_base_i + req_addr_i[pick];
       len_q  <= req_len_i[pick];
@@ -121,8 +129,8 @@ module tw_read #(
       over_q      <= 1'b0;
     end else begin
       if (beat) begin
-        beats_q <= rlast_i ? '0 : beats_q + 1'b1;
-        over_q  <= !rlast_i && (over_q || beats_q == owner_len);
+        beats_q <= rlast_q ? '0 : beats_q + 1'b1;
+        over_q  <= !rlast_q && (over_q || beats_q == owner_len);
       end
       if (accept) valid_q <= 1'b1;
       else if (arready_i) valid_q <= 1'b0;

@@ -18,11 +18,12 @@ module tw_rows #(
 );
   logic [AddrBits-1:0] row_q, plane_q;
   logic [15:0] y_left_q, z_left_q;
+  logic last_y_q, last_z_q;  // the row is the last of its plane, the plane the last of the region
 
   assign addr_o   = row_q;
-  assign last_y_o = y_left_q <= 16'd1;
-  assign last_o   = last_y_o && (z_left_q <= 16'd1);
-  assign after_o  = last_y_o ? plane_q + z_step_i : row_q + y_step_i;
+  assign last_y_o = last_y_q;
+  assign last_o   = last_y_q && last_z_q;
+  assign after_o  = last_y_q ? plane_q + z_step_i : row_q + y_step_i;
 
   always_ff @(posedge clk_i) begin
     if (start_i) begin
@@ -30,9 +31,13 @@ module tw_rows #(
       plane_q  <= base_i;
       y_left_q <= y_size_i;
       z_left_q <= z_size_i;
+      last_y_q <= y_size_i <= 16'd1;
+      last_z_q <= z_size_i <= 16'd1;
     end else if (next_i) begin
-      row_q <= after_o;
-      if (last_y_o) begin
+      row_q    <= after_o;
+      last_y_q <= last_y_q ? y_size_i <= 16'd1 : y_left_q <= 16'd2;
+      if (last_y_q) begin
+        last_z_q <= z_left_q <= 16'd2;
         plane_q  <= after_o;
         y_left_q <= y_size_i;
         z_left_q <= z_left_q - 1'b1;

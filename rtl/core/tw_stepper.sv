@@ -41,27 +41,63 @@ module tw_stepper #(
   logic [19:0] plane_jump_q;
 
   logic [19:0] tile_q;
-  logic [15:0] left_q;  // tiles left in the row
-  logic [9:0] slice_q;
-  logic [4:0] lane_q, lanes;
-  logic wide, last_slice, row_last_y, row_last;
+  logic [15:0] left_q;            // tiles left in the row
+  logic [9:0] slice_q, slices_q;  // beat of a wide tile, and its last one
+  logic [4:0] lane_q, lanes_q;    // lanes of a beat
+  logic wide_q;                   // a tile has a beat at least
+  logic single_q;                 // one tile a step
+  logic few_q;                    // a row has no more tiles than a beat: low_q
+  logic [4:0] low_q;
+  logic row_last_y, row_last;
+  // What a step does lies in registers when it begins: how many tiles, and whether it ends the
+  // tile, the beat's lanes and the row.
+  logic [4:0] count_q;
+  logic tile_end_q, lane_end_q, end_q;
 
   function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] shift);
     return (shift >= 4'(BeatShift)) ? 5'd0 : 5'(addr >> shift);
   endfunction
 
-  assign wide        = shift_q >= 4'(BeatShift);
-  assign lanes       = 5'(32'd1 << (4'(BeatShift) - shift_q));  // in a beat of narrow tiles
-  assign last_slice  = !wide || (slice_q == 10'((32'd1 << (shift_q - 4'(BeatShift))) - 32'd1));
   assign tile_o      = tile_q;
-  assign last_tile_o = tile_q + 20'(count_o) - 20'd1;
+  assign last_tile_o = tile_q + 20'(count_q) - 20'd1;
   assign slice_o     = slice_q;
   assign lane_o      = lane_q;
-  assign count_o     = wide || parts_q ? 5'd1 :
-                       ((16'(lanes - lane_q) < left_q) ? lanes - lane_q : 5'(left_q));
-  assign row_done_o  = last_slice && (left_q == 16'(count_o));
-  assign beat_done_o = !(parts_q && !wide) || row_done_o || (lane_q == lanes - 5'd1);
+  assign count_o     = count_q;
+  assign row_done_o  = tile_end_q && end_q;
+  assign beat_done_o = !(parts_q && !wide_q) || row_done_o || lane_end_q;
   assign done_o      = row_done_o && row_last;
+
+  // The first step of a row that begins in a lane: whether it ends the row, and its tiles.
+  function automatic logic [5:0] first_step(logic [4:0] lane, logic [4:0] lanes, logic single,
+                                            logic one, logic few, logic [4:0] low);
+    logic [4:0] fit;
+    fit = lanes - lane;
+    if (single) return {one, 5'd1};
+    return (few && low <= fit) ? {1'b1, low} : {1'b0, fit};
+  endfunction
+
+  // The region that starts, and the step behind this one.
+  logic start_wide, start_few, end_d, few_d;
+  logic [9:0] start_slices;
+  logic [4:0] start_lanes, start_lane, row_lane, lane_d, low_d, count_d;
+  assign start_wide   = shift_i >= 4'(BeatShift);
+  assign start_slices = start_wide ? 10'((32'd1 << (shift_i - 4'(BeatShift))) - 32'd1) : '0;
+  assign start_lanes  = 5'(32'd1 << (4'(BeatShift) - shift_i));
+  assign start_lane   = lane_of(base_i, shift_i);
+  assign start_few    = x_size_i <= 16'(start_lanes);
+  assign row_lane     = lane_of(row_after, shift_q);
+  assign few_d        = (left_q[15:6] == '0) && (left_q[5:0] <= 6'(lanes_q) + 6'(count_q));
+  assign low_d        = left_q[4:0] - count_q;
+  always_comb begin
+    if (end_q) begin
+      lane_d = row_lane;
+      {end_d, count_d} = first_step(row_lane, lanes_q, single_q, x_size_q == 16'd1, few_q, low_q);
+    end else begin
+      lane_d = beat_done_o ? '0 : lane_q + 5'd1;
+      end_d = single_q ? left_q == 16'd2 : few_d;
+      count_d = single_q ? 5'd1 : few_d ? low_d : lanes_q;
+    end
+  end
 
   tw_rows #(
       .AddrBits(BeatShift)
@@ -84,6 +120,12 @@ module tw_stepper #(
     if (start_i) begin
       shift_q      <= shift_i;
       parts_q      <= parts_i;
+      single_q     <= start_wide || parts_i;
+      wide_q       <= start_wide;
+      slices_q     <= start_slices;
+      lanes_q      <= start_lanes;
+      few_q        <= start_few;
+      low_q        <= x_size_i[4:0];
       x_size_q     <= x_size_i;
       y_size_q     <= y_size_i;
       y_step_q     <= y_step_i;
@@ -93,16 +135,25 @@ module tw_stepper #(
       tile_q       <= tile_i;
       left_q       <= x_size_i;
       slice_q      <= '0;
-      lane_q       <= lane_of(base_i, shift_i);
+      tile_end_q   <= start_slices == '0;
+      lane_q       <= start_lane;
+      lane_end_q   <= start_lane == start_lanes - 5'd1;
+      {end_q, count_q} <= first_step(start_lane, start_lanes, start_wide || parts_i,
+                                     x_size_i == 16'd1, start_few, x_size_i[4:0]);
     end else if (step_i) begin
-      if (last_slice) begin
-        tile_q  <= tile_q + 20'(count_o) +
-                   (!row_done_o ? '0 : row_last_y ? plane_jump_q : 20'(row_jump_q));
-        left_q  <= row_done_o ? x_size_q : left_q - 16'(count_o);
-        slice_q <= '0;
-        lane_q  <= row_done_o ? lane_of(row_after, shift_q) : beat_done_o ? '0 : lane_q + 5'd1;
+      if (tile_end_q) begin
+        tile_q     <= tile_q + 20'(count_q) +
+                      (!end_q ? '0 : row_last_y ? plane_jump_q : 20'(row_jump_q));
+        left_q     <= end_q ? x_size_q : left_q - 16'(count_q);
+        slice_q    <= '0;
+        tile_end_q <= slices_q == '0;
+        lane_q     <= lane_d;
+        lane_end_q <= lane_d == lanes_q - 5'd1;
+        end_q      <= end_d;
+        count_q    <= count_d;
       end else begin
-        slice_q <= slice_q + 1'b1;
+        slice_q    <= slice_q + 1'b1;
+        tile_end_q <= slice_q + 10'd1 == slices_q;
       end
     end
   end

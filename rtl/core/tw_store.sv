@@ -87,7 +87,8 @@ module tw_store #(
   issue_e issue_q, issue_d;
   tw_pkg::store_t head, cur_q;
   tw_pkg::index_t index_q;
-  logic tokens_ok, fields_ok, aligned, take;
+  logic illegal_q, unaligned_q;  // it only errs
+  logic tokens_ok, take;
   logic [39:0] y_step, z_step;
   logic burst_valid, burst_ready, burst_last, bursts_done;
   logic [39:0] burst_addr;
@@ -102,21 +103,13 @@ module tw_store #(
   logic [7:0] len_out;
   logic [3:0] unused_flight_count;
   logic [4:0] tag_count, unused_len_count;
+  logic answer_q, fail_q;  // a response, taken into a register first
   logic aw_valid_q;
   logic [39:0] aw_addr_q;
   logic [7:0] aw_len_q;
 
   assign head = tw_pkg::store_t'(queue_i.entry.insn);
-  assign tokens_ok = ((head.pop & ~queue_i.tokens) == '0) || !fields_ok;
-  assign fields_ok = (head.x_size != '0) && (head.y_size != '0) && (head.z_size != '0) &&
-                     !head.pop[tw_pkg::UnitStore] && !head.push[tw_pkg::UnitStore];
-  // A row starts at a tile (when the tile is smaller than a beat) or at a beat.
-  always_comb begin
-    aligned = 1'b1;
-    for (int unsigned b = 0; b < BeatShift; b++) begin
-      if (b < 32'(tile_shift) && head.dram_offset[b]) aligned = 1'b0;
-    end
-  end
+  assign tokens_ok = (queue_i.needs.pop & ~queue_i.tokens) == '0;
   assign take = (issue_q == Idle) && queue_i.valid && tokens_ok && !flight_full && !halt_i;
   assign y_step = 40'(cur_q.y_stride) << tile_shift;
   assign z_step = 40'(cur_q.z_stride) << tile_shift;
@@ -173,7 +166,9 @@ module tw_store #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (take) begin
+    // What may be taken is copied; the state says whether it was.
+    if (issue_q == Idle && queue_i.valid) begin
+      {illegal_q, unaligned_q} <= {queue_i.needs.illegal, queue_i.needs.unaligned};
       cur_q   <= head;
       index_q <= queue_i.entry.index;
     end
@@ -234,7 +229,7 @@ module tw_store #(
       .rst_i,
       .push_i (announce),
       .data_i (tag_in),
-      .pop_i  (bvalid_i),
+      .pop_i  (answer_q),
       .data_o (tag_out),
       .valid_o(tag_valid),
       .full_o (tag_full),
@@ -346,7 +341,7 @@ module tw_store #(
   tw_pkg::error_t error;
   assign unit_o = '{
       take: take,
-      token_pop: take ? head.pop : '0,
+      token_pop: take ? queue_i.needs.pop : '0,
       token_push: retire && !halt_i ? tag_out.push : '0,
       retire: retire,
       retire_index: tag_out.index,
@@ -354,32 +349,27 @@ module tw_store #(
       state: state,
       error: error
   };
-  assign retire     = bvalid_i && tag_out.last && tag_valid;
+  always_ff @(posedge clk_i) begin
+    answer_q <= bvalid_i && !rst_i;
+    fail_q   <= bresp_i[1];
+  end
+  assign retire     = answer_q && tag_out.last && tag_valid;
   assign bus_idle_o = !aw_valid_q && !tag_valid && !fifo_valid && !read1_q;
   assign idle       = (issue_q == Idle) && bus_idle_o && !flight_valid && !act_valid_q;
 
   always_comb begin
     error.valid = 1'b0;
-    error.code  = tw_pkg::ErrNone;
-    error.index = queue_i.entry.index;
-    if (take && !fields_ok) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrIllegalField;
-    end else if (take && !aligned) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrDramAlignment;
-    end else if (burst_valid && !burst_in_range) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrDramRange;
-      error.index = index_q;
+    error.code  = illegal_q ? tw_pkg::ErrIllegalField : tw_pkg::ErrDramAlignment;
+    error.index = index_q;
+    // Of an instruction that works before those of one that starts.
+    if (burst_valid && !burst_in_range) begin
+      error = '{valid: 1'b1, code: tw_pkg::ErrDramRange, index: index_q};
     end else if (read_beat && act_valid_q && !in_range) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrSramRange;
-      error.index = act_q.index;
-    end else if (bvalid_i && bresp_i[1]) begin
-      error.valid = 1'b1;
-      error.code  = tw_pkg::ErrAxiWrite;
-      error.index = tag_out.index;
+      error = '{valid: 1'b1, code: tw_pkg::ErrSramRange, index: act_q.index};
+    end else if (answer_q && fail_q) begin
+      error = '{valid: 1'b1, code: tw_pkg::ErrAxiWrite, index: tag_out.index};
+    end else begin
+      error.valid = issue_q == Setup && (illegal_q || unaligned_q);
     end
     if (halt_i) error.valid = 1'b0;
   end
@@ -387,7 +377,7 @@ module tw_store #(
   always_comb begin
     if (beat_o || burst_ready || issue_q == Setup || take || read1_q) state = tw_pkg::WaitBusy;
     else if (issue_q == Idle && queue_i.valid && !tokens_ok) begin
-      state = tw_pkg::token_wait(tw_pkg::UnitStore, head.pop, queue_i.tokens);
+      state = tw_pkg::token_wait(tw_pkg::UnitStore, queue_i.needs.pop, queue_i.tokens);
     end else if (!idle || queue_i.valid) state = tw_pkg::WaitMemory;
     else state = tw_pkg::WaitIdle;
   end

@@ -904,10 +904,19 @@ package tw_pkg;
     logic valid;  // there is one in this cycle
   } error_t;
 
+  // What an entry needs before its unit takes it, known before it is the oldest.
+  typedef struct packed {
+    logic unaligned;  // no field is wrong but that rows start inside a tile
+    logic illegal;  // a field is wrong
+    logic [3:0] banks;  // ACC banks that others must not hold
+    logic [3:0] pop;  // tokens that it takes, by producer; none if it is wrong
+  } needs_t;
+
   // What a unit sees of its queue and of its tokens.
   typedef struct packed {
     logic [3:0] tokens;  // available, by producer
     logic valid;  // there is one
+    needs_t needs;  // of that entry
     entry_t entry;  // the oldest one of its queue
   } queue_t;
 

@@ -35,8 +35,8 @@ module tw_vector #(
     output tw_pkg::unit_t                       unit_o,
     // ACC bank locks
     input  logic         [tw_pkg::AccBanks-1:0] acc_busy_i,
+    input  logic                                acc_behind_i,  // GEMM takes some of them in this cycle
     output logic         [tw_pkg::AccBanks-1:0] acc_lock_o,
-    output logic         [tw_pkg::AccBanks-1:0] acc_claim_o,
     // scratchpads
     output logic                                par_read_o,
     output logic         [     ParAddrBits-1:0] par_addr_o,
@@ -112,29 +112,18 @@ module tw_vector #(
   logic [3:0] settle_q;     // cycles since the last slot
   offset_t dst, acc_read, dst_q, src_q, opd_q, dst_outer_q, src_outer_q, opd_outer_q;
   logic [15:0] param_q;
-  logic tokens_ok, banks_ok, fields_ok, take, can_take, issue, issue_last, step;
-  logic signed [7:0] head_low, head_high;
+  logic tokens_ok, banks_ok, take, can_take, issue, issue_last, step;
   logic [31:0] bank_shift;
-  logic part_last, inner_last, outer_last, requant, uses_opd, head_requant, head_legal;
+  logic illegal_q;  // the instruction has a wrong field: it only errs
+  logic part_last, inner_last, requant, uses_opd;
+  // Whether a loop is in its last turn lies in a register, set when the turn before it ends.
+  logic inner_last_q, outer_last_q, inner_one_q;
   logic reduces, holds, reads_acc, writes, turn, settled, late;
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
   assign head = tw_pkg::vector_t'(queue_i.entry.insn);
-  assign head_low = head.imm[7:0];
-  assign head_high = head.imm[15:8];
-  assign head_requant = head.op == tw_pkg::VecRequant;
-  assign tokens_ok = ((head.pop & ~queue_i.tokens) == '0) || !fields_ok;
-  assign banks_ok = (head.acc_banks & acc_busy_i) == '0;
-  assign head_legal = sizes.row_unit == '0 ?
-      head.op <= tw_pkg::VecRequant && !head.hold && head.reduce == '0 && head.lanes == '0 :
-      head.op <= tw_pkg::VecExp2 && !(head_requant && (head.hold || head.reduce != '0)) &&
-      !(head.hold && head.operand == tw_pkg::OperandRes) &&
-      !(head.reduce == '0 && head.lanes != '0);
-  assign fields_ok = head_legal && (head.iter_outer != '0) &&
-                     (head.iter_inner != '0) && !head.pop[tw_pkg::UnitVector] &&
-                     !head.push[tw_pkg::UnitVector] &&
-                     (!head_requant || head_low <= head_high) &&
-                     (!head.lookup || (head_requant && sizes.table_depth != '0));
+  assign tokens_ok = (queue_i.needs.pop & ~queue_i.tokens) == '0;
+  assign banks_ok = (queue_i.needs.banks & acc_busy_i) == '0;
   assign requant = cur_q.op == tw_pkg::VecRequant;
   assign uses_opd = cur_q.operand == tw_pkg::OperandRes && slot_q == Work;
   assign reduces = sizes.row_unit != '0 && cur_q.reduce != tw_pkg::ReduceNone;
@@ -146,19 +135,17 @@ module tw_vector #(
 
   assign part_last = (Parts == 1) ||
                      (part_q == PartBits'(sizes.vector_parts - 32'd1));
-  assign inner_last = inner_q + 16'd1 == cur_q.iter_inner;
-  assign outer_last = outer_q + 16'd1 == cur_q.iter_outer;
-  assign issue = (state_q == Run) && !halt_i;
+  assign inner_last = inner_last_q;
+  assign issue = (state_q == Run) && !halt_i && !illegal_q;
   assign step = issue && part_last;
   assign turn = step && (slot_q == Work ? inner_last && !reduces : slot_q == Put);
-  assign issue_last = turn && outer_last;
+  assign issue_last = turn && outer_last_q;
   // The last slot was issued in the cycle before settle_q is 0.
   assign settled = (state_q == Settle) && (settle_q == 4'(PutWrite - 1));
   // Once: after an error settle_q counts on, round and round.
   assign late = (state_q == Settle) && !halt_i && (settle_q == 4'(PutWrite - Tail - 1));
   assign can_take = ((state_q == Idle) || (issue_last && !reduces) || settled) && !halt_i;
-  assign take = can_take && queue_i.valid && tokens_ok && banks_ok;
-  assign acc_claim_o = take ? head.acc_banks : '0;
+  assign take = can_take && queue_i.valid && tokens_ok && banks_ok && !acc_behind_i;
 
   // Checks of the current iteration.
   assign dst_ok = !writes || dst < offset_t'(requant ? sizes.out_depth : sizes.acc_depth);
@@ -193,19 +180,24 @@ module tw_vector #(
       Settle: if (settled) state_d = Idle;
       default: state_d = Idle;
     endcase
-    if (take) state_d = head_requant ? Drain : Run;
+    if (take) state_d = head.op == tw_pkg::VecRequant ? Drain : Run;
   end
 
   always_ff @(posedge clk_i) begin
     row_q    <= (state_q == Param) ? row_q + 1'b1 : '0;
     settle_q <= (state_q == Settle) ? settle_q + 1'b1 : '0;
-    if (take) begin
+    // What may be taken is copied; the state says whether it was.
+    if (can_take && queue_i.valid) begin
       cur_q       <= head;
       index_q     <= queue_i.entry.index;
+      illegal_q   <= queue_i.needs.illegal;
       slot_q      <= sizes.row_unit != '0 && head.hold ? Fetch : Work;
       part_q      <= '0;
       inner_q     <= '0;
       outer_q     <= '0;
+      inner_one_q  <= head.iter_inner == 16'd1;
+      inner_last_q <= head.iter_inner == 16'd1;
+      outer_last_q <= head.iter_outer == 16'd1;
       dst_q       <= offset_t'(head.dst_base);
       src_q       <= offset_t'(head.src_base);
       opd_q       <= offset_t'(head.opd_base);
@@ -219,9 +211,13 @@ module tw_vector #(
         if (turn) slot_q <= holds ? Fetch : Work;
         else if (slot_q == Fetch) slot_q <= Work;
         else if (inner_last && reduces) slot_q <= Put;
-        if (slot_q == Work) inner_q <= inner_last ? '0 : inner_q + 1'b1;
+        if (slot_q == Work) begin
+          inner_q      <= inner_last ? '0 : inner_q + 1'b1;
+          inner_last_q <= inner_last ? inner_one_q : inner_q + 16'd2 == cur_q.iter_inner;
+        end
         if (turn) begin
-          outer_q     <= outer_q + 1'b1;
+          outer_q      <= outer_q + 1'b1;
+          outer_last_q <= outer_q + 16'd2 == cur_q.iter_outer;
           dst_outer_q <= plus(dst_outer_q, cur_q.dst_outer);
           src_outer_q <= plus(src_outer_q, 18'(cur_q.src_outer));
           opd_outer_q <= plus(opd_outer_q, cur_q.opd_outer);
@@ -461,6 +457,8 @@ module tw_vector #(
   assign retire = valid_q[Tail] && last_q[Tail];
 
   // Instructions between take and retirement, which is in order: fewer than the depth.
+  logic taken_q;
+  always_ff @(posedge clk_i) taken_q <= take && !rst_i;
   logic unused_taken_valid, unused_taken_full;
   logic [4:0] unused_taken_count;
   tw_fifo #(
@@ -469,8 +467,8 @@ module tw_vector #(
   ) u_taken (
       .clk_i,
       .rst_i,
-      .push_i (take),
-      .data_i (queue_i.entry.index),
+      .push_i (taken_q),
+      .data_i (index_q),
       .pop_i  (retire),
       .data_o (retire_index),
       .valid_o(unused_taken_valid),
@@ -482,7 +480,7 @@ module tw_vector #(
   // Locks, errors, state
   assign unit_o = '{
       take: take,
-      token_pop: take ? head.pop : '0,
+      token_pop: take ? queue_i.needs.pop : '0,
       token_push: retire && !halt_i ? push_q[Tail] : '0,
       retire: retire,
       retire_index: retire_index,
@@ -491,26 +489,33 @@ module tw_vector #(
       error: error
   };
 
+  // Banks are locked from the cycle after the take to the last access: a register, set from all
+  // that holds them a cycle before. Work that ends in that cycle leaves what it writes.
+  logic [tw_pkg::AccBanks-1:0] lock_q, lock_d;
   always_comb begin
-    acc_lock_o = (state_q != Idle) ? cur_q.acc_banks : '0;
-    for (int unsigned s = 1; s <= AccWrite; s++) acc_lock_o |= banks_q[s];
+    lock_d = take ? queue_i.needs.banks : '0;
+    lock_d |= state_q != Idle && !settled && !(issue_last && !reduces) ? cur_q.acc_banks : '0;
+    lock_d |= go && !requant ? cur_q.acc_banks : '0;
+    for (int unsigned s = 1; s < AccWrite; s++) lock_d |= banks_q[s];
   end
+  always_ff @(posedge clk_i) lock_q <= rst_i ? '0 : lock_d;
+  assign acc_lock_o = lock_q;
   assign in_flight = |valid_q;
   assign draining = |valid_q[Drained-1:1];
   assign idle = (state_q == Idle) && !in_flight;
 
-  assign error.valid = !halt_i && ((take && !fields_ok) || (issue && !(in_range && bank_ok)) ||
-                                     ((state_q == Param) && !param_ok));
-  assign error.code = (issue && in_range && !bank_ok) ? tw_pkg::ErrAccBank :
-                        (issue && !in_range) || ((state_q == Param) && !param_ok) ?
-                        tw_pkg::ErrSramRange : tw_pkg::ErrIllegalField;
-  assign error.index = (take && !(issue && !(in_range && bank_ok))) ? queue_i.entry.index : index_q;
+  assign error.valid = !halt_i && ((state_q != Idle && illegal_q) ||
+                                   (issue && !(in_range && bank_ok)) ||
+                                   ((state_q == Param) && !param_ok));
+  assign error.code = illegal_q ? tw_pkg::ErrIllegalField :
+                      state_q == Run && in_range ? tw_pkg::ErrAccBank : tw_pkg::ErrSramRange;
+  assign error.index = index_q;
 
   always_comb begin
     if (state_q != Idle) state = tw_pkg::WaitBusy;
     else if (queue_i.valid && !tokens_ok) begin
-      state = tw_pkg::token_wait(tw_pkg::UnitVector, head.pop, queue_i.tokens);
-    end else if (queue_i.valid && !banks_ok) state = tw_pkg::WaitMemory;
+      state = tw_pkg::token_wait(tw_pkg::UnitVector, queue_i.needs.pop, queue_i.tokens);
+    end else if (queue_i.valid && (!banks_ok || acc_behind_i)) state = tw_pkg::WaitMemory;
     else if (in_flight || queue_i.valid) state = tw_pkg::WaitBusy;
     else state = tw_pkg::WaitIdle;
   end

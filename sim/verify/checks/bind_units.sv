@@ -19,7 +19,7 @@ bind tw_read unit_checks u_beats_have_an_owner (
     .clk_i,
     .rst_i,
     .two_i   (&req_ready_o),
-    .orphan_i(rvalid_i && !owner_valid && !halt_i)
+    .orphan_i(rvalid_q && !owner_valid && !halt_i)
 );
 
 bind tw_gemm unit_checks u_gemm_retires_what_it_took (
@@ -40,5 +40,5 @@ bind tw_store unit_checks u_answers_have_a_burst (
     .clk_i,
     .rst_i,
     .two_i   (1'b0),
-    .orphan_i(bvalid_i && !tag_valid)
+    .orphan_i(answer_q && !tag_valid)
 );
