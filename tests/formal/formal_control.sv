@@ -16,7 +16,7 @@ module formal_control (
     input logic [ 4:0][31:0] error_index_i,
     input logic [ 3:0][ 3:0] state_i
 );
-  logic accept, unit_reset, fetch_start, halt, running;
+  logic accept, unit_reset, fetch_start, halt, halting, running;
   tw_pkg::status_t status;
   logic [1:0] events;
   logic busy, done, failed, resetting;
@@ -48,6 +48,7 @@ module formal_control (
       .unit_reset_o (unit_reset),
       .fetch_start_o(fetch_start),
       .halt_o       (halt),
+      .halting_o    (halting),
       .running_o    (running),
       .status_o     (status),
       .event_o      (events)

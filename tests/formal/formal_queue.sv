@@ -24,7 +24,7 @@ module formal_queue (
   localparam int unsigned Depth = 2;
 
   logic started_q, active, scrub, queue_start, queue_reset, accept, irq;
-  logic unit_reset, fetch_start, halt, running;
+  logic unit_reset, fetch_start, halt, halting, running;
   logic [1:0] events;
   logic [2:0] watched_q;
   logic [31:0] read_data;
@@ -79,6 +79,7 @@ module formal_queue (
       .unit_reset_o (unit_reset),
       .fetch_start_o(fetch_start),
       .halt_o       (halt),
+      .halting_o    (halting),
       .running_o    (running),
       .status_o     (status),
       .event_o      (events)

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from bench import Knob
 
 from tilewright.host.machine.isa import Field, Instruction, Unit, pack_fields, unpack_fields
-from tilewright.host.machine.wires import ENTRY, ERROR, QUEUE, UNIT
+from tilewright.host.machine.registers import ErrorCode
+from tilewright.host.machine.wires import ENTRY, ERROR, NEEDS, QUEUE, UNIT
 
 FIRST_INDEX = 0xA5C3_96F0
 """Index of a bench's first instruction: every bit of it has to reach the error registers."""
@@ -26,6 +29,7 @@ class Surroundings:
         rng: gaps and arrival of tokens.
         knob: idle: gaps between instructions; back-pressure: tokens come late, banks are busy.
         banks: whether the unit waits for ACC banks.
+        wrong: what tw_predecode says of an instruction, by its place.
     """
 
     def __init__(
@@ -37,6 +41,7 @@ class Surroundings:
         knob: Knob,
         *,
         banks: bool = True,
+        wrong: Mapping[int, ErrorCode] = MappingProxyType({}),
     ) -> None:
         self._dut = dut
         self._unit = unit
@@ -44,9 +49,10 @@ class Surroundings:
         self._rng = rng
         self._knob = knob
         self._banks = banks
+        self._wrong = wrong
         self._next = 0
         self._offered = False
-        self._entry = 0
+        self._head: dict[str, int] = {"entry": 0, "needs": 0}
         self._busy = 0
         self.tokens = [0, 0, 0, 0]
         self._missing = [
@@ -76,7 +82,8 @@ class Surroundings:
         if unit["take"]:
             assert self._offered, "popped without an instruction"
             head = self._instructions[self._next]
-            assert popped == head.values.get("pop", 0), f"pops {popped:#x} for {head}"
+            if self._wrong.get(self._next) != ErrorCode.ILLEGAL_FIELD:
+                assert popped == head.values.get("pop", 0), f"pops {popped:#x} for {head}"
             if self._banks:
                 assert not self._busy & self._wanted(head), f"took busy banks: {head}"
             self.taken.append(self._next)
@@ -111,6 +118,20 @@ class Surroundings:
             open_banks = self._wanted(self._instructions[number]) & ~locked
             assert not open_banks, f"instruction {number} works on unlocked banks {open_banks:#x}"
 
+    def _needs(self) -> int:
+        head = self._instructions[self._next]
+        wrong = self._wrong.get(self._next, ErrorCode.NONE)
+        illegal = wrong == ErrorCode.ILLEGAL_FIELD
+        return pack_fields(
+            NEEDS,
+            {
+                "pop": 0 if illegal else head.values.get("pop", 0),
+                "banks": self._wanted(head),
+                "illegal": int(illegal),
+                "unaligned": int(wrong == ErrorCode.DRAM_ALIGNMENT),
+            },
+        )
+
     def _wanted(self, instruction: Instruction) -> int:
         if self._unit == 0 and instruction.values["memory"] != 2:
             return 0
@@ -127,9 +148,7 @@ class Surroundings:
             if self._knob.name == "back-pressure" and self._rng.random() < 0.2:
                 self._busy = int(self._rng.integers(16))
             held = int(dut.acc_lock_o.value)
-            if hasattr(dut, "acc_claim_o"):
-                held |= int(dut.acc_claim_o.value)
-            elif self.taken:
+            if self.taken:
                 held |= self._wanted(self._instructions[self.taken[-1]])
             self._busy &= ~held
             dut.acc_busy_i.value = self._busy
@@ -138,9 +157,9 @@ class Surroundings:
             self._offered = True
             insn = int.from_bytes(self._instructions[self._next].encode(), "little")
             entry = {"insn": insn, "index": FIRST_INDEX + self._next}
-            self._entry = pack_fields(ENTRY, entry)
+            self._head = {"entry": pack_fields(ENTRY, entry), "needs": self._needs()}
         tokens = sum((count > 0) << s for s, count in enumerate(self.tokens))
-        queue = {"entry": self._entry, "valid": int(self._offered), "tokens": tokens}
+        queue = {**self._head, "valid": int(self._offered), "tokens": tokens}
         dut.queue_i.value = pack_fields(QUEUE, queue)
 
 

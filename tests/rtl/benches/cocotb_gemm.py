@@ -185,7 +185,7 @@ async def a_bad_field_is_reported_with_its_instruction(
     memories = Memories(dut, rng)
     program = [random_gemm(rng, memories.p) for _ in range(4)]
     program[2] = Instruction(Opcode.GEMM, {**program[2].values, **change})
-    around = Surroundings(dut, 1, program, rng, Knob("none", rng))
+    around = Surroundings(dut, 1, program, rng, Knob("none", rng), wrong={2: code})
     await reset(dut)
     for _ in range(400):
         await RisingEdge(dut.clk_i)

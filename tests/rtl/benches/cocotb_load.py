@@ -329,7 +329,7 @@ async def a_bad_field_is_reported_with_its_instruction(
     plain |= {"diagonal": 0, "phase": 0, "int4": 0}
     plain |= {f"pad_{side}": 0 for side in ("left", "right", "top", "bottom")}
     program[2] = Instruction(Opcode.LOAD, {**program[2].values, **plain, **change})
-    around = Surroundings(dut, 0, program, rng, Knob("none", rng))
+    around = Surroundings(dut, 0, program, rng, Knob("none", rng), wrong={2: code})
     await reset(dut)
     for _ in range(2000):
         await RisingEdge(dut.clk_i)

@@ -47,29 +47,26 @@ async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
     accepted: deque[tuple[int, int, int, int]] = deque()  # not yet on the bus
     flying: deque[tuple[int, int, int]] = deque()  # owner, beats left, instruction
     index = 0
-    offered: tuple[int, int, bool] | None = None
-    arready = errors = done = 0
+    # Owner, data, whether it is the last, instruction, error: at the pins, a cycle later inside.
+    offered: tuple[int, int, bool, int, int] | None = None
+    held: tuple[int, int, bool, int, int] | None = None
+    arready = done = 0
     most = 0
     while done < 300:
         await RisingEdge(dut.clk_i)
         ready = int(dut.req_ready_o.value)
         assert ready in (0, 1, 2)
         assert not int(dut.range_err_o.value)
-        # Data of the past cycle.
+        # Data of the cycle before the past one.
         seen = int(dut.beat_valid_o.value)
-        if offered is not None:
-            owner, data, last = offered
+        if held is not None:
+            owner, data, last, asked, errors = held
             assert seen == 1 << owner, f"beat for {owner} goes to {seen:#b}"
             assert int(dut.beat_data_o.value) == data
             assert int(dut.resp_err_o.value) == (errors << owner)
             assert not int(dut.last_err_o.value)
-            left, asked = flying[0][1] - 1, flying[0][2]
             assert int(dut.load_index_o.value) == asked, "the instruction of another burst"
-            if last:
-                flying.popleft()
-                done += 1
-            else:
-                flying[0] = (owner, left, asked)
+            done += last
         else:
             assert seen == 0
         if int(dut.arvalid_o.value) and arready:
@@ -98,13 +95,15 @@ async def data_returns_in_order_to_who_asked(dut: Any, knob: str) -> None:
         _drive(dut, pending, index)
         arready = int(not flow.sink_pauses())
         dut.arready_i.value = arready
-        offered = None
+        held, offered = offered, None
         if flying and not flow.source_pauses():
-            owner, left, _ = flying[0]
-            offered = (owner, random_bits(rng, 8 * width), left == 1)
+            owner, left, asked = flying.popleft()
             errors = int(rng.random() < 0.05)
+            offered = (owner, random_bits(rng, 8 * width), left == 1, asked, errors)
             dut.rdata_i.value, dut.rlast_i.value = offered[1], int(left == 1)
             dut.rresp_i.value = errors * int(rng.choice([2, 3]))
+            if left > 1:
+                flying.appendleft((owner, left - 1, asked))
         dut.rvalid_i.value = int(offered is not None)
     assert most == limit or knob == "none" or limit > 4, f"at most {most} in flight"
 
@@ -124,8 +123,10 @@ async def a_burst_of_another_length_is_an_error_and_ends_with_rlast(dut: Any) ->
         for _ in range(3):
             await RisingEdge(dut.clk_i)
             assert not int(dut.idle_o.value)
+        dut.rvalid_i.value, dut.rlast_i.value = 1, int(sent == 0)
+        await RisingEdge(dut.clk_i)
         for beat in range(sent + 1):
-            dut.rvalid_i.value, dut.rlast_i.value = 1, int(beat == sent)
+            dut.rvalid_i.value, dut.rlast_i.value = int(beat < sent), int(beat + 1 == sent)
             await RisingEdge(dut.clk_i)
             # The last beat that was asked for tells; those after it are nobody's.
             wrong = beat <= asked and (beat == sent) != (beat == asked)
@@ -133,7 +134,6 @@ async def a_burst_of_another_length_is_an_error_and_ends_with_rlast(dut: Any) ->
             assert int(dut.beat_valid_o.value) == ((beat <= asked) << who)
             assert int(dut.load_index_o.value) == 77
             assert not int(dut.idle_o.value)
-        dut.rvalid_i.value = dut.rlast_i.value = 0
         for _ in range(2):
             await RisingEdge(dut.clk_i)
         assert int(dut.idle_o.value), "a soft reset waits for it"
@@ -141,6 +141,7 @@ async def a_burst_of_another_length_is_an_error_and_ends_with_rlast(dut: Any) ->
         dut.rvalid_i.value = dut.rlast_i.value = 1
         await RisingEdge(dut.clk_i)
         dut.rvalid_i.value = dut.rlast_i.value = 0
+        await RisingEdge(dut.clk_i)
         assert not int(dut.beat_valid_o.value)
         assert not int(dut.last_err_o.value)
         await RisingEdge(dut.clk_i)

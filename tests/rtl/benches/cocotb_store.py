@@ -237,7 +237,7 @@ async def a_bad_field_or_response_is_reported(
     slave = Slave(dut, rng, Knob("none", rng))
     program = [random_store(rng, slave.p) for _ in range(4)]
     program[2] = Instruction(Opcode.STORE, {**program[2].values, **change})
-    around = Surroundings(dut, 3, program, rng, Knob("none", rng), banks=False)
+    around = Surroundings(dut, 3, program, rng, Knob("none", rng), banks=False, wrong={2: code})
     await reset(dut)
     for _ in range(2000):
         await RisingEdge(dut.clk_i)

@@ -294,7 +294,7 @@ async def a_bad_field_is_reported_with_its_instruction(
     add |= {"src_base": 0, "src_outer": 0, "src_inner": 0, "acc_banks": 1}
     add |= {"lookup": 0, "hold": 0, "reduce": 0, "lanes": 0}
     program[2] = Instruction(Opcode.VECTOR, {**add, **change})
-    around = Surroundings(dut, 2, program, rng, Knob("none", rng))
+    around = Surroundings(dut, 2, program, rng, Knob("none", rng), wrong={2: code})
     await reset(dut)
     for _ in range(2000):
         await RisingEdge(dut.clk_i)
@@ -333,10 +333,10 @@ async def the_row_unit_checks_what_it_reads_and_puts(
     change = {name: last if value == -1 else int(value) for name, value in change.items()}
     one = {"op": int(VectorOp.ADD), "iter_outer": 1, "iter_inner": 1, "acc_banks": 1}
     program = [Instruction(Opcode.VECTOR, one | change)]
-    around = Surroundings(dut, 2, program, rng, Knob("none", rng))
-    await reset(dut)
     if not memories.p["RowUnit"]:
         code = ErrorCode.ILLEGAL_FIELD
+    around = Surroundings(dut, 2, program, rng, Knob("none", rng), wrong={0: code})
+    await reset(dut)
     for _ in range(200):
         await RisingEdge(dut.clk_i)
         if (error := answer(dut)["error"])["valid"]:

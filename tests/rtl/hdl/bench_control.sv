@@ -17,6 +17,7 @@ module bench_control (
     output logic         unit_reset_o,
     output logic         fetch_start_o,
     output logic         halt_o,
+    output logic         halting_o,
     output logic         running_o,
     output logic [  3:0] status_o,
     output logic [ 31:0] error_o,

@@ -29,7 +29,7 @@ module bench_queue (
     output tw_pkg::settings_t settings_o,
     output tw_pkg::status_t   status_o
 );
-  logic start, soft_reset, unused_reset, unused_fetch, unused_halt;
+  logic start, soft_reset, unused_reset, unused_fetch, unused_halt, unused_halting;
   logic [1:0] unused_event;
   tw_pkg::error_t error[5];
   tw_pkg::wait_e state[4];
@@ -61,6 +61,7 @@ module bench_queue (
       .unit_reset_o (unused_reset),
       .fetch_start_o(unused_fetch),
       .halt_o       (unused_halt),
+      .halting_o    (unused_halting),
       .event_o      (unused_event),
       .*
   );
