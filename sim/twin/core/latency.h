@@ -16,6 +16,7 @@ constexpr uint32_t kMaxTokens = 65535;  // tw_tokens
 // tw_fetch
 constexpr uint32_t kFetchFifoBytes = 1024;
 constexpr uint32_t kFetchChunkBytes = 128;
+constexpr uint32_t kIdleToFinish = 1;  // all idle to FINISH retiring
 
 // tw_load, tw_store
 constexpr uint32_t kInFlight = 8;     // u_flight: instructions between issue and their data
@@ -24,6 +25,7 @@ constexpr uint32_t kTakeToOffer = 3;  // take to the first burst that is offered
 constexpr uint32_t kNextBurst = 1;    // a burst taken to the next offered
 constexpr uint32_t kTakeToRow = 5;    // take to the first burst of the second row, at the earliest
 constexpr uint32_t kBurstsDone = 1;   // the last burst taken to tw_bursts idle
+constexpr uint32_t kLockToTake = 1;   // ACC banks locked to the take, at the earliest
 constexpr uint32_t kIssueToIdle = 1;  // bursts and padding idle to the issue stage idle
 
 // tw_hold
@@ -31,6 +33,8 @@ constexpr uint32_t kHoldBeats = 16;  // at least, or the longest burst
 
 // tw_read, tw_store: a burst taken to its address on the bus
 constexpr uint32_t kAddress = 1;
+// tw_read, tw_store: a beat or a response on the bus to what it does
+constexpr uint32_t kAnswer = 1;
 
 // tw_store
 constexpr uint32_t kAnnounceToRead = 1;  // a burst announced to the read of its first beat

@@ -17,7 +17,7 @@ void Load::Reset(bool diagonals) {
   padding_.Reset();
   hold_.Reset(diagonals);
   log_.Clear();
-  issuing_ = flushing_ = false;
+  issuing_ = flushing_ = wants_ = false;
   offered_ = kForever;
   issue_end_ = data_end_ = last_beat_ = bursts_end_ = 0;
   begun_ = retired_ = diagonal_flight_ = 0;
@@ -32,32 +32,29 @@ void Load::Take() {
   const uint64_t now = core_.now;
   const bool to_acc = head.memory == kAccMemory;
   if (to_acc) {
+    if (!wants_) {
+      wants_ = true;
+      KeepLock(true);
+      lock_ |= head.banks;
+      lock_end_ = kForever;
+      core_.Lock(kLoad, lock_, kForever);
+      core_.due[kWakeLoad] = now + latency::kLockToTake;
+      return;
+    }
     const uint64_t locked =
         std::max(core_.LockedUntil(kGemm, head.banks), core_.LockedUntil(kVector, head.banks));
     if (locked >= now) {
       core_.due[kWakeLoad] = locked + 1;
       return;
     }
+    wants_ = false;
+  } else {
+    KeepLock(false);
   }
   AccountWait(head);
   uint64_t& busy = core_.counters.unit[kLoad][kBusy];
   busy += !log_.Has(now);      // the take
   busy += !log_.Has(now + 1);  // state Setup
-
-  if (lock_ != 0) {
-    // An instruction that comes before the lock ends keeps it.
-    if (now < lock_end_ || (to_acc && now == lock_end_)) {
-      lock_end_ = kForever;
-      core_.Lock(kLoad, lock_, kForever);
-    } else {
-      lock_ = 0;
-    }
-  }
-  if (to_acc) {
-    lock_ |= head.banks;
-    lock_end_ = kForever;
-    core_.Lock(kLoad, lock_, kForever);
-  }
 
   current_ = head;
   core_.Take(kLoad);
@@ -78,6 +75,17 @@ void Load::Take() {
     core_.WakeAt(kWakeRead, offered_);
   } else {
     EndIssue();
+  }
+}
+
+// A lock ends in a cycle unless an instruction comes before that, or one of ACC in it.
+void Load::KeepLock(bool to_acc) {
+  if (lock_ == 0) return;
+  if (core_.now < lock_end_ || (to_acc && core_.now == lock_end_)) {
+    lock_end_ = kForever;
+    core_.Lock(kLoad, lock_, kForever);
+  } else {
+    lock_ = 0;
   }
 }
 
@@ -228,7 +236,7 @@ void Load::UpdateRoom() {
 
 // The lock ends when the unit is idle and has written its last.
 void Load::UpdateLock() {
-  if (lock_ == 0 || issuing_ || flushing_ || retired_ != begun_) return;
+  if (lock_ == 0 || wants_ || issuing_ || flushing_ || retired_ != begun_) return;
   const uint64_t idle = std::max(issue_end_, data_end_) + 1;
   lock_end_ = idle + (last_beat_ + 1 == idle);
   for (uint32_t bank = 0; bank < isa::kAccBanks; bank++) {

@@ -71,6 +71,7 @@ class Load {
     uint64_t credit;      // first cycle in which its issue counts as finished
   };
 
+  void KeepLock(bool to_acc);
   void AccountWait(const Instruction& head);
   void RetirePlaced();
   uint64_t PaddingOpens() const;
@@ -108,6 +109,7 @@ class Load {
   uint64_t last_beat_ = 0;  // of all
 
   uint32_t lock_ = 0;      // banks
+  bool wants_ = false;     // those of the head among them
   uint64_t lock_end_ = 0;  // last cycle of the lock, kForever: not known
 };
 

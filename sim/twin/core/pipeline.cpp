@@ -95,11 +95,12 @@ bool Pipeline::Act() {
   return false;
 }
 
-// First cycle in which all is idle, kForever: not known.
+// Cycle in which FINISH can retire, kForever: not known.
 uint64_t Pipeline::FinishAt() const {
   if (!core_.queue[kGemm].empty() || !core_.queue[kVector].empty()) return kForever;
-  return std::max({load_.IdleFrom(), store_.IdleFrom(), gemm_.IdleFrom(), vector_.IdleFrom(),
-                   read_.IdleFrom()});
+  const uint64_t idle = std::max({load_.IdleFrom(), store_.IdleFrom(), gemm_.IdleFrom(),
+                                  vector_.IdleFrom(), read_.IdleFrom()});
+  return idle >= kForever ? kForever : idle + latency::kIdleToFinish;
 }
 
 // FINISH retires now.

@@ -59,7 +59,7 @@ void Read::Accept(uint32_t beats, bool fetch) {
 // The beats of a burst that is accepted now, if nothing holds them up.
 void Read::Place(uint32_t beats, bool fetch, BeatRun& run) {
   const uint64_t addressed = AddressedAt(accepted_, core_.now);
-  channel_.Place(addressed + memory_.read_latency, beats, run);
+  channel_.Place(addressed + memory_.read_latency + latency::kAnswer, beats, run);
   joined_[accepted_ % kSlots] = !fetch && run.first == Last(accepted_ - 1) + 1;
   last_[accepted_ % kSlots] = run.last;
 }
@@ -95,7 +95,8 @@ bool Read::AcceptLoad() {
   return last;
 }
 
-void Read::Moved(uint64_t burst, uint64_t first, uint64_t beats) {
+void Read::Moved(uint64_t burst, uint64_t moved, uint64_t beats) {
+  const uint64_t first = moved + latency::kAnswer;
   if (!of_fetch_[burst % kSlots]) {
     const bool waited = load_.NeedsEveryBeat();
     load_.Beats(first, beats);
@@ -106,7 +107,8 @@ void Read::Moved(uint64_t burst, uint64_t first, uint64_t beats) {
   front_.Gather();
 }
 
-void Read::Completed(uint64_t burst, uint64_t cycle) {
+void Read::Completed(uint64_t burst, uint64_t moved) {
+  const uint64_t cycle = moved + latency::kAnswer;
   last_[burst % kSlots] = cycle;
   if (!of_fetch_[burst % kSlots]) load_.BurstPlaced(burst, cycle);
   core_.due[kWakeRead] = NextAccept();
@@ -124,7 +126,7 @@ bool Read::AcceptRow(uint64_t next, uint64_t horizon) {
   const uint64_t alike = load_.Alike();
   const uint64_t limit = std::min(horizon, front_.request_at());
   const uint64_t beats = load_.burst_beats();
-  const uint64_t latency = latency::kAddress + memory_.read_latency;
+  const uint64_t latency = latency::kAddress + memory_.read_latency + latency::kAnswer;
   const uint64_t free = Last(accepted_ - 1) + 1;  // first cycle of the channel
   uint64_t bursts = 0, alone = 0, accepted = 0;
   while (bursts < std::min(alike, flight)) {

@@ -29,7 +29,7 @@ class Read final : public DramPort {
 
   // The bus
   uint64_t AddressedAt(uint64_t burst, uint64_t accepted) const override {
-    return std::max(accepted + latency::kAddress, Last(burst - window_) + 1);
+    return std::max(accepted + latency::kAddress, Last(burst - window_) + 1 - latency::kAnswer);
   }
   void Granted(uint64_t cycle) override {
     addressed_at_ = cycle;
@@ -44,7 +44,7 @@ class Read final : public DramPort {
  private:
   static constexpr uint64_t kSlots = 32;  // more than bursts are in flight
 
-  // Cycle of the last beat of a burst, kForever: not known.
+  // Cycle in which the last beat of a burst is placed, kForever: not known.
   uint64_t Last(uint64_t burst) const { return last_[burst % kSlots]; }
   // First cycle in which another burst can be accepted, and in which one will be.
   uint64_t FreeAt() const {

@@ -94,7 +94,8 @@ void Store::Announce() {
     BeatRun& run = log_.Add();
     channel_.Place(from, beats, run);
     ReadBeats(now, run);
-    burst.response = std::max(run.last + memory_.write_latency, Response(number - 1) + 1);
+    burst.response =
+        std::max(run.last + memory_.write_latency + latency::kAnswer, Response(number - 1) + 1);
     if (last) read_end_[(taken_ - 1) % kSlots] = read_at_;
   }
   core_.due[kWakeWrite] = last ? kForever : NextAnnounce();
@@ -175,7 +176,7 @@ void Store::Moved(uint64_t, uint64_t first, uint64_t beats) {
 
 void Store::Completed(uint64_t number, uint64_t cycle) {
   Burst& burst = burst_[number % kSlots];
-  burst.response = cycle;
+  burst.response = cycle + latency::kAnswer;
   if (issuing_) core_.due[kWakeWrite] = NextAnnounce();
   Responded(burst);
 }

@@ -32,7 +32,8 @@ class Store final : public DramPort {
 
   // The bus
   uint64_t AddressedAt(uint64_t burst, uint64_t announced) const override {
-    return std::max(announced + latency::kAddress, Response(burst - window_) + 1);
+    return std::max(announced + latency::kAddress,
+                    Response(burst - window_) + 1 - latency::kAnswer);
   }
   void Granted(uint64_t cycle) override {
     addressed_at_ = cycle;
@@ -47,7 +48,7 @@ class Store final : public DramPort {
 
   // A burst from its announcement to its response.
   struct Burst {
-    uint64_t response;  // cycle, kForever: not known
+    uint64_t response;  // cycle in which it is taken, kForever: not known
     uint32_t index;     // of its instruction
     uint8_t push;
     bool last;  // of its instruction
