@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One lane of VECTOR: the second operand in stage 1, the operation on ACC in stage 2, and its
-// saturation in stage 3.
+// saturation in stage 3. A product is formed by the multiplier of requantisation (tw_requant).
 module tw_lane #(
     parameter int unsigned Parts   = 1,  // of a tile
     parameter int unsigned RowUnit = 0,  // 1: operands in ACC, SUB, SQUARE, EXP2
-    localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1
+    localparam int unsigned PartBits = Parts > 1 ? $clog2(Parts) : 1,
+    localparam int unsigned MulBits = RowUnit != 0 ? tw_pkg::HeldBits : 16
 ) (
     input  logic                       clk_i,
     // stage 1
@@ -21,32 +22,28 @@ module tw_lane #(
     input  logic                       fetch_i,     // acc_i is an operand to hold
     input  logic        [PartBits-1:0] part2_i,
     output logic        [         7:0] residual_o,  // the operand of requantisation
+    output logic        [ MulBits-1:0] factor_o,    // and of a product
     // stage 3
     input  logic                       ends_i,      // there is a result
-    input  logic                       multiply_i,  // it is the product
     output logic        [        31:0] result_o
 );
   localparam int unsigned OpdBits = RowUnit != 0 ? 32 : 16;
-  localparam int unsigned MulBits = RowUnit != 0 ? tw_pkg::HeldBits : 16;
 
-  typedef logic signed [MulBits+31:0] product_t;
   logic signed [OpdBits-1:0] operand_q;
-  logic signed [MulBits-1:0] factor;
-  product_t product_q;
-  logic signed [32:0] simple_q;
+  logic signed [32:0] exact_q;
 
   if (RowUnit != 0) begin : gen_held
     // An operand of one part is in stage 2 when the next part needs it.
     logic signed [31:0] held_q[Parts];
     logic signed [31:0] held;
     assign held = (Parts == 1) && fetch_i ? acc_i : held_q[part1_i];
-    assign factor = (op_i == tw_pkg::VecSquare) ? acc_i[MulBits-1:0] : operand_q[MulBits-1:0];
+    assign factor_o = (op_i == tw_pkg::VecSquare) ? acc_i[MulBits-1:0] : operand_q[MulBits-1:0];
     always_ff @(posedge clk_i) begin
       if (fetch_i) held_q[part2_i] <= acc_i;
       if (valid1_i) operand_q <= hold_i ? held : uses_res_i ? OpdBits'(res_i) : OpdBits'(imm_i);
     end
   end else begin : gen_near
-    assign factor = operand_q;
+    assign factor_o = operand_q;
     always_ff @(posedge clk_i) begin
       if (valid1_i) operand_q <= uses_res_i ? OpdBits'(res_i) : imm_i;
     end
@@ -55,7 +52,7 @@ module tw_lane #(
   end
   assign residual_o = operand_q[7:0];
 
-  // Stage 2: the exact product, or 33 bits that hold every other result.
+  // Stage 2: 33 bits hold every result but a product.
   function automatic logic signed [32:0] compute(logic [3:0] op, logic signed [31:0] a,
                                                  logic signed [OpdBits-1:0] b);
     logic less, power, over;
@@ -84,22 +81,12 @@ module tw_lane #(
   endfunction
 
   always_ff @(posedge clk_i) begin
-    if (work_i) begin
-      product_q <= product_t'($signed(acc_i)) * product_t'(factor);
-      simple_q  <= compute(op_i, acc_i, operand_q);
-    end
+    if (work_i) exact_q <= compute(op_i, acc_i, operand_q);
   end
 
-  // Stage 3: one saturation for sum and product.
-  function automatic logic [31:0] saturated(product_t exact);
-    logic over;
-    over = !(&exact[MulBits+31:31]) && (|exact[MulBits+31:31]);
-    return over ? {exact[MulBits+31], {31{!exact[MulBits+31]}}} : exact[31:0];
-  endfunction
-
-  // Of a part that ends there; otherwise nothing uses it, and a simulator skips it.
+  // Stage 3, of a part that ends there; otherwise nothing uses it, and a simulator skips it.
   always_comb begin
     result_o = 'x;
-    if (ends_i) result_o = saturated(multiply_i ? product_q : product_t'(simple_q));
+    if (ends_i) result_o = exact_q[32] != exact_q[31] ? {exact_q[32], {31{!exact_q[32]}}} : exact_q[31:0];
   end
 endmodule

@@ -5,7 +5,8 @@
 // put. Results of VECTOR come in stage 3. Their lanes are reduced in a tree of three stages after a
 // register, four values to one in each, and join the total of their row in stage 8. A part that is
 // put comes after the last tile of its row: it takes the total in its stage 7, and is written to ACC
-// in stage 10, the same value in every lane of a row.
+// in stage 10, the same value in every lane of a row. Products come two stages later, and so do all
+// stages of their instruction.
 module tw_reduce #(
     parameter int unsigned Batch    = 1,
     parameter int unsigned BlockOut = 16,
@@ -20,6 +21,7 @@ module tw_reduce #(
     // stable while parts of an instruction pass
     input  logic                    maximum_i,  // else the sum
     input  logic                    log_i,      // its logarithm
+    input  logic                    late_i,     // products
     input  logic [             5:0] lanes_i,    // channels of the last tile that count; 0: all
     // stage 0
     input  logic                    work_i,     // a part to reduce is issued
@@ -60,18 +62,38 @@ module tw_reduce #(
     return PartsOfRow == 1 ? '0 : 32'(part) % PartsOfRow;
   endfunction
 
-  logic [Tree:1] valid_q, first_q;  // first: piece of a row
+  typedef struct packed {
+    logic work, put, first, last;  // first: piece of a row
+    logic [PartBits-1:0] part;
+    logic [AccAddrBits-1:0] tile;
+  } issued_t;
+  issued_t now, before_q, issued_q, issued;
+  assign now = '{
+      work: work_i,
+      put: put_i,
+      first: first_i && piece_of(part_i) == '0,
+      last: last_i,
+      part: part_i,
+      tile: tile_i
+  };
+  assign issued = late_i ? issued_q : now;
+
+  logic [Tree:1] valid_q, first_q;
   logic [Result:1] last_q;
   logic [Write:1] put_q;
   logic [Write:1][PartBits-1:0] part_q;
   logic [Write:1][AccAddrBits-1:0] tile_q;
   always_ff @(posedge clk_i) begin
-    valid_q <= rst_i ? '0 : {valid_q[Tree-1:1], work_i};
-    first_q <= {first_q[Tree-1:1], first_i && piece_of(part_i) == '0};
-    last_q  <= {last_q[Result-1:1], last_i};
-    put_q   <= rst_i ? '0 : {put_q[Write-1:1], put_i};
-    part_q  <= {part_q[Write-1:1], part_i};
-    tile_q  <= {tile_q[Write-1:1], tile_i};
+    {issued_q, before_q} <= {before_q, now};
+    if (rst_i) begin
+      {before_q.work, before_q.put, issued_q.work, issued_q.put} <= '0;
+    end
+    valid_q <= rst_i ? '0 : {valid_q[Tree-1:1], issued.work};
+    first_q <= {first_q[Tree-1:1], issued.first};
+    last_q  <= {last_q[Result-1:1], issued.last};
+    put_q   <= rst_i ? '0 : {put_q[Write-1:1], issued.put};
+    part_q  <= {part_q[Write-1:1], issued.part};
+    tile_q  <= {tile_q[Write-1:1], issued.tile};
   end
   assign write_o = put_q[Write];
   assign tile_o = tile_q[Write];

@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requantise pipeline, six cycles, of several lanes that work in step:
+// The requantise pipeline, seven cycles, of several lanes that work in step:
 // clip(rint_half_even(((acc + bias) * m1 + residual * m2 * 2^8) / 2^shift) + zero_point).
+// Its multiplier also forms the products of VECTOR: acc * factor, saturated, in the fourth cycle.
 module tw_requant #(
-    parameter int unsigned Lanes = 1
+    parameter int unsigned Lanes   = 1,
+    parameter int unsigned MulBits = 16  // of a factor, at least 16
 ) (
-    input  logic                             clk_i,
-    input  logic                             valid_i,
-    input  logic           [Lanes-1:0][31:0] acc_i,
-    input  logic           [Lanes-1:0][ 7:0] residual_i,  // 0 when there is none
-    input  tw_pkg::param_t [Lanes-1:0]       param1_i,    // of the elements in cycle 1 (bias, m2)
-    input  tw_pkg::param_t [Lanes-1:0]       param2_i,    // of the elements in cycle 2 (m1)
-    input  tw_pkg::param_t [Lanes-1:0]       param4_i,    // of the elements in cycle 4 (shift)
-    input  tw_pkg::param_t [Lanes-1:0]       param5_i,    // of the elements in cycle 5 (zero point)
-    input  logic signed    [ 7:0]            low_i,       // held for the next five cycles
-    input  logic signed    [ 7:0]            high_i,
-    output logic           [Lanes-1:0][ 7:0] out_o
+    input  logic                                    clk_i,
+    input  logic                                    valid_i,
+    input  logic                                    multiply_i,   // a product: nothing comes out in the end
+    input  logic           [Lanes-1:0][       31:0] acc_i,
+    input  logic           [Lanes-1:0][MulBits-1:0] factor_i,     // of a product
+    input  logic           [Lanes-1:0][        7:0] residual_i,   // 0 when there is none
+    input  tw_pkg::param_t [Lanes-1:0]              param1_i,     // of the elements in cycle 1 (bias, m1, m2)
+    input  tw_pkg::param_t [Lanes-1:0]              param4_i,     // of those in cycle 4 (shift, zero point)
+    input  logic signed    [ 7:0]                   low_i,        // of those in cycle 7
+    input  logic signed    [ 7:0]                   high_i,
+    input  logic                                    product_i,    // a product is in cycle 4
+    output logic           [Lanes-1:0][       31:0] product_o,
+    output logic           [Lanes-1:0][        7:0] out_o
 );
   localparam int unsigned Folds = 4;
-  logic valid1_q, valid2_q, valid3_q, valid4_q, valid5_q;
+  localparam int unsigned Low = 17;  // bits of the accumulator that the first of two DSP slices has
+  logic [6:1] valid_q, scale_q;  // by cycle, less 1: something is there; it is requantised
   always_ff @(posedge clk_i) begin
-    valid1_q <= valid_i;
-    valid2_q <= valid1_q;
-    valid3_q <= valid2_q;
-    valid4_q <= valid3_q;
-    valid5_q <= valid4_q;
+    valid_q <= {valid_q[5:1], valid_i};
+    scale_q <= {scale_q[5:1], valid_i && !multiply_i};
   end
 
-  // Cycle 4: one shifter gives the low bits of the quotient and the bit below them; comparing bit
+  // Cycle 5: one shifter gives the low bits of the quotient and the bit below them; comparing bit
   // positions tells whether a bit under that one is set (sticky) and whether the quotient needs
   // more than ten bits. Each is folded to four bits here and to one in the next cycle.
   typedef logic [51:0] bits_t;  // bits that count, by position; a multiple of Folds
@@ -41,7 +43,7 @@ module tw_requant #(
       bits_above[i] = (total[i] != total[49]) && (7'(i) >= 7'(shift) + 7'd9);
   endfunction
 
-  // Cycle 5: round half to even, up when the remainder is over a half, or exactly half and odd.
+  // Cycle 6: round half to even, up when the remainder is over a half, or exactly half and odd.
   // Ten bits are enough: with a zero point within 8 bits, a quotient saturated to 511 or -512
   // still lies outside the range of every clip.
   function automatic logic signed [10:0] rounded(logic [10:0] scaled, logic [Folds-1:0] under,
@@ -53,49 +55,81 @@ module tw_requant #(
     return 11'(near) + 11'($signed({1'b0, up}));
   endfunction
 
-  // Cycle 6
+  // Cycle 7
   function automatic logic [7:0] clipped(logic signed [10:0] sum, logic signed [7:0] low,
                                          logic signed [7:0] high);
     return sum < 11'(low) ? low : sum > 11'(high) ? high : sum[7:0];
   endfunction
 
   for (genvar l = 0; l < Lanes; l++) begin : gen_lane
+    // Cycles 1 to 3, in the registers of DSP slices
     logic signed [32:0] biased_q;
-    logic signed [23:0] residual_q, residual2_q;
-    logic signed [48:0] product_q;
+    logic signed [MulBits-1:0] factor_q;
+    logic signed [MulBits+Low:0] low_q;
+    logic signed [MulBits+32-Low:0] high_q;
+    logic signed [7:0] residual_q;
+    logic signed [15:0] m2_q;
+    logic signed [23:0] addend_q, addend2_q;
+    logic signed [MulBits+32:0] product_q;
+    // Then
     logic signed [49:0] total_q;
+    logic [5:0] shift_q;
+    logic signed [7:0] zero_q, zero2_q;
     logic [10:0] scaled_q;  // ten bits of the quotient, the bit below (0 for a shift of 0)
     logic [Folds-1:0] under_q, above_q;
     logic negative_q;
     logic signed [10:0] sum_q;  // rounded, saturated, with the zero point
     always_ff @(posedge clk_i) begin
       if (valid_i) begin
-        biased_q   <= 33'($signed(acc_i[l])) + 33'(param1_i[l].bias);
-        residual_q <= 24'($signed(residual_i[l])) * 24'(param1_i[l].m2);
+        biased_q   <= 33'($signed(acc_i[l])) + (multiply_i ? '0 : 33'(param1_i[l].bias));
+        factor_q   <= multiply_i ? factor_i[l] : MulBits'(param1_i[l].m1);
+        residual_q <= residual_i[l];
+        m2_q       <= param1_i[l].m2;
       end
-      if (valid1_q) begin
-        product_q   <= 49'(biased_q) * 49'(param2_i[l].m1);
-        residual2_q <= residual_q;
+      if (valid_q[1]) begin
+        low_q    <= (MulBits + Low + 1)'($signed({1'b0, biased_q[Low-1:0]})) *
+                    (MulBits + Low + 1)'(factor_q);
+        high_q   <= (MulBits + 33 - Low)'($signed(biased_q[32:Low])) * (MulBits + 33 - Low)'(factor_q);
+        addend_q <= 24'(residual_q) * 24'(m2_q);
       end
-      if (valid2_q)
-        total_q <= 50'(product_q) + 50'($signed({residual2_q, {tw_pkg::ResidualShift{1'b0}}}));
-      if (valid3_q) begin
+      if (valid_q[2]) begin
+        product_q[Low-1:0] <= low_q[Low-1:0];
+        product_q[MulBits+32:Low] <= high_q + (MulBits + 33 - Low)'(low_q >>> Low);
+        addend2_q <= addend_q;
+      end
+      if (scale_q[3]) begin
+        total_q <= 50'(product_q) + 50'($signed({addend2_q, {tw_pkg::ResidualShift{1'b0}}}));
+        shift_q <= param4_i[l].shift;
+        zero_q  <= param4_i[l].zero_point;
+      end
+      if (scale_q[4]) begin
         bits_t under, above;
-        under = bits_under(total_q, param4_i[l].shift);
-        above = bits_above(total_q, param4_i[l].shift);
-        scaled_q   <= 11'($signed({total_q, 1'b0}) >>> param4_i[l].shift);
+        under = bits_under(total_q, shift_q);
+        above = bits_above(total_q, shift_q);
+        scaled_q   <= 11'($signed({total_q, 1'b0}) >>> shift_q);
         negative_q <= total_q[49];
+        zero2_q    <= zero_q;
         for (int unsigned f = 0; f < Folds; f++) begin
           under_q[f] <= |under[f*13+:13];
           above_q[f] <= |above[f*13+:13];
         end
       end
-      if (valid4_q)
-        sum_q <= rounded(scaled_q, under_q, above_q, negative_q) + 11'(param5_i[l].zero_point);
-      if (valid5_q) out_o[l] <= clipped(sum_q, low_i, high_i);
+      if (scale_q[5])
+        sum_q <= rounded(scaled_q, under_q, above_q, negative_q) + 11'(zero2_q);
+      if (scale_q[6]) out_o[l] <= clipped(sum_q, low_i, high_i);
+    end
+
+    // Of a product that is there; otherwise nothing uses it, and a simulator skips it.
+    logic [MulBits+1:0] top;
+    assign top = product_q[MulBits+32:31];
+    always_comb begin
+      product_o[l] = 'x;
+      if (product_i)
+        product_o[l] = (&top) || !(|top) ? product_q[31:0] :
+                       {product_q[MulBits+32], {31{!product_q[MulBits+32]}}};
     end
   end
 
   logic unused;
-  assign unused = ^{param1_i, param2_i, param4_i, param5_i};
+  assign unused = ^{valid_q[6:3], scale_q[2:1], param1_i, param4_i};
 endmodule

@@ -2,9 +2,11 @@
 // VECTOR unit: element-wise operations on ACC, and the fused requantise from ACC to OUT.
 //
 // A tile is processed in parts of VectorLanes elements, one part a cycle. Stages: 0 issue and
-// addresses, 1 out of the memories, 2 operands in registers: sum, product and so on, 3 saturate
+// addresses, 1 out of the memories, 2 operands in registers: sum, minimum and so on, 3 saturate
 // and write ACC. Results are forwarded to the next three parts, so that the initiation interval is
-// 1 for every address pattern. Requantise flows through tw_requant from stage 2 on. Both retire
+// 1 for every address pattern. Requantise flows through tw_requant from stage 2 on, and so does a
+// product, which is written to ACC in stage 5: a part that reads a tile of a product on its way is
+// not issued before, and the next instruction is taken once the last product is in ACC. All retire
 // after the same latency, so tokens leave in program order. PARAM entries of a channel block are
 // copied to registers before each outer iteration that needs new ones, once no part in flight
 // needs the old ones.
@@ -60,9 +62,11 @@ module tw_vector #(
     output logic                                issue_o        // last part of a tile is issued
 );
   localparam int unsigned AccWrite = 3;    // stage in which an ALU operation writes ACC
-  localparam int unsigned LastParam = 6;   // last stage that uses a PARAM entry
-  localparam int unsigned Tail = 8;        // stage in which OUT is written and a part retires
-  localparam int unsigned PutWrite = 10;   // stage in which it is written to ACC
+  localparam int unsigned MulWrite = 5;    // stage in which a product is written there
+  localparam int unsigned LastParam = 5;   // last stage that uses a PARAM entry
+  localparam int unsigned Tail = 9;        // stage in which OUT is written and a part retires
+  localparam int unsigned PutWrite = 10;   // stage in which a reduced row is written to ACC
+  localparam int unsigned MulBits = Sizes.row_unit != 0 ? tw_pkg::HeldBits : 16;
   // A part at least so far finishes with its entry before a new one, whose read starts in the
   // next cycle, is in the registers.
   localparam int unsigned Drained = LastParam - 2;
@@ -94,7 +98,7 @@ module tw_vector #(
     Drain,  // wait until no part in flight needs the old parameters for long
     Param,  // read the PARAM tile row by row
     Run,    // issue parts
-    Settle  // wait until the last reduced row is in ACC
+    Settle  // wait until the last product or reduced row is in ACC
   } state_e;
   typedef enum logic [1:0] {
     Work,   // a tile of the inner loop
@@ -119,6 +123,8 @@ module tw_vector #(
   // Whether a loop is in its last turn lies in a register, set when the turn before it ends.
   logic inner_last_q, outer_last_q, inner_one_q;
   logic reduces, holds, reads_acc, writes, turn, settled, late;
+  logic multiplies, waits, settles_q, ends;  // waits: a part reads a product on its way
+  logic [3:0] settle_until;  // of the last slot: it is in ACC then
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
   assign head = tw_pkg::vector_t'(queue_i.entry.insn);
@@ -136,15 +142,22 @@ module tw_vector #(
   assign part_last = (Parts == 1) ||
                      (part_q == PartBits'(sizes.vector_parts - 32'd1));
   assign inner_last = inner_last_q;
-  assign issue = (state_q == Run) && !halt_i && !illegal_q;
+  assign multiplies = cur_q.op == tw_pkg::VecMul ||
+                      (sizes.row_unit != '0 && cur_q.op == tw_pkg::VecSquare);
+  assign issue = (state_q == Run) && !halt_i && !illegal_q && !waits;
   assign step = issue && part_last;
   assign turn = step && (slot_q == Work ? inner_last && !reduces : slot_q == Put);
   assign issue_last = turn && outer_last_q;
   // The last slot was issued in the cycle before settle_q is 0.
-  assign settled = (state_q == Settle) && (settle_q == 4'(PutWrite - 1));
+  assign settle_until = !reduces ? 4'(MulWrite) : 4'(PutWrite) + (multiplies ? 4'd2 : 4'd0);
+  assign settled = (state_q == Settle) && (settle_q == settle_until - 4'd1);
   // Once: after an error settle_q counts on, round and round.
-  assign late = (state_q == Settle) && !halt_i && (settle_q == 4'(PutWrite - Tail - 1));
-  assign can_take = ((state_q == Idle) || (issue_last && !reduces) || settled) && !halt_i;
+  assign late = (state_q == Settle) && !halt_i && reduces &&
+                (settle_q == settle_until - 4'(Tail) - 4'd1);
+  // What needs to settle does not wait here: whether it waits for a product decides late.
+  assign ends = (state_q == Run) && part_last && slot_q == Work && inner_last && outer_last_q &&
+                !settles_q;
+  assign can_take = ((state_q == Idle) || ends || settled) && !halt_i;
   assign take = can_take && queue_i.valid && tokens_ok && banks_ok && !acc_behind_i;
 
   // Checks of the current iteration.
@@ -174,7 +187,7 @@ module tw_vector #(
       Drain: if (!draining) state_d = Param;
       Param: if (row_q == (RowBits + 1)'(sizes.par_rows)) state_d = Run;
       Run: begin
-        if (issue_last) state_d = reduces ? Settle : Idle;
+        if (issue_last) state_d = settles_q ? Settle : Idle;
         else if (step && inner_last && requant && cur_q.param_step) state_d = Drain;
       end
       Settle: if (settled) state_d = Idle;
@@ -191,6 +204,8 @@ module tw_vector #(
       cur_q       <= head;
       index_q     <= queue_i.entry.index;
       illegal_q   <= queue_i.needs.illegal;
+      settles_q   <= head.op == tw_pkg::VecMul || (sizes.row_unit != '0 &&
+                     (head.op == tw_pkg::VecSquare || head.reduce != tw_pkg::ReduceNone));
       slot_q      <= sizes.row_unit != '0 && head.hold ? Fetch : Work;
       part_q      <= '0;
       inner_q     <= '0;
@@ -257,22 +272,24 @@ module tw_vector #(
   // ---------------------------------------------------------------------------------------
   // Stages 1 on: what travels with a part, a field of all stages at once; [1] is the youngest.
   logic [Tail:1] valid_q, last_q, out_q, lookup_q;
-  logic [AccWrite:1] apart_q;  // neither OUT nor ACC gets its result
+  logic [MulWrite:1] apart_q;  // neither OUT nor ACC gets its result
+  logic [MulWrite:1] multiply_q;  // it is a product
   logic [Tail:1][3:0] push_q;
   logic [AccWrite:1][tw_pkg::AccBanks-1:0] banks_q;  // still locked
   logic [Tail:1][PartBits-1:0] part_line_q;
   logic [Tail:1][OutAddrBits-1:0] out_line_q;
-  logic [AccWrite:1][AccAddrBits-1:0] dst_line_q;
+  logic [MulWrite:1][AccAddrBits-1:0] dst_line_q;
   always_ff @(posedge clk_i) begin
     valid_q     <= rst_i ? '0 : {valid_q[Tail-1:1], go || late};
     last_q      <= {last_q[Tail-1:1], (issue_last && !reduces) || late};
+    multiply_q  <= {multiply_q[MulWrite-1:1], multiplies};
     out_q       <= {out_q[Tail-1:1], requant};
-    apart_q     <= {apart_q[AccWrite-1:1], slot_q != Work || reduces};
+    apart_q     <= {apart_q[MulWrite-1:1], slot_q != Work || reduces};
     lookup_q    <= {lookup_q[Tail-1:1], cur_q.lookup};
     push_q      <= {push_q[Tail-1:1], cur_q.push};
     part_line_q <= {part_line_q[Tail-1:1], part_q};
     out_line_q  <= {out_line_q[Tail-1:1], OutAddrBits'(dst_q)};
-    dst_line_q  <= {dst_line_q[AccWrite-1:1], AccAddrBits'(dst_q)};
+    dst_line_q  <= {dst_line_q[MulWrite-1:1], AccAddrBits'(dst_q)};
     banks_q     <= rst_i ? '0 : {banks_q[AccWrite-1:1], (go && !requant) ? cur_q.acc_banks : '0};
   end
 
@@ -280,8 +297,9 @@ module tw_vector #(
   logic [3:0] op1_q, op2_q;
   logic opd1_q;
   logic signed [15:0] imm1_q;
-  logic ends, alu_write;  // stage 3: there is a result, it goes to ACC
-  logic [Lanes*32-1:0] acc_part, acc2_q, fresh, result, older_q;
+  logic has_result, alu_write;  // stage 3: there is a result, it goes to ACC
+  logic has_product, mul_write;  // stage 5: the same of a product
+  logic [Lanes*32-1:0] acc_part, acc2_q, fresh, result, older_q, product, outcome;
   logic [Lanes*8-1:0] res_part;
 
   always_ff @(posedge clk_i) begin
@@ -304,13 +322,15 @@ module tw_vector #(
   // the part is in stage 2, the one before that while it is in stage 1, and the result of the
   // third one, which is written when the part is issued, is then in `older_q`.
   logic first1_q, first2_q, second1_q, third1_q;
-  logic [AccWrite:1] feeds;  // by stage of the operation
-  for (genvar s = 1; s <= AccWrite; s++) begin : gen_feeds
+  logic [MulWrite:1] feeds;  // by stage of the operation
+  for (genvar s = 1; s <= MulWrite; s++) begin : gen_feeds
     assign feeds[s] = valid_q[s] && !out_q[s] && !apart_q[s] && (part_line_q[s] == part_q) &&
                       (dst_line_q[s] == AccAddrBits'(acc_read));
   end
+  // Only products that follow one another meet: the instruction behind them waits for the last.
+  assign waits = reads_acc && multiplies && (feeds & multiply_q) != '0;
   always_ff @(posedge clk_i) begin
-    {third1_q, second1_q, first1_q} <= feeds;
+    {third1_q, second1_q, first1_q} <= feeds[AccWrite:1] & ~multiply_q[AccWrite:1];
     if (valid_q[1]) begin
       first2_q <= first1_q;
       op2_q    <= op1_q;
@@ -319,15 +339,14 @@ module tw_vector #(
   end
 
   // Stages 1 to 3 of the lanes.
-  logic multiply_q, hold1_q;
+  logic hold1_q;
   logic [2:1] fetch_q;
   always_ff @(posedge clk_i) begin
     hold1_q <= holds;
     fetch_q <= {fetch_q[1], go && slot_q == Fetch};
-    if (valid_q[2] && !out_q[2])
-      multiply_q <= op2_q == tw_pkg::VecMul || (Sizes.row_unit != 0 && op2_q == tw_pkg::VecSquare);
   end
   logic [Lanes-1:0][7:0] residual;
+  logic [Lanes-1:0][MulBits-1:0] factor;
   for (genvar l = 0; l < Lanes; l++) begin : gen_lane
     assign fresh[l*32+:32] = first2_q ? result[l*32+:32] : acc2_q[l*32+:32];
     tw_lane #(
@@ -342,24 +361,31 @@ module tw_vector #(
         .res_i     (res_part[l*8+:8]),
         .imm_i     (imm1_q),
         .acc_i     (fresh[l*32+:32]),
-        .work_i    (valid_q[2] && !out_q[2]),
+        .work_i    (valid_q[2] && !out_q[2] && !multiply_q[2]),
         .op_i      (op2_q),
         .fetch_i   (fetch_q[2]),
         .part2_i   (part_line_q[2]),
         .residual_o(residual[l]),
-        .ends_i    (ends),
-        .multiply_i(multiply_q),
+        .factor_o  (factor[l]),
+        .ends_i    (has_result),
         .result_o  (result[l*32+:32])
     );
   end
-  assign ends = valid_q[AccWrite] && !out_q[AccWrite];
-  assign alu_write = ends && !apart_q[AccWrite];
+  assign has_result = valid_q[AccWrite] && !out_q[AccWrite] && !multiply_q[AccWrite];
+  assign alu_write = has_result && !apart_q[AccWrite];
+  assign has_product = valid_q[MulWrite] && !out_q[MulWrite] && multiply_q[MulWrite];
+  assign mul_write = has_product && !apart_q[MulWrite];
+  assign outcome = has_product ? product : result;
   always_ff @(posedge clk_i) begin
     if (alu_write) older_q <= result;
   end
 
-  // Reduced rows: results of stage 3 go to tw_reduce, what is put comes back in stage 10. No
-  // operation that writes ACC in stage 3 is on its way then.
+  // Reduced rows: results go to tw_reduce, what is put comes back in stage 10. No operation that
+  // writes ACC itself is on its way then.
+  logic [AccAddrBits-1:0] own_tile;
+  logic [PartBits-1:0] own_part;
+  assign own_tile = has_product ? dst_line_q[MulWrite] : dst_line_q[AccWrite];
+  assign own_part = has_product ? part_line_q[MulWrite] : part_line_q[AccWrite];
   if (Sizes.row_unit != 0) begin : gen_reduce
     logic put_write;
     logic [AccAddrBits-1:0] put_tile;
@@ -375,6 +401,7 @@ module tw_vector #(
         .rst_i,
         .maximum_i(cur_q.reduce == tw_pkg::ReduceMax),
         .log_i    (cur_q.reduce == tw_pkg::ReduceLogSum),
+        .late_i   (multiplies),
         .lanes_i  (cur_q.lanes),
         .work_i   (go && slot_q == Work && reduces),
         .put_i    (go && slot_q == Put),
@@ -382,44 +409,43 @@ module tw_vector #(
         .last_i   (inner_last),
         .part_i   (part_q),
         .tile_i   (AccAddrBits'(dst)),
-        .data_i   (result),
+        .data_i   (outcome),
         .write_o  (put_write),
         .tile_o   (put_tile),
         .part_o   (put_part),
         .data_o   (put_data)
     );
-    assign acc_write_o      = alu_write || put_write;
-    assign acc_write_addr_o = alu_write ? dst_line_q[AccWrite] : put_tile;
-    assign acc_write_part_o = alu_write ? part_line_q[AccWrite] : put_part;
-    assign acc_write_data_o = alu_write ? result : put_data;
+    assign acc_write_o      = alu_write || mul_write || put_write;
+    assign acc_write_addr_o = put_write ? put_tile : own_tile;
+    assign acc_write_part_o = put_write ? put_part : own_part;
+    assign acc_write_data_o = put_write ? put_data : outcome;
   end else begin : gen_direct
-    assign acc_write_o      = alu_write;
-    assign acc_write_addr_o = dst_line_q[AccWrite];
-    assign acc_write_part_o = part_line_q[AccWrite];
-    assign acc_write_data_o = result;
+    assign acc_write_o      = alu_write || mul_write;
+    assign acc_write_addr_o = own_tile;
+    assign acc_write_part_o = own_part;
+    assign acc_write_data_o = outcome;
     logic unused;
     assign unused = late;
   end
 
-  // Requantise lanes: operands in stage 2, result in stage 8. The clip bounds are used in stage 7;
-  // an instruction with other bounds issues later than that, because it reads PARAM first.
-  logic signed [7:0] low_q, high_q;
+  // Requantise lanes: operands in stage 2, result in stage 9. The clip bounds are used in stage 8;
+  // an instruction with other bounds issues its first part six cycles behind the last one at least.
+  logic signed [7:0] low_q, high_q, low2_q, high2_q, low3_q, high3_q;
   always_ff @(posedge clk_i) begin
     if (go && requant) begin
       low_q  <= cur_q.imm[7:0];
       high_q <= cur_q.imm[15:8];
     end
+    {low3_q, high3_q, low2_q, high2_q} <= {low2_q, high2_q, low_q, high_q};
   end
   logic [Lanes*8-1:0] requantised;
   // The channel of an element; with fewer lanes than channels it depends on the part. The
-  // parameters are used over several stages, so each stage takes those of its part's entry.
-  tw_pkg::param_t [Lanes-1:0] param2, param3, param5, param6;
+  // parameters are used in two stages, and each takes those of its part's entry.
+  tw_pkg::param_t [Lanes-1:0] param2, param5;
   for (genvar l = 0; l < Lanes; l++) begin : gen_param
     if (Lanes >= BlockOut) begin : gen_fixed
       assign param2[l] = param_regs_q[l%BlockOut];
-      assign param3[l] = param2[l];
       assign param5[l] = param2[l];
-      assign param6[l] = param2[l];
     end else begin : gen_moving
       localparam int unsigned Groups = BlockOut / Lanes;
       localparam int unsigned GroupBits = $clog2(Groups);
@@ -428,24 +454,25 @@ module tw_vector #(
         assign mine[g] = param_regs_q[g*Lanes+l];
       end
       assign param2[l] = mine[part_line_q[2][GroupBits-1:0]];
-      assign param3[l] = mine[part_line_q[3][GroupBits-1:0]];
-      assign param5[l] = mine[part_line_q[5][GroupBits-1:0]];
-      assign param6[l] = mine[part_line_q[LastParam][GroupBits-1:0]];
+      assign param5[l] = mine[part_line_q[LastParam][GroupBits-1:0]];
     end
   end
   tw_requant #(
-      .Lanes(Lanes)
+      .Lanes  (Lanes),
+      .MulBits(MulBits)
   ) u_requant (
       .clk_i,
-      .valid_i   (valid_q[2] && out_q[2]),
+      .valid_i   (valid_q[2] && (out_q[2] || multiply_q[2])),
+      .multiply_i(!out_q[2]),
       .acc_i     (fresh),
+      .factor_i  (factor),
       .residual_i(residual),
       .param1_i  (param2),
-      .param2_i  (param3),
       .param4_i  (param5),
-      .param5_i  (param6),
-      .low_i     (low_q),
-      .high_i    (high_q),
+      .low_i     (low3_q),
+      .high_i    (high3_q),
+      .product_i (has_product),
+      .product_o (product),
       .out_o     (requantised)
   );
 
@@ -494,7 +521,7 @@ module tw_vector #(
   logic [tw_pkg::AccBanks-1:0] lock_q, lock_d;
   always_comb begin
     lock_d = take ? queue_i.needs.banks : '0;
-    lock_d |= state_q != Idle && !settled && !(issue_last && !reduces) ? cur_q.acc_banks : '0;
+    lock_d |= state_q != Idle && !settled && !ends ? cur_q.acc_banks : '0;
     lock_d |= go && !requant ? cur_q.acc_banks : '0;
     for (int unsigned s = 1; s < AccWrite; s++) lock_d |= banks_q[s];
   end

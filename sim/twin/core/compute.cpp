@@ -90,7 +90,12 @@ void Vector::Step() {
   }
   issued_until_ = busy_until_ = last;
   retired_ = last + latency::kVectorTail;
-  if (head.reduces) busy_until_ = retired_ = until = last + latency::kPutTail;
+  if (head.reduces) {
+    busy_until_ = retired_ = until =
+        last + latency::kPutTail + (head.multiplies ? latency::kLatePut : 0);
+  } else if (head.multiplies) {
+    busy_until_ = until = last + latency::kMulTail;
+  }
   core_.counters.unit[kVector][kBusy] += busy_until_ - now;
   core_.counters.vector_tiles += head.tiles;
   core_.Lock(kVector, head.banks, until);

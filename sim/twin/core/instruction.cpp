@@ -22,6 +22,55 @@ Decoder::Decoder(const Hardware& hardware)
   tile_bytes_[7] = hardware.axi_bytes;
 }
 
+// Cycles in which a product waits for one on its way whose tile it reads.
+uint64_t Decoder::ProductWaits(const Words& words) const {
+  const auto get = [&](isa::BitField field) { return words.Get(field); };
+  const uint64_t outer = get(isa::vector::kIterOuter), inner = get(isa::vector::kIterInner);
+  const uint64_t dst_base = get(isa::vector::kDstBase), src_base = get(isa::vector::kSrcBase);
+  const uint64_t dst_inner = get(isa::vector::kDstInner), src_inner = get(isa::vector::kSrcInner);
+  const uint64_t dst_outer = get(isa::vector::kDstOuter), src_outer = get(isa::vector::kSrcOuter);
+  const uint64_t opd_base = get(isa::vector::kOpdBase), opd_outer = get(isa::vector::kOpdOuter);
+  const bool holds = get(isa::vector::kHold) != 0;
+  // Each tile once, in place.
+  if (outer == 1 && !holds && src_base == dst_base && src_inner == dst_inner && dst_inner != 0) {
+    return 0;
+  }
+  // What is read lies before or behind what is written.
+  const uint64_t dst_end = dst_base + (outer - 1) * dst_outer + (inner - 1) * dst_inner;
+  const auto apart = [&](uint64_t first, uint64_t last) {
+    return last < dst_base || first > dst_end;
+  };
+  if (apart(src_base, src_base + (outer - 1) * src_outer + (inner - 1) * src_inner) &&
+      (!holds || apart(opd_base, opd_base + (outer - 1) * opd_outer))) {
+    return 0;
+  }
+  // The last products: their tiles, and the first cycles in which these can be read.
+  constexpr uint32_t kLast = latency::kMulTail;
+  uint64_t tile[kLast], read_at[kLast] = {};
+  uint64_t now = 0, waits = 0, products = 0;
+  const auto read = [&](uint64_t address) {
+    uint64_t ready = now;
+    for (uint64_t i = 0; i < std::min<uint64_t>(products, kLast); i++) {
+      if (tile[i] == address) ready = std::max(ready, read_at[i]);
+    }
+    waits += ready - now;
+    now = ready;
+  };
+  for (uint64_t o = 0; o < outer; o++) {
+    if (holds) {
+      read(opd_base + o * opd_outer);
+      now += vector_parts_;
+    }
+    for (uint64_t i = 0; i < inner; i++) {
+      read(src_base + o * src_outer + i * src_inner);
+      tile[products % kLast] = dst_base + o * dst_outer + i * dst_inner;
+      read_at[products++ % kLast] = now + latency::kMulTail + 1;
+      now += vector_parts_;
+    }
+  }
+  return waits;
+}
+
 void Decoder::Decode(const uint8_t* bytes, Instruction& out) const {
   const Words words(bytes);
   const auto get = [&](isa::BitField field) { return static_cast<uint32_t>(words.Get(field)); };
@@ -71,6 +120,9 @@ void Decoder::Decode(const uint8_t* bytes, Instruction& out) const {
       out.length = out.tiles * vector_parts_;
       out.requant = static_cast<isa::VectorOp>(get(isa::vector::kOp)) == isa::VectorOp::kRequant;
       out.param_step = get(isa::vector::kParamStep) != 0;
+      out.multiplies = static_cast<isa::VectorOp>(get(isa::vector::kOp)) == isa::VectorOp::kMul ||
+                       static_cast<isa::VectorOp>(get(isa::vector::kOp)) == isa::VectorOp::kSquare;
+      if (out.multiplies && !out.reduces) out.length += ProductWaits(words);
       return;
     default:
       return;

@@ -15,7 +15,9 @@ from cocotb.triggers import RisingEdge
 from tilewright.host.machine.isa import PARAM_FIELDS, pack_fields
 from tilewright.host.network.requant import RequantParams, requantise
 
-_LATENCY = 6
+_LATENCY = 7
+_PRODUCT = 3  # cycles behind its operands
+_MUL_BITS = 18
 
 
 def random_case(rng: np.random.Generator) -> dict[str, int]:
@@ -68,6 +70,11 @@ def host_model(case: dict[str, int]) -> int:
     return int(requantise(acc, params, residual)[0, 0, 0, 0])
 
 
+def _factor(rng: np.random.Generator) -> int:
+    half = 1 << (_MUL_BITS - 1)
+    return int(rng.choice([0, 1, -1, half - 1, -half, int(rng.integers(-half, half))]))
+
+
 @cocotb.test()
 @cocotb.parametrize(knob=KNOBS)
 async def results_are_exact(dut: Any, knob: str) -> None:
@@ -75,13 +82,16 @@ async def results_are_exact(dut: Any, knob: str) -> None:
     flow = Knob(knob, rng)
     await start_clock(dut)
     dut.valid_i.value = 0
-    # Parameters of an element are wanted in its cycles 1, 2, 4 and 5.
+    # Parameters of an element are wanted in its cycles 1 and 4.
     line: deque[dict[str, int] | None] = deque([None] * _LATENCY, maxlen=_LATENCY + 1)
     held: dict[str, int] | None = None
     seen = 0
     while seen < 3000:
         valid = not (flow.source_pauses() or flow.sink_pauses())
         case = random_case(rng) if valid else None
+        if case is not None:
+            case["multiply"] = int(rng.random() < 0.3)
+            case["factor"] = _factor(rng)
         # The clip is held for the cycles after an element: it changes only in an empty pipe.
         if case is not None:
             if held is not None and any(line):
@@ -90,16 +100,24 @@ async def results_are_exact(dut: Any, knob: str) -> None:
             dut.low_i.value, dut.high_i.value = case["low"] & 0xFF, case["high"] & 0xFF
             dut.acc_i.value = case["acc"] & 0xFFFF_FFFF
             dut.residual_i.value = case["residual"] & 0xFF
+            dut.multiply_i.value = case["multiply"]
+            dut.factor_i.value = case["factor"] & (1 << _MUL_BITS) - 1
         dut.valid_i.value = int(valid)
         line.append(case)
-        for name, age in (("param1_i", 0), ("param2_i", 1), ("param4_i", 3), ("param5_i", 4)):
+        for name, age in (("param1_i", 0), ("param4_i", 3)):
             then = line[-1 - age]
             if then is not None:
                 fields = {f.name: then[f.name] for f in PARAM_FIELDS if f.name in then}
                 getattr(dut, name).value = pack_fields(PARAM_FIELDS, fields)
+        product = line[-1 - _PRODUCT]
+        dut.product_i.value = int(product is not None and product["multiply"])
         await RisingEdge(dut.clk_i)
+        if product is not None and product["multiply"]:
+            expected = max(-(2**31), min(2**31 - 1, product["acc"] * product["factor"]))
+            assert int(dut.product_o.value.to_signed()) == expected, product
+            seen += 1
         done = line[0] if len(line) == _LATENCY + 1 else None
-        if done is not None:
+        if done is not None and not done["multiply"]:
             expected = requantised(done["acc"], done["residual"], done, done["low"], done["high"])
             assert expected == host_model(done), "the models differ"
             actual = int(dut.out_o.value.to_signed())
