@@ -117,16 +117,16 @@ class Colour(StrEnum):
 
 @dataclass(frozen=True)
 class Paint:
-    what: str = option(MISSING, "What is painted.", kind=str, argument=True, metavar="THING")
+    what: str = option(MISSING, "What is painted.", argument=True, metavar="THING")
     _: KW_ONLY
     colour: str = option("red", "Its colour.", kind=Colour)
-    coats: int = option(1, "How often.", kind=int, low=1, metavar="N", panel="Rare")
-    dry: bool = option(False, "Wait for it.", kind=bool)
+    coats: int = option(1, "How often.", low=1, high=9, metavar="N", panel="Rare")
+    dry: bool = option(False, "Wait for it.")
     names: tuple[str, ...] = option(
         (), "Who sees it.", kind=str | None, parse=lambda text: tuple((text or "").split()),
         metavar="NAMES",
     )  # fmt: skip
-    secret: int = option(7, "For Python alone.")
+    secret: int = option(7, "For Python alone.", kind=None)
 
 
 @takes(Paint)
@@ -165,8 +165,9 @@ def test_values_arrive_as_the_fields_want_them() -> None:
     assert paint("wall", colour="blue", coats=2, dry=True, names=("a", "b")) == wanted
 
 
-def test_a_value_below_the_least_is_refused() -> None:
-    assert command("wall", "--coats", "0")[0] == 2
+@pytest.mark.parametrize("coats", ["0", "10"])
+def test_a_value_out_of_its_range_is_refused(coats: str) -> None:
+    assert command("wall", "--coats", coats)[0] == 2
 
 
 def test_the_function_tells_its_arguments_and_the_command_its_options() -> None:
