@@ -76,9 +76,6 @@ MODEL_FIELDS: Final = {
 
 
 HwArgument = Annotated[str, typer.Argument(metavar="HW", help="Named configuration or YAML file.")]
-HwOption = Annotated[
-    str, typer.Option("--hw", metavar="HW", help="Named configuration or YAML file.")
-]
 BoardOption = Annotated[
     str,
     typer.Option("--board", metavar="BOARD", help="Board, YAML file, or a bitstream's manifest."),
