@@ -32,8 +32,8 @@ from tilewright.host.compiler.divide.relax_onnx import (
     part_of,
     refused,
 )
+from tilewright.host.compiler.divide.relax_operators import is_known
 from tilewright.host.compiler.divide.relax_own import OwnNode
-from tilewright.host.compiler.divide.saved_operators import is_known
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.compiler.read.whole_operators import PARTS_DOMAIN, kind_of_part
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, short

@@ -2,7 +2,7 @@
 """Parts of a model that ONNX Runtime computes on the CPU, as calls in a Relax module.
 
 TVM does not know every operator of ONNX, and some of those that it knows cannot be part of a saved
-CPU part (`saved_operators`). Such a node, or a function of `onnx_wholes`, becomes an ONNX model of
+CPU part (`relax_operators`). Such a node, or a function of `onnx_wholes`, becomes an ONNX model of
 its own, which a call carries. The results of a part have fixed shapes.
 """
 
