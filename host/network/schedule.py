@@ -112,7 +112,7 @@ class Schedule:
             ScheduleError: unknown or missing keys, or bad values.
         """
         values = dict(data)
-        require_keys(cls, values, ScheduleError, "schedule")
+        require_keys(cls, values, of="a schedule", error=ScheduleError)
         for name, kind in (("loop_order", LoopOrder), ("fusion", Fusion)):
             if name in values:
                 text = str(values[name])

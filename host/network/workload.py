@@ -269,7 +269,7 @@ class Workload:
             WorkloadError: unknown keys, missing keys, or bad values.
         """
         values = dict(data)
-        require_keys(cls, values, WorkloadError, "layer")
+        require_keys(cls, values, of="a layer", error=WorkloadError)
         if str(values.get("kind")) in set(Kind):
             values["kind"] = Kind(str(values["kind"]))
         return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__
