@@ -123,18 +123,17 @@ def agent(
             served = open_bitstreams(bitstreams, config, lambda each: opened(each.hw))
     cycles = int(limits.run_seconds * _REFERENCE_TILES_PER_SECOND)
     try:
-        with fields_named({"listen": "--listen"}):
-            serve_device(
-                served,
-                listen=settings.listen,
-                belongings=belongings,
-                limits=limits,
-                max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
-                board=target.name,
-                digest=digest,
-                grace_seconds=settings.grace_seconds,
-                log=settings.log,
-            )
+        serve_device(
+            served,
+            listen=settings.listen,
+            belongings=belongings,
+            limits=limits,
+            max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
+            board=target.name,
+            digest=digest,
+            grace_seconds=settings.grace_seconds,
+            log=settings.log,
+        )
     finally:
         served.close()
 

@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 _FIELDS: Final = {
     **MODEL_FIELDS,
     "hardware": "--hardware",
-    "seconds": "--seconds",
-    "gap": "--gap",
-    "budget": "--budget",
-    "objective": "--objective",
-    "method": "--method",
     "mapper": "--method",
     "tuner": "--method",
 }

@@ -144,7 +144,7 @@ def run_command(context: typer.Context, settings: CommandOptions, json: JsonOpti
     title = f"{compiled.name} on {compiled.hw.name}, {where}"
     print_run(run, compiled, target, title=title, verb=verb)
     if output is not None:
-        with fields_named({"output": "--output"}), replacing(output):
+        with replacing(output):
             save_outputs(run.outputs, output)
         open_console().say(f"saved {output}")
     wrong: dict[str, int] | None = None
@@ -171,8 +171,7 @@ def _target(compiled: CompiledNetwork, board: Any, bitstream: Path | None) -> Bo
     from tilewright.host.compiler.pack.target import target_board
     from tilewright.host.machine.board import board_with_bitstream
 
-    with fields_named({"board": "--board"}):
-        target = read_board(str(board)) if board else target_board(compiled)
+    target = read_board(str(board)) if board else target_board(compiled)
     return board_with_bitstream(target, bitstream)
 
 
@@ -311,5 +310,4 @@ def open_board_device(hw: HwConfig, board: Board, settings: CommandOptions) -> D
     from tilewright.host.runtime.agent.client import RemoteDevice
 
     token = read_token(settings.token_file)
-    with fields_named({"agent": "--agent"}):
-        return RemoteDevice(agent, token, wait_seconds=settings.wait, plain=settings.plain)
+    return RemoteDevice(agent, token, wait_seconds=settings.wait, plain=settings.plain)

@@ -12,23 +12,27 @@ from typing import Annotated, Any
 
 import typer
 
+from tilewright.host.common.errors import fields_named
 from tilewright.host.common.options import Option, kind_of, option_of
 
 
 def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A command whose parameter ``settings`` is made of the options of that dataclass.
 
-    They stand in the help where it stands among the command's own.
+    They stand in the help where it stands among the command's own. Errors that name a field of the
+    settings name its option.
     """
     kinds = {each: kind_of(settings, each) for each in fields(settings)}
     shown = {each.name: option_of(each) for each, kind in kinds.items() if kind is not None}
     parameters = [_parameter(each, kind) for each, kind in kinds.items() if kind is not None]
+    typed = {name: _typed(name, told) for name, told in shown.items()}
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def command(**given: Any) -> None:
             values = {name: _value(shown[name], given.pop(name)) for name in shown}
-            function(settings=settings(**values), **given)
+            with fields_named(typed):
+                function(settings=settings(**values), **given)
 
         own = inspect.signature(function, eval_str=True).parameters
         every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
@@ -43,6 +47,13 @@ def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable
     return decorate
 
 
+def _typed(name: str, told: Option) -> str:
+    """How a field is typed on the command line."""
+    if told.argument:
+        return told.metavar or name.upper()
+    return told.flags[0] if told.flags else f"--{name.replace('_', '-')}"
+
+
 def _parameter(of: Field[Any], kind: Any) -> inspect.Parameter:
     told = option_of(of)
     more: dict[str, Any] = {"help": told.help, "metavar": told.metavar}
@@ -54,8 +65,8 @@ def _parameter(of: Field[Any], kind: Any) -> inspect.Parameter:
     if told.argument:
         declared = typer.Argument(**more)
     else:
-        name = f"--{of.name.replace('_', '-')}"
-        flags = told.flags or ((name,) if kind is not bool or of.default is False else ())
+        both = kind is bool and of.default is not False  # Typer adds the second form
+        flags = told.flags or (() if both else (_typed(of.name, told),))
         declared = typer.Option(
             *flags, min=told.low, max=told.high, rich_help_panel=told.panel or None, **more
         )
