@@ -52,6 +52,13 @@ def option_of(of: Field[Any]) -> Option:
     return found
 
 
+def flag_of(name: str, told: Option) -> str:
+    """How a field is typed on the command line."""
+    if told.argument:
+        return told.metavar or name.upper()
+    return told.flags[0] if told.flags else f"--{name.replace('_', '-')}"
+
+
 def kind_of(settings: type[Any], of: Field[Any]) -> Any:
     """The type of what the command line gives for a field; None: it has no such option."""
     kind = option_of(of).kind

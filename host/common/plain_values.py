@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilewright.host.common.errors import ConfigError, TilewrightError, errors_in
 from tilewright.host.common.names import choices
@@ -71,6 +71,27 @@ def build_record(cls: type, values: Mapping[str, Any], origin: str) -> Any:
     with errors_in(origin):
         require_keys(cls, values)
         return cls(**values)
+
+
+def is_integer(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
+    """Whether a value is an integer of a range; a boolean is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[float]:
+    """Whether a value is an integer or a float of a range; neither a boolean nor NaN is."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def check_integer(name: str, value: object, low: int, high: int) -> None:
+    """Refuse anything but an integer of a range."""
+    if not is_integer(value, low, high):
+        raise ConfigError(
+            f"must be an integer from {low} to {high}",
+            field=name,
+            value=value,
+            remedy="choose a value in that range",
+        )
 
 
 Rule = Callable[[Any], Any]

@@ -17,7 +17,7 @@ from typing import Any, Final
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
-from tilewright.host.common.plain_values import refuse_unknown
+from tilewright.host.common.plain_values import is_integer, refuse_unknown
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 
@@ -265,7 +265,7 @@ class HwConfig:
         """Check types, then every rule in order."""
         for parameter in PARAMETERS:
             value = getattr(self, parameter.name)
-            if isinstance(value, bool) or not isinstance(value, int):
+            if not is_integer(value):
                 raise ConfigError(
                     f"must be an integer ({parameter.unit})",
                     field=parameter.name,

@@ -16,7 +16,7 @@ from typing import Any, Final
 from tilewright.host.common.errors import ConfigError, errors_in
 from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
-from tilewright.host.common.plain_values import refuse_unknown
+from tilewright.host.common.plain_values import check_integer, refuse_unknown
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 
@@ -178,17 +178,6 @@ class SystemConfig:
                 remedy="write '- tiny-4x4' lines",
             )
         return cls(**{**data, "cores": tuple(_core(n, core) for n, core in enumerate(cores))})
-
-
-def check_integer(name: str, value: object, low: int, high: int) -> None:
-    """Refuse anything but an integer of a range."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigError(
-            f"must be an integer from {low} to {high}",
-            field=name,
-            value=value,
-            remedy="choose a value in that range",
-        )
 
 
 def _core(number: int, data: object) -> SystemCore:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, errors_in
 from tilewright.host.common.names import check_name, choices
-from tilewright.host.common.plain_values import require_keys
+from tilewright.host.common.plain_values import is_integer, require_keys
 
 SECTION: Final = "vivado"
 """Key of a board's file."""
@@ -55,8 +55,7 @@ class VivadoTarget:
             )
         for name in ("registers_base", "memory_bytes"):
             value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or not _PAGE <= value <= _ADDRESSES or value % _PAGE:
+            if not is_integer(value, _PAGE, _ADDRESSES) or value % _PAGE:
                 raise ConfigError(
                     f"must be a multiple of {_PAGE} below 2^40",
                     field=f"vivado.{name}",

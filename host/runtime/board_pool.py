@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.plain_values import refuse_unknown
+from tilewright.host.common.plain_values import is_number, refuse_unknown
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.runtime.agent.address import same_agent, split_address
 from tilewright.host.runtime.agent.authentication import read_client, read_token
@@ -107,8 +107,7 @@ def _entry(entry: Any, origin: str, folder: Path) -> BoardAddress:
     plain, wait = entry.get("plain", False), entry.get("wait_seconds", DEFAULT_WAIT_SECONDS)
     if not isinstance(plain, bool):
         raise ConfigError("must be true or false", field=f"{origin}: plain", value=plain)
-    number = isinstance(wait, int | float) and not isinstance(wait, bool)
-    if not number or not 0 <= wait <= MAX_WAIT_SECONDS:
+    if not is_number(wait, 0, MAX_WAIT_SECONDS):
         raise ConfigError(
             f"must be 0 to {MAX_WAIT_SECONDS:.0f} seconds",
             field=f"{origin}: wait_seconds",

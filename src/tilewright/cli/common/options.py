@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.host.common.errors import fields_named
-from tilewright.host.common.options import Option, kind_of, option_of
+from tilewright.host.common.options import Option, flag_of, kind_of, option_of
 
 
 def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -25,7 +25,7 @@ def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable
     kinds = {each: kind_of(settings, each) for each in fields(settings)}
     shown = {each.name: option_of(each) for each, kind in kinds.items() if kind is not None}
     parameters = [_parameter(each, kind) for each, kind in kinds.items() if kind is not None]
-    typed = {name: _typed(name, told) for name, told in shown.items()}
+    typed = {name: flag_of(name, told) for name, told in shown.items()}
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
@@ -47,13 +47,6 @@ def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable
     return decorate
 
 
-def _typed(name: str, told: Option) -> str:
-    """How a field is typed on the command line."""
-    if told.argument:
-        return told.metavar or name.upper()
-    return told.flags[0] if told.flags else f"--{name.replace('_', '-')}"
-
-
 def _parameter(of: Field[Any], kind: Any) -> inspect.Parameter:
     told = option_of(of)
     more: dict[str, Any] = {"help": told.help, "metavar": told.metavar}
@@ -66,7 +59,7 @@ def _parameter(of: Field[Any], kind: Any) -> inspect.Parameter:
         declared = typer.Argument(**more)
     else:
         both = kind is bool and of.default is not False  # Typer adds the second form
-        flags = told.flags or (() if both else (_typed(of.name, told),))
+        flags = told.flags or (() if both else (flag_of(of.name, told),))
         declared = typer.Option(
             *flags, min=told.low, max=told.high, rich_help_panel=told.panel or None, **more
         )

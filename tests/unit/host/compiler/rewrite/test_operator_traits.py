@@ -73,6 +73,19 @@ def test_functions_of_one_element_are_passed_between_convolutions_of_images(rank
     assert {*inside} <= {"Concat", "Gather", "Reshape"}  # at the ends
 
 
+@pytest.mark.parametrize("rank", [3, 5])
+def test_conditions_and_functions_of_two_are_passed_likewise(rank) -> None:
+    sides, kernel = ((9,), (3,)) if rank == 3 else ((3, 9, 9), (1, 3, 3))
+    model = Model(fresh_rng(), opset=OPSET)
+    y = model.add("Conv", model.input(1, 2, *sides), model.weights(2, 2, *kernel))
+    few = model.add("And", model.add("Greater", y, np.float32(0)), model.add("Equal", y, y))
+    chosen = model.add("Cast", model.add("Not", model.add("Or", few, few)), to=TensorProto.FLOAT)
+    y = model.add("Pow", model.add("Max", model.add("Mul", y, chosen), y), np.float32(2))
+    kinds = rewritten(model.proto(model.add("Conv", y, model.weights(2, 2, *kernel))))
+    assert kinds.count("Conv") == kinds.count("Not") * 2
+    assert "Reshape" not in kinds[kinds.index("Conv") : kinds.index("Pow")]
+
+
 def test_padding_of_any_pool_is_stated() -> None:
     model = Model(fresh_rng())
     y = model.input(1, 2, 7, 7)
