@@ -10,6 +10,7 @@ import pytest
 from support.boards.agents import SlowDevice
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.runtime.agent.__main__ import main
 from tilewright.host.runtime.agent.address import resolve
 from tilewright.host.runtime.agent.authentication import client_file, read_client, read_token
 from tilewright.host.runtime.agent.client import RemoteDevice
@@ -168,3 +169,26 @@ def test_an_option_is_named_as_it_was_written_with_what_it_must_be_below(
     with pytest.raises(ConfigError, match=f"{flag}.*below {most}"):
         AgentOptions(**{option: value}).limits()
     assert AgentOptions().limits() == Limits()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--bitstream a.bit", "required: --hw"),
+        ("--hw tiny-4x4", "give one of --bitstream and --bitstreams"),
+        ("--hw tiny-4x4 --bitstream a.bit --bitstreams b", "give one of --bitstream"),
+        ("--hw tiny-4x4 --bitstream a.bit --log xml", "invalid choice: 'xml'"),
+    ],
+)
+def test_the_agent_of_a_board_refuses_what_it_cannot_serve(words: str, told: str, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_agent_of_a_board_tells_every_option(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    told = capsys.readouterr().out
+    assert all(f"--{each.name.replace('_', '-')}" in told for each in fields(AgentOptions))
