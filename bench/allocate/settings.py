@@ -21,7 +21,7 @@ from tilewright.cli.common.application import say
 from tilewright.cli.common.arguments import require_readable
 from tilewright.cli.common.json_output import read_document
 from tilewright.cli.common.parse_errors import UsageError
-from tilewright.tuner.study.options import SpaceName
+from tilewright.tuner.schedule.options import SpaceName
 
 
 @command(

@@ -21,7 +21,7 @@ from tilewright.bench.framework.settings import (
 )
 from tilewright.cli.common.arguments import replacing, require_places, require_readable
 from tilewright.cli.common.json_output import read_document
-from tilewright.tuner.study.options import SpaceName
+from tilewright.tuner.schedule.options import SpaceName
 
 
 @studies.command("tuners-page", rich_help_panel=SEARCH)

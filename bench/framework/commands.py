@@ -17,7 +17,6 @@ import typer
 from tilewright.bench.framework.settings import (
     StudyOption,
     fields_of_errors,
-    flag_of,
     is_several,
     options_of,
     settings_of,
@@ -26,6 +25,7 @@ from tilewright.cli.common.application import EXIT_CHECK_FAILED, Group, open_con
 from tilewright.cli.common.arguments import claim, replacing
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
 from tilewright.host.common.errors import fields_named
+from tilewright.host.common.options import flag_of
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:

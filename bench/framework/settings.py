@@ -16,7 +16,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
-from tilewright.host.common.options import KEY, Option, option_of
+from tilewright.host.common.options import KEY, Option, flag_of, option_of
 
 _SAME: Final = object()
 
@@ -104,11 +104,6 @@ def options_of(settings: type) -> Iterator[tuple[str, Any, Any, StudyOption]]:
         about = option_of(each)
         assert isinstance(about, StudyOption)
         yield each.name, hints[each.name], each.default, about
-
-
-def flag_of(name: str, about: StudyOption) -> str:
-    """The option's name on the command line."""
-    return about.flags[0] if about.flags else f"--{name.replace('_', '-')}"
 
 
 def fields_of_errors(settings: type) -> dict[str, str]:

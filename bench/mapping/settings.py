@@ -15,7 +15,7 @@ from tilewright.bench.framework.settings import (
     option,
     quick_option,
 )
-from tilewright.tuner.study.options import SpaceName
+from tilewright.tuner.schedule.options import SpaceName
 
 
 @command("mapping-models", SEARCH, "tilewright.bench.mapping.models:Models")

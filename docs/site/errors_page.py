@@ -18,7 +18,10 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = ("host", "sim", "tuner", "src/tilewright/interface", "src/tilewright/cli")
 ROOT_ERROR: Final = "TilewrightError"
 SHORTEST_REMEDY: Final = 3
-_RAISERS: Final = {"refuse_given": ("UsageError", 2, "leave it out")}
+_RAISERS: Final = {
+    "refuse_given": ("UsageError", 2, "leave it out"),
+    "error": ("ConfigError", 0, ""),  # or what the caller of a shared check names
+}
 """Functions that raise: the error, the place of the rule among the arguments, and the remedy."""
 
 _NOTE: Final = """The tables are generated from the sources. `...` stands for the part of a message

@@ -9,56 +9,89 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilewright.host.common.errors import ConfigError, TilewrightError, errors_in
 from tilewright.host.common.names import choices
 
 
-def require_keys(
-    record: type, values: Mapping[str, object], error: type[TilewrightError], what: str
+def refuse_unknown(
+    values: Iterable[object],
+    known: Iterable[str],
+    *,
+    of: str = "",
+    where: str = "",
+    error: type[TilewrightError] = ConfigError,
 ) -> None:
-    """Refuse a mapping that is not exactly the fields of a data class, defaults left out or not."""
-    known = fields(record)
-    names = [field.name for field in known]
+    """Refuse a key that is not known; the nearest is suggested.
+
+    Args:
+        values: a mapping, or its keys.
+        known: the keys that it may have.
+        of: what it describes.
+        where: the file, or the part of one, that holds it.
+        error: what is raised.
+    """
+    names = list(known)
     for key in values:
         if key not in names:
             raise error(
-                f"unknown key of a {what}",
-                field=str(key),
-                remedy=choices(key, names, "known keys"),
+                f"unknown key of {of}" if of else "unknown key",
+                field=f"{where}: {key}" if where else str(key),
+                remedy=choices(key, names, "known keys", limit=None),
             )
-    missing = [f.name for f in known if f.default is MISSING and f.name not in values]
+
+
+def require_keys(
+    record: type,
+    values: Collection[object],
+    *,
+    of: str = "",
+    error: type[TilewrightError] = ConfigError,
+) -> None:
+    """Refuse keys that are not exactly the fields of a data class, defaults left out or not."""
+    known = fields(record)
+    refuse_unknown(values, [each.name for each in known], of=of, error=error)
+    required = [
+        each.name for each in known if each.default is MISSING and each.default_factory is MISSING
+    ]
+    missing = [name for name in required if name not in values]
     if missing:
-        required = ", ".join(f.name for f in known if f.default is MISSING)
         raise error(
-            f"must be stated in a {what}",
+            f"must be stated in {of}" if of else "must be stated",
             field=", ".join(missing),
-            remedy=f"fields without a default: {required}",
+            remedy=f"fields without a default: {', '.join(required)}",
         )
 
 
 def build_record(cls: type, values: Mapping[str, Any], origin: str) -> Any:
     """A dataclass of a file's values: no key unknown, none missing that has no default."""
-    known = {f.name for f in fields(cls)}
-    for key in values:
-        if key not in known:
-            raise ConfigError(
-                "unknown key",
-                field=f"{origin}: {key}",
-                remedy=choices(key, sorted(known), "known keys"),
-            )
-    missing = [
-        f.name
-        for f in fields(cls)
-        if f.default is MISSING and f.default_factory is MISSING and f.name not in values
-    ]
-    if missing:
-        raise ConfigError("a key is missing", field=origin, remedy=f"add {', '.join(missing)}")
     with errors_in(origin):
+        require_keys(cls, values)
         return cls(**values)
+
+
+def is_integer(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
+    """Whether a value is an integer of a range; a boolean is none."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[float]:
+    """Whether a value is an integer or a float of a range; neither a boolean nor NaN is."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def check_integer(name: str, value: object, low: int, high: int) -> None:
+    """Refuse anything but an integer of a range."""
+    if not is_integer(value, low, high):
+        raise ConfigError(
+            f"must be an integer from {low} to {high}",
+            field=name,
+            value=value,
+            remedy="choose a value in that range",
+        )
 
 
 Rule = Callable[[Any], Any]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import check_name
+from tilewright.host.common.plain_values import is_number
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.machine.hwconfig import HwConfig
 
@@ -135,6 +136,6 @@ def _mapping(data: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
 
 def _number(data: Mapping[str, Any], key: str, path: Path) -> float:
     value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value) or not math.isfinite(value):
         raise ConfigError("must be a number", field=f"{path}: {key}", value=value)
     return value

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import check_name, choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
-from tilewright.host.common.plain_values import build_record
+from tilewright.host.common.plain_values import build_record, check_integer, is_integer, is_number
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.bitstream import (
     MARK,
@@ -68,19 +68,14 @@ class MemoryModel:
             ("stall_percent", 0, 99),
             ("stall_seed", 0, 2**32 - 1),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise ConfigError(
-                    f"must be an integer from {low} to {high}", field=name, value=value
-                )
+            check_integer(name, getattr(self, name), low, high)
         for name, low_bytes in (
             ("read_bytes_per_cycle", 0.0625),
             ("write_bytes_per_cycle", 0.0625),
             ("shared_bytes_per_cycle", 0.0),
         ):
             value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not low_bytes <= value <= 4096:
+            if not is_number(value, low_bytes, 4096):
                 raise ConfigError(
                     f"must be a number from {low_bytes} to 4096", field=name, value=value
                 )
@@ -108,15 +103,10 @@ class CpuModel:
         check_name(self.name, "cpu.name")
         for name in ("macs_per_second", "bytes_per_second", "contiguous_bytes"):
             value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 < value < math.inf:
+            if not (is_number(value) and 0 < value < math.inf):
                 raise ConfigError("must be a positive number", field=f"cpu.{name}", value=value)
         seconds = self.call_seconds
-        if (
-            isinstance(seconds, bool)
-            or not isinstance(seconds, int | float)
-            or not (0 <= seconds < math.inf)
-        ):
+        if not (is_number(seconds, 0) and seconds < math.inf):
             raise ConfigError("must not be negative", field="cpu.call_seconds", value=seconds)
 
     def rates(self) -> str:
@@ -211,7 +201,7 @@ class Board:
         check_name(self.part, "part")
         for name in ("lut", "ff", "bram36", "dsp", "axi_data_bits", "axi_burst_beats"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if not is_integer(value, 1):
                 raise ConfigError("must be a positive integer", field=name, value=value)
         for name in ("axi_data_bits", "axi_burst_beats"):
             value = getattr(self, name)
@@ -237,7 +227,7 @@ class Board:
                 remedy="load one with load_board",
             )
         clock = self.clock_mhz
-        if isinstance(clock, bool) or not isinstance(clock, int | float) or not 1 <= clock <= 2000:
+        if not is_number(clock, 1, 2000):
             raise ConfigError(
                 "must be from 1 to 2000 MHz",
                 field="clock_mhz",
@@ -271,8 +261,7 @@ class Board:
         Raises:
             ConfigError: a clock that no board can have.
         """
-        number = isinstance(clock_mhz, int | float) and not isinstance(clock_mhz, bool)
-        if not number or not 1 <= clock_mhz <= 2000:
+        if not is_number(clock_mhz, 1, 2000):
             raise ConfigError("must be from 1 to 2000 MHz", field="clock_mhz", value=clock_mhz)
         ratio = clock_mhz / self.clock_mhz
         memory = replace(

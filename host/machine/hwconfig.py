@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.names import check_name, choices
+from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
+from tilewright.host.common.plain_values import is_integer, refuse_unknown
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 
@@ -264,7 +265,7 @@ class HwConfig:
         """Check types, then every rule in order."""
         for parameter in PARAMETERS:
             value = getattr(self, parameter.name)
-            if isinstance(value, bool) or not isinstance(value, int):
+            if not is_integer(value):
                 raise ConfigError(
                     f"must be an integer ({parameter.unit})",
                     field=parameter.name,
@@ -421,14 +422,8 @@ class HwConfig:
         Raises:
             ConfigError: on an unknown key or a broken rule.
         """
-        known = {f.name for f in fields(cls)}
-        for key in data:
-            if key not in known:
-                raise ConfigError(
-                    "unknown key of a hardware configuration",
-                    field=f"{origin}: {key}" if origin else str(key),
-                    remedy=choices(key, sorted(known), "known keys", limit=None),
-                )
+        known = [each.name for each in fields(cls)]
+        refuse_unknown(data, known, of="a hardware configuration", where=origin)
         return cls(**data)
 
 

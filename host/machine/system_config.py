@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, errors_in
-from tilewright.host.common.names import check_name, choices
+from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
+from tilewright.host.common.plain_values import check_integer, refuse_unknown
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 
@@ -167,7 +168,7 @@ class SystemConfig:
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> SystemConfig:
         """Build from a mapping (a parsed YAML document)."""
-        _check_keys(data, {f.name for f in fields(cls)}, "a system")
+        refuse_unknown(data, [f.name for f in fields(cls)], of="a system")
         cores = data.get("cores")
         if not isinstance(cores, Sequence) or isinstance(cores, str):
             raise ConfigError(
@@ -177,27 +178,6 @@ class SystemConfig:
                 remedy="write '- tiny-4x4' lines",
             )
         return cls(**{**data, "cores": tuple(_core(n, core) for n, core in enumerate(cores))})
-
-
-def check_integer(name: str, value: object, low: int, high: int) -> None:
-    """Refuse anything but an integer of a range."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigError(
-            f"must be an integer from {low} to {high}",
-            field=name,
-            value=value,
-            remedy="choose a value in that range",
-        )
-
-
-def _check_keys(data: Mapping[str, Any], known: set[str], what: str) -> None:
-    for key in data:
-        if key not in known:
-            raise ConfigError(
-                f"unknown key of {what}",
-                field=str(key),
-                remedy=choices(key, sorted(known), "known keys", limit=None),
-            )
 
 
 def _core(number: int, data: object) -> SystemCore:
@@ -215,7 +195,7 @@ def _core(number: int, data: object) -> SystemCore:
         base = load_hwconfig(data["hw"])
         shares = {f.name for f in fields(SystemCore)}
         changes = {key: value for key, value in data.items() if key not in shares}
-        _check_keys(changes, {*base.parameters(), "name"} | shares, "a core")
+        refuse_unknown(changes, {*base.parameters(), "name"} | shares, of="a core")
         own = {key: value for key, value in data.items() if key in shares and key != "hw"}
         if changes:
             changes.setdefault("name", f"{base.name}-{number}")

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.errors import ConfigError, errors_in
 from tilewright.host.common.names import check_name, choices
+from tilewright.host.common.plain_values import is_integer, require_keys
 
 SECTION: Final = "vivado"
 """Key of a board's file."""
@@ -54,8 +55,7 @@ class VivadoTarget:
             )
         for name in ("registers_base", "memory_bytes"):
             value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or not _PAGE <= value <= _ADDRESSES or value % _PAGE:
+            if not is_integer(value, _PAGE, _ADDRESSES) or value % _PAGE:
                 raise ConfigError(
                     f"must be a multiple of {_PAGE} below 2^40",
                     field=f"vivado.{name}",
@@ -90,18 +90,6 @@ def vivado_target(section: Any, origin: Path) -> VivadoTarget:
             remedy=f"add the section with {', '.join(known)}; boards that come with Tilewright "
             "have it",
         )
-    for key in section:
-        if key not in known:
-            raise ConfigError(
-                "unknown key", field=f"{origin}: {SECTION}.{key}", remedy=choices(str(key), known)
-            )
-    missing = [
-        f.name for f in fields(VivadoTarget) if f.default is MISSING and f.name not in section
-    ]
-    if missing:
-        raise ConfigError(
-            "a key is missing",
-            field=f"{origin}: {SECTION}",
-            remedy=f"add {', '.join(missing)}",
-        )
+    with errors_in(f"{origin}: {SECTION}"):
+        require_keys(VivadoTarget, section)
     return VivadoTarget(**section)

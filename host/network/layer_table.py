@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.host.common.errors import WorkloadError, errors_in
-from tilewright.host.common.names import choices
+from tilewright.host.common.plain_values import refuse_unknown
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Workload
@@ -26,13 +26,7 @@ from tilewright.host.network.workload import Workload
 def load_layer_table(path: Path) -> NetworkTable:
     """The network of a YAML file; layers that compute the same thing are merged."""
     data = read_yaml_mapping(path, "a layer table")
-    for key in data:
-        if key not in ("name", "layers"):
-            raise WorkloadError(
-                "unknown key",
-                field=f"{path}: {key}",
-                remedy=choices(key, ("name", "layers"), "known keys"),
-            )
+    refuse_unknown(data, ("name", "layers"), where=str(path), error=WorkloadError)
     layers = data.get("layers")
     if not isinstance(layers, list) or not layers:
         raise WorkloadError(

@@ -26,6 +26,7 @@ from tilewright.host.network.onnx_file import (
     require_nodes,
     tensors_of,
 )
+from tilewright.host.network.operators import LAYERS
 
 SMALL_TENSOR_ELEMENTS: Final = 1024
 """Constants up to this size keep their values: shapes, axes, clip bounds."""
@@ -122,7 +123,7 @@ def _propagation_bound(graph: Any) -> int:
         inputs = [bound.get(name, SMALL_TENSOR_ELEMENTS) for name in node.input]
         grown = sum(inputs) if node.op_type == "Concat" else max(inputs, default=0)
         # Shape and Constant start over; other operators with a bounded result are not worth a case
-        fresh = node.op_type in ("Shape", "Size", "Constant", "Conv", "Gemm", "MatMul")
+        fresh = node.op_type in ("Shape", "Size", "Constant", *LAYERS)
         for name in node.output:
             bound[name] = SMALL_TENSOR_ELEMENTS if fresh else grown
     return max(bound.values(), default=0)

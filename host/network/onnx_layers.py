@@ -32,25 +32,17 @@ from tilewright.host.network.onnx_file import (
     short,
 )
 from tilewright.host.network.onnx_graph import read_graph
+from tilewright.host.network.operators import CONVERSIONS, LAYERS, having
 from tilewright.host.network.workload import Kind, Workload, dense
 
-_FOLDED: Final = frozenset({"DequantizeLinear", "Dropout", "Identity", "QuantizeLinear"})
+_FOLDED: Final = having(lambda each: each.converts or each.idle)
 """Operators that disappear into the scale of an epilogue, wherever in it they occur."""
 
 _CPU_REASONS: Final = {
-    **dict.fromkeys(
-        ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool"),
-        "pooling is not tuned",
-    ),
-    **dict.fromkeys(
-        ("Concat", "Flatten", "Gather", "Pad", "Reshape", "Slice", "Split", "Squeeze",
-         "Transpose", "Unsqueeze"),
-        "moves data only",
-    ),
-    **dict.fromkeys(("If", "Loop", "Scan"), "control flow"),
-    **dict.fromkeys(
-        ("DequantizeLinear", "QuantizeLinear"), "conversion between float and int8"
-    ),
+    **dict.fromkeys(having(lambda each: each.pool), "pooling is not tuned"),
+    **dict.fromkeys(having(lambda each: each.moves), "moves data only"),
+    **dict.fromkeys(having(lambda each: each.control_flow), "control flow"),
+    **dict.fromkeys(CONVERSIONS, "conversion between float and int8"),
     "Add": "not the residual of a convolution",
     "BatchNormalization": "does not follow a workload",
     "Clip": "not the activation of a workload, or its lower bound is not 0",
@@ -144,7 +136,7 @@ class _Graph:
                 if name in known:
                     raise self._error("every value must be defined once", node, short(name))
                 known.add(name)
-                self.depth[name] = depth + (node.op_type in ("Conv", "Gemm", "MatMul"))
+                self.depth[name] = depth + (node.op_type in LAYERS)
                 if is_constant:
                     self.constant.add(name)
 
@@ -214,7 +206,7 @@ class _Graph:
 
     def _macs(self, node: Any) -> int:
         """Multiply-accumulates of an operator that stays on the CPU; 0: none, or not known."""
-        if node.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul") or len(node.input) < 2:
+        if node.op_type not in LAYERS or len(node.input) < 2:
             return 0
         first, second, result = (
             self.shapes.get(name) for name in (*node.input[:2], node.output[0])

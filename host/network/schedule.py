@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tilewright.host.common.errors import ScheduleError, errors_in
-from tilewright.host.common.plain_values import require_keys
+from tilewright.host.common.plain_values import is_integer, require_keys
 from tilewright.host.common.str_enum import StrEnum
 from tilewright.host.common.yaml_files import read_yaml_mapping
 
@@ -71,7 +71,7 @@ class Schedule:
         """Validate."""
         for name in ("tile_b", "tile_h", "tile_w", "tile_ci", "tile_co"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if not is_integer(value, 1):
                 raise ScheduleError(
                     "must be an integer of at least 1",
                     field=name,
@@ -80,7 +80,7 @@ class Schedule:
                 )
         for name in ("h_threading", "oc_threading"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value not in (1, 2):
+            if not is_integer(value, 1, 2):
                 raise ScheduleError(
                     "must be 1 or 2",
                     field=name,
@@ -112,7 +112,7 @@ class Schedule:
             ScheduleError: unknown or missing keys, or bad values.
         """
         values = dict(data)
-        require_keys(cls, values, ScheduleError, "schedule")
+        require_keys(cls, values, of="a schedule", error=ScheduleError)
         for name, kind in (("loop_order", LoopOrder), ("fusion", Fusion)):
             if name in values:
                 text = str(values[name])

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, Final
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.common.plain_values import require_keys
+from tilewright.host.common.plain_values import is_integer, require_keys
 from tilewright.host.common.str_enum import StrEnum
 
 MAX_REDUCTION: Final = (2**31 - 1) // (128 * 128)
@@ -175,7 +175,7 @@ class Workload:
 
     def _require_int(self, name: str, low: int) -> None:
         value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        if not is_integer(value, low):
             raise WorkloadError(
                 f"must be an integer of at least {low}",
                 field=f"{self.name}.{name}",
@@ -269,7 +269,7 @@ class Workload:
             WorkloadError: unknown keys, missing keys, or bad values.
         """
         values = dict(data)
-        require_keys(cls, values, WorkloadError, "layer")
+        require_keys(cls, values, of="a layer", error=WorkloadError)
         if str(values.get("kind")) in set(Kind):
             values["kind"] = Kind(str(values["kind"]))
         return cls(**values)  # type: ignore[arg-type]  # validated in __post_init__

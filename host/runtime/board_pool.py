@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.names import choices
+from tilewright.host.common.plain_values import is_number, refuse_unknown
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.runtime.agent.address import same_agent, split_address
 from tilewright.host.runtime.agent.authentication import read_client, read_token
@@ -51,11 +51,7 @@ def load_board_pool(path: Path) -> tuple[BoardAddress, ...]:
     are relative to the pool's.
     """
     data = read_yaml_mapping(path, "a pool of boards")
-    for key in data:
-        if key != "boards":
-            raise ConfigError(
-                "unknown key", field=f"{path}: {key}", remedy=choices(str(key), ["boards"])
-            )
+    refuse_unknown(data, ["boards"], where=str(path))
     entries = data.get("boards")
     if not isinstance(entries, list) or not entries:
         raise ConfigError(
@@ -86,11 +82,7 @@ def _entry(entry: Any, origin: str, folder: Path) -> BoardAddress:
         raise ConfigError(
             "must be a mapping", field=origin, value=entry, remedy="give name and client"
         )
-    for key in entry:
-        if key not in _KEYS:
-            raise ConfigError(
-                "unknown key", field=f"{origin}: {key}", remedy=choices(str(key), _KEYS)
-            )
+    refuse_unknown(entry, _KEYS, where=origin)
     texts = {}
     has_client = "client" in entry
     for key in ("name", "client") if has_client else ("name", "agent", "token_file"):
@@ -115,8 +107,7 @@ def _entry(entry: Any, origin: str, folder: Path) -> BoardAddress:
     plain, wait = entry.get("plain", False), entry.get("wait_seconds", DEFAULT_WAIT_SECONDS)
     if not isinstance(plain, bool):
         raise ConfigError("must be true or false", field=f"{origin}: plain", value=plain)
-    number = isinstance(wait, int | float) and not isinstance(wait, bool)
-    if not number or not 0 <= wait <= MAX_WAIT_SECONDS:
+    if not is_number(wait, 0, MAX_WAIT_SECONDS):
         raise ConfigError(
             f"must be 0 to {MAX_WAIT_SECONDS:.0f} seconds",
             field=f"{origin}: wait_seconds",

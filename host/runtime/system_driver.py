@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.plain_values import check_integer
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import (
     CORE_ENTRY,
@@ -37,7 +38,6 @@ from tilewright.host.machine.system_config import (
     MAX_WINDOW,
     SYSTEM_VERSION,
     SystemConfig,
-    check_integer,
 )
 from tilewright.host.runtime.driver import Driver, RegisterPort, check_places, require_register
 

@@ -37,6 +37,7 @@ from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.tuner.exhaustive.exhaust import Cycles, in_threads, positions_of
+from tilewright.tuner.exhaustive.options import CertifyOptions
 from tilewright.tuner.schedule.network_prior import roomiest
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.shortlist import class_starts, largest_depths, timing_class
@@ -120,10 +121,7 @@ class Certifier:
         memory: MemoryModel,
         base: HwConfig,
         rules: Rules,
-        kind: str = "vta",
-        limit: int | None = None,
-        seconds: float = math.inf,
-        threads: int | None = None,
+        settings: CertifyOptions,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._groups: Final = _grouped(tasks)
@@ -131,11 +129,11 @@ class Certifier:
         self._memory: Final = memory
         self._base: Final = base
         self._rules: Final = rules
-        self._kind: Final = kind
-        self._limit: Final = math.inf if limit is None else limit
-        self._threads: Final = threads or os.cpu_count() or 1
+        self._kind: Final = settings.space
+        self._limit: Final = math.inf if settings.limit is None else settings.limit
+        self._threads: Final = settings.workers or os.cpu_count() or 1
         self._note: Final = note
-        self._end: Final = time.monotonic() + seconds
+        self._end: Final = time.monotonic() + settings.seconds
 
     def run(self) -> Certificate:
         """Decide every class, in the order of their bounds."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.tuner.exhaustive.exhaust import Landscape, exhaust
+from tilewright.tuner.exhaustive.options import ExhaustOptions
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
@@ -34,12 +34,7 @@ def print_landscapes(
     workloads: Sequence[Workload],
     memory: MemoryModel,
     *,
-    kind: str,
-    confirm: int,
-    confirm_cycles: int,
-    seed: int,
-    workers: int,
-    folder: Path,
+    settings: ExhaustOptions,
     console: Console,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Landscape]:
@@ -49,17 +44,19 @@ def print_landscapes(
         "layer", "points", "legal", "optimum", "of bound", "median", "worst", "within 1 %",
         "within 5 %", "on the RTL",
     )  # fmt: skip
-    table.title = Text(f"{hw.name}, memory {memory.name}, space {kind}: every schedule on the twin")
+    table.title = Text(
+        f"{hw.name}, memory {memory.name}, space {settings.space}: every schedule on the twin"
+    )
     device: VerilatorDevice | None = None
     found = []
     for workload in workloads:
-        space = ScheduleSpace(workload, hw, rules, kind)
+        space = ScheduleSpace(workload, hw, rules, settings.space)
         landscape = exhaust(
             space,
             memory,
-            folder,
+            settings.folder,
             identity=identity,
-            workers=workers,
+            workers=settings.workers,
             on_progress=None if on_progress is None else partial(on_progress, workload.name),
         )
         found.append(landscape)
@@ -67,12 +64,12 @@ def print_landscapes(
         if not len(legal):
             table.add_row(Text(workload.name), f"{space.raw_size:,}", "0", *[""] * 7)
             continue
-        chosen = _sample(landscape, confirm, confirm_cycles, seed)
+        chosen = _sample(landscape, settings)
         if chosen and device is None:
             device = VerilatorDevice(hw, memory)
         for schedule, cycles in chosen:
             assert device is not None
-            _confirm(device, workload, schedule, cycles, seed)
+            _confirm(device, workload, schedule, cycles, settings.seed)
         schedule, cycles = landscape.best
         bound = rules.bound(hw, workload, memory).cycles
         table.add_row(
@@ -94,15 +91,13 @@ def print_landscapes(
     return found
 
 
-def _sample(
-    landscape: Landscape, count: int, max_cycles: int, seed: int
-) -> list[tuple[Schedule, int]]:
-    """The best schedule and others at random, none above ``max_cycles``."""
-    affordable = int((landscape.legal <= max_cycles).sum())
-    if not count or not affordable:
+def _sample(landscape: Landscape, settings: ExhaustOptions) -> list[tuple[Schedule, int]]:
+    """The best schedule and others at random, none with too many cycles."""
+    affordable = int((landscape.legal <= settings.confirm_cycles).sum())
+    if not settings.confirm or not affordable:
         return []
-    rng = np.random.default_rng(seed)
-    others = rng.permutation(np.arange(1, affordable))[: count - 1]
+    rng = np.random.default_rng(settings.seed)
+    others = rng.permutation(np.arange(1, affordable))[: settings.confirm - 1]
     return [landscape.ranked(int(place)) for place in (0, *others)]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
-from tilewright.host.common.plain_values import build_record
+from tilewright.host.common.plain_values import build_record, is_number
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
@@ -134,7 +134,7 @@ class Architecture:
 
     def _require_number(self, name: str, least: float) -> None:
         value = getattr(self, name)
-        if type(value) not in (int, float) or not least <= value <= _MOST:
+        if not is_number(value, least, _MOST):
             raise ConfigError(
                 f"must be a number from {least:g} to {_MOST:g}", field=name, value=value
             )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tilewright.host.common.names import choices
 from tilewright.tuner.mapping.architecture import Architecture
@@ -16,12 +16,8 @@ from tilewright.tuner.mapping.mapping import Mapping
 from tilewright.tuner.mapping.methods.mapper import MapperError
 from tilewright.tuner.mapping.methods.registry import MAPPERS, make_mapper
 from tilewright.tuner.mapping.nest import LoopNest
+from tilewright.tuner.mapping.options import DEFAULT_BUDGET, EXACT, MapOptions
 from tilewright.tuner.search.registry import named_tuner
-
-EXACT: Final = "exact"
-"""The method that proves; any other name is a mapper's."""
-
-DEFAULT_BUDGET: Final = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,18 +61,11 @@ class Found:
 Finder = Callable[[LoopNest, Listener | None], Found]
 
 
-def finder(
-    arch: Architecture,
-    objective: Objective,
-    method: str = EXACT,
-    *,
-    budget: int = DEFAULT_BUDGET,
-    seed: int = 0,
-    seconds: float | None = None,
-    gap: float = 0.0,
-) -> Finder:
-    """What maps one nest after another; ``method`` is looked up here, before any work."""
+def finder(arch: Architecture, settings: MapOptions) -> Finder:
+    """What maps one nest after another; the method is looked up here, before any work."""
+    method, objective = settings.method, Objective(settings.objective)
     if method == EXACT:
+        seconds, gap = settings.seconds, settings.gap or 0.0
 
         def prove(nest: LoopNest, listener: Listener | None = None) -> Found:
             proof = best_mapping(nest, arch, objective, seconds=seconds, gap=gap, listener=listener)
@@ -91,6 +80,7 @@ def finder(
             remedy=f"{choices(method, (EXACT, *MAPPERS))}, package.module:Class or tuner-NAME",
         )
     mapper = make_mapper(method)
+    budget, seed = settings.budget or DEFAULT_BUDGET, settings.seed
 
     def search(nest: LoopNest, listener: Listener | None = None) -> Found:
         del listener

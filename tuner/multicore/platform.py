@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, errors_in
-from tilewright.host.common.names import check_name, choices
+from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
-from tilewright.host.common.plain_values import build_record
+from tilewright.host.common.plain_values import build_record, refuse_unknown
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.system_config import SystemConfig, SystemCore
@@ -160,11 +160,7 @@ def _cores(place: str, values: Any) -> Iterator[Core]:
             "must have either an architecture or a hwconfig", field=place, value=list(values)
         )
     known = (*_KINDS, *_OWN_KEYS, *(_VALUES if kinds == ["architecture"] else ()))
-    for key in values:
-        if key not in known:
-            raise ConfigError(
-                "unknown key", field=f"{place}: {key}", remedy=choices(key, known, "known keys")
-            )
+    refuse_unknown(values, known, where=place)
     with errors_in(place):
         hardware: Architecture | HwConfig
         if kinds == ["hwconfig"]:

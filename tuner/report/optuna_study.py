@@ -18,6 +18,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from tilewright.host.common.errors import StoreError
+from tilewright.host.common.plain_values import is_integer
 from tilewright.tuner.store.records import StoredTrial
 
 _ROWS: Final = 2000
@@ -190,7 +191,7 @@ def _distributions(optuna: Any, trials: Sequence[_Trial]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, drawn in seen.items():
         values = sorted(drawn, key=str)
-        whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+        whole = all(map(is_integer, values))
         found[name] = (
             optuna.distributions.IntDistribution(min(values), max(values))
             if whole

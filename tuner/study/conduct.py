@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.plain_values import is_integer, is_number
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.runtime.board_pool import BoardAddress, load_board_pool
 from tilewright.sim.executor.protocol import Executor
@@ -54,15 +55,14 @@ def conduct(
     """Run a study to the end of its budget, or take it up where it was left."""
     workers, seconds, fidelity = options.workers, options.seconds, options.fidelity
     location = store_location(options.store, Path(options.runs))
-    if workers is not None and (type(workers) is not int or workers < 1):
+    if workers is not None and not is_integer(workers, 1):
         raise SettingsError(
             "must be an integer of at least 1",
             field="workers",
             value=workers,
             remedy="leave it out for one worker per core",
         )
-    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (number and seconds >= 0):
+    if seconds is not None and not is_number(seconds, 0):
         raise SettingsError(
             "must be a number of at least 0",
             field="seconds",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.host.common.options import option
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.tuner.schedule.options import SpaceName
 from tilewright.tuner.store.location import STORE_FILE
 
 if TYPE_CHECKING:
@@ -41,13 +42,6 @@ class Mode(StrEnum):
     """One HwConfig for the network, a schedule per task."""
     PER_LAYER = "per-layer"
     """Each task has its own HwConfig: not deployable as one bitstream."""
-
-
-class SpaceName(StrEnum):
-    """Which schedules are searched."""
-
-    FULL = "full"
-    VTA = "vta"
 
 
 class ScreenName(StrEnum):
@@ -108,7 +102,6 @@ class TuneOptions:
         "headroom",
         "What decides which layer is measured next: one of `tilewright allocators`, or a class of "
         "your own.",
-        kind=str,
         metavar=_NAME_OR_CLASS,
         panel=_SEARCH,
     )
@@ -116,14 +109,12 @@ class TuneOptions:
         "latency",
         "What to minimise: latency (cycles), edp (cycles x estimated energy), area (cycles x mean "
         "share of the board's resources), or a class of your own.",
-        kind=str,
         metavar=_NAME_OR_CLASS,
         panel=_SEARCH,
     )
     energy: str = option(
         "counters",
         "Energy model of edp and the report: counters, or a class of your own.",
-        kind=str,
         metavar=_NAME_OR_CLASS,
         panel=_SEARCH,
     )
@@ -136,7 +127,6 @@ class TuneOptions:
     budget: int = option(
         DEFAULT_BUDGET,
         "Distinct measurements to spend on the network; the default suits ResNet-18.",
-        kind=int,
         metavar="N",
         low=1,
     )
@@ -144,7 +134,6 @@ class TuneOptions:
         None,
         "Seconds after which the search starts no new trial. Its results are confirmed, and the "
         "same command goes on from there.",
-        kind=float | None,
         metavar="SECONDS",
         low=0,
         panel=_SEARCH,
@@ -160,16 +149,12 @@ class TuneOptions:
     configs: int | None = option(
         None,
         f"Most hardware configurations to measure ({DEFAULT_CONFIGS}).",
-        kind=int | None,
         metavar="N",
         low=1,
         panel=_SEARCH,
     )
     hw: str | Path | HwConfig | None = option(
-        None,
-        "Fix the hardware: named configuration or YAML file.",
-        kind=str | None,
-        metavar="HW",
+        None, "Fix the hardware: named configuration or YAML file.", kind=str | None, metavar="HW"
     )
     base: str | Path | HwConfig = option(
         DEFAULT_BASE,
@@ -220,29 +205,21 @@ class TuneOptions:
         False,
         "Compile an ONNX or .pt2 model first and tune its fused layers (needs the extra "
         "'network').",
-        kind=bool,
         panel=_MEASUREMENT,
     )
     trust_model: bool = option(
         False,
         "Read a .pt2 file of any layout with PyTorch's own reader. It may run code from the file: "
         "only for files that you trust.",
-        kind=bool,
         panel=_MEASUREMENT,
     )
-    seed: int = option(0, "Seed of every random choice.", kind=int, metavar="SEED", low=0)
+    seed: int = option(0, "Seed of every random choice.", metavar="SEED", low=0)
     workers: int | None = option(
-        None,
-        "Worker processes; default: one per core.",
-        kind=int | None,
-        metavar="N",
-        low=1,
-        panel=_MEASUREMENT,
+        None, "Worker processes; default: one per core.", metavar="N", low=1, panel=_MEASUREMENT
     )
     ray: str = option(
         "",
         "Measure on a Ray cluster: 'auto', host:port, or 'local' to start one here.",
-        kind=str,
         metavar="ADDRESS",
         panel=_MEASUREMENT,
     )
@@ -284,7 +261,5 @@ class TuneOptions:
         metavar="PATH|URL",
         panel=_MEASUREMENT,
     )
-    name: str = option(
-        "", "Study name; default: a name made from the settings.", kind=str, metavar="STUDY"
-    )
-    progress: bool = option(False, "Show a progress display on standard output.")
+    name: str = option("", "Study name; default: a name made from the settings.", metavar="STUDY")
+    progress: bool = option(False, "Show a progress display on standard output.", kind=None)

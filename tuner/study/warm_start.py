@@ -141,7 +141,7 @@ def read_warm_start(
     if isinstance(where, Path) and not where.exists():
         raise WarmStartError(
             "there is no such trial store",
-            field="warm-start",
+            field="warm_start",
             value=source,
             remedy="name the store of an earlier study, such as runs/studies.sqlite, or leave it "
             "out",
@@ -169,7 +169,7 @@ def read_warm_start(
     if not any(trial.measurement.valid for trial in trials):
         raise WarmStartError(
             "there is no valid measurement to start from",
-            field="warm-start",
+            field="warm_start",
             value=source,
             remedy="name another STORE or STORE:STUDY, or leave --warm-start out",
         )
@@ -177,7 +177,7 @@ def read_warm_start(
     if known is not None and earlier is not None and warm.to_mapping() != dict(earlier):
         raise WarmStartError(
             "the trials that this study started from are no longer there",
-            field="warm-start",
+            field="warm_start",
             value=source,
             remedy="start another study with --name",
         )

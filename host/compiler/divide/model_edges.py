@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tilewright.host.network.onnx_file import short
+from tilewright.host.network.operators import CONVERSIONS
 
 if TYPE_CHECKING:
     import onnx
-
-CONVERSIONS: Final = frozenset({"QuantizeLinear", "DequantizeLinear"})
-"""Operators of ONNX that only change between int8 and float."""
 
 
 def operator_edges(model: onnx.ModelProto) -> list[tuple[str, str]]:

@@ -10,7 +10,6 @@ from typing import Any, Final
 from tvm import relax
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.model_edges import CONVERSIONS
 from tilewright.host.compiler.divide.relax_calls import (
     Refusal,
     is_constant,
@@ -21,6 +20,7 @@ from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_in
 from tilewright.host.compiler.divide.relax_own import OwnNode, match_own
 from tilewright.host.compiler.divide.relax_patterns import match_table, match_unit
 from tilewright.host.compiler.divide.relax_units import OffloadUnit, read_unit
+from tilewright.host.network.operators import CONVERSIONS
 
 Var = Any
 Expr = Any

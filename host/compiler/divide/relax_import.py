@@ -32,11 +32,12 @@ from tilewright.host.compiler.divide.relax_onnx import (
     part_of,
     refused,
 )
+from tilewright.host.compiler.divide.relax_operators import is_known
 from tilewright.host.compiler.divide.relax_own import OwnNode
-from tilewright.host.compiler.divide.saved_operators import is_known
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.compiler.read.whole_operators import PARTS_DOMAIN, kind_of_part
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, short
+from tilewright.host.network.operators import RECURRENT
 
 _MARK: Final = "model_"
 """Relax variables of this prefix and a number are results of that node of the model."""
@@ -247,7 +248,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
     def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
         self._current = attrs["tvm_custom"]["name"]
         node = self._by_name[self._current]
-        outside = self._current in self._outside or op_name in _NEVER_TVM
+        outside = self._current in self._outside or op_name in RECURRENT  # TVM unrolls
         if outside or node.domain not in DEFAULT_DOMAINS:
             return self._as_part(node, inputs)
         try:
@@ -434,9 +435,6 @@ def _resize(inputs: Any, attributes: Any, _opset: int) -> Any:
     if attributes.get("antialias", 0) and mode != b"nearest" and (smaller or mode == b"cubic"):
         raise ValueError("it is smoothed (antialias)")
 
-
-_NEVER_TVM: Final = frozenset({"GRU", "LSTM", "RNN"})
-"""Kinds of which TVM would make operators for every step."""
 
 _INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _EXACT: Final = 1e-3

@@ -2,7 +2,7 @@
 """Parts of a model that ONNX Runtime computes on the CPU, as calls in a Relax module.
 
 TVM does not know every operator of ONNX, and some of those that it knows cannot be part of a saved
-CPU part (`saved_operators`). Such a node, or a function of `onnx_wholes`, becomes an ONNX model of
+CPU part (`relax_operators`). Such a node, or a function of `onnx_wholes`, becomes an ONNX model of
 its own, which a call carries. The results of a part have fixed shapes.
 """
 
@@ -24,6 +24,7 @@ from tilewright.host.common.errors import WorkloadError, reason_of
 from tilewright.host.compiler.divide.relax_calls import constant, dtype_of, is_constant, shape_of
 from tilewright.host.compiler.read.whole_operators import PARTS_DOMAIN, stated_results
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+from tilewright.host.network.operators import RANDOM, RECURRENT
 
 Array = npt.NDArray[Any]
 Expr = Any
@@ -32,17 +33,8 @@ ONNX_FUNCTION: Final = "tilewright.onnx"
 """Called with the part's number, the number of inputs, the model's bytes, the inputs, and the
 outputs to fill."""
 
-_DRAWN: Final = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-     "RandomUniformLike"}
-)  # fmt: skip
-"""Operators whose result is drawn at random."""
-
 _TRAINING: Final = 2
 """Input of a dropout that switches it on."""
-
-_RECURRENT: Final = {"GRU": 3, "LSTM": 4, "RNN": 1}
-"""Gates of a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +99,7 @@ def _is_drawn(node: onnx.NodeProto, constants: Mapping[str, Array]) -> bool:
     if node.op_type == "Dropout" and len(node.input) > _TRAINING and node.input[_TRAINING]:
         mode = constants.get(node.input[_TRAINING])
         return mode is None or bool(mode.any())
-    return node.op_type in _DRAWN
+    return node.op_type in RANDOM
 
 
 def _whole(node: onnx.NodeProto, model: onnx.ModelProto) -> onnx.FunctionProto:
@@ -265,7 +257,7 @@ def _nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 def _recurrent_macs(
     node: onnx.NodeProto, kinds: dict[str, TensorKind], constants: dict[str, Array]
 ) -> int:
-    if node.op_type not in _RECURRENT or len(node.input) < 3:
+    if node.op_type not in RECURRENT or len(node.input) < 3:
         return 0
     shapes = [
         constants[name].shape if name in constants else kinds[name].shape

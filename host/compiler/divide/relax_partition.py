@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import tvm
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.model_edges import CONVERSIONS
 from tilewright.host.compiler.divide.placement import (
     Choose,
     CpuNode,
@@ -41,24 +40,9 @@ from tilewright.host.compiler.divide.relax_regions import (
 )
 from tilewright.host.compiler.divide.relax_work import bytes_of, operator_work
 from tilewright.host.compiler.divide.relax_writer import write_host
+from tilewright.host.network.operators import CONVERSIONS, OPERATORS
 
 Var = Any
-
-TAKEN_KINDS: Final = frozenset(
-    {"Add", "AveragePool", "Clip", "Concat", "Conv", "ConvTranspose", "Flatten", "Gemm",
-     "GlobalAveragePool", "GlobalMaxPool", "MatMul", "MaxPool", "PRelu", "ReduceMax", "ReduceMean",
-     "Relu", "Reshape", "Resize", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
-)  # fmt: skip
-"""Operators of ONNX that the accelerator takes between int8 tensors."""
-
-ROW_KINDS: Final = frozenset({"LayerNormalization", "Softmax"})
-"""Those that need a row unit."""
-
-TABLE_KINDS: Final = frozenset(
-    {"Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Selu",
-     "Sigmoid", "Softplus", "Softsign", "Tanh"}
-)  # fmt: skip
-"""Those that need an activation table."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -309,16 +293,15 @@ class _Divider:
         )
 
     def _why_not_taken(self, kind: str, step: RelaxStep) -> str:
-        taken = TAKEN_KINDS
-        for option, has, kinds in (
-            ("row_unit", self._rows, ROW_KINDS),
-            ("activation_table", self._tables, TABLE_KINDS),
-        ):
-            if kind in kinds and not has:
-                return f"it needs {option}: 1, which pynq-16x16-rows has"
-            taken |= kinds
-        if kind not in taken:
+        unit = OPERATORS[kind].unit if kind in OPERATORS else ""
+        if not unit:
             return "it is no operator of the accelerator"
+        for needed, option, has in (
+            ("row", "row_unit", self._rows),
+            ("table", "activation_table", self._tables),
+        ):
+            if unit == needed and not has:
+                return f"it needs {option}: 1, which pynq-16x16-rows has"
         return (
             "it is not of a form that the accelerator takes between int8 tensors: "
             f"{self._read_by(step)}"

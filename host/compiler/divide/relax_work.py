@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 from tvm import relax
 
@@ -21,26 +21,15 @@ from tilewright.host.compiler.divide.relax_calls import (
     variables_of,
 )
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
+from tilewright.host.compiler.divide.relax_operators import (
+    BY_ELEMENT,
+    PRODUCTS,
+    REDUCTIONS,
+    VIEWS,
+)
 
 Expr = Any
 Var = Any
-
-_VIEWS: Final = frozenset({"reshape", "squeeze", "expand_dims", "flatten"})
-"""Operators that give the same bytes another shape."""
-
-_BY_ELEMENT: Final = _VIEWS | frozenset((
-    "abs", "add", "astype", "broadcast_to", "ceil", "clip", "cos", "dequantize", "divide", "equal",
-    "erf", "exp", "floor", "greater", "less", "log", "logical_and", "logical_not", "logical_or",
-    "maximum", "minimum", "multiply", "negative", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu",
-    "nn.prelu", "nn.relu", "nn.selu", "nn.silu", "nn.softplus", "permute_dims", "power", "quantize",
-    "round", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "subtract", "take", "tanh",
-    "where",
-))  # fmt: skip
-_REDUCTIONS: Final = frozenset({"max", "mean", "min", "sum"})
-"""They read what is computed element by element in the same pass."""
-
-_PRODUCTS: Final = frozenset({"matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d"})
-"""What works element by element behind them is in the same pass."""
 
 
 def operator_work(model: RelaxModel) -> tuple[Work, ...]:
@@ -108,7 +97,7 @@ def _shares(
     shares = {}
     for members in {id(members): members for members in passes.values()}.values():
         moved = 0
-        if any(_name(values[var]) not in _VIEWS | {""} for var in members):
+        if any(_name(values[var]) not in VIEWS | {""} for var in members):
             read = {v for var in members for v in variables_of(values[var])} - set(members)
             moved = sum(bytes_of(var) for var in read - set(constants))
             moved += sum(map(_bytes_of_type, _written(members, inside, values)))
@@ -128,9 +117,9 @@ def _stays_inside(
     rounded = str(getattr(values[var].ty, "dtype", "")) == "int8"
     if not names or name == "quantize" or (rounded and "dequantize" in names):
         return False
-    if name in _BY_ELEMENT:
-        return names <= _BY_ELEMENT | _REDUCTIONS
-    return name in _PRODUCTS and names <= _BY_ELEMENT
+    if name in BY_ELEMENT:
+        return names <= BY_ELEMENT | REDUCTIONS
+    return name in PRODUCTS and names <= BY_ELEMENT
 
 
 def _written(

@@ -37,8 +37,8 @@ from tilewright.host.compiler.divide.relax_onnx import (
     onnx_call,
     parts_of_call,
 )
+from tilewright.host.compiler.divide.relax_operators import is_known
 from tilewright.host.compiler.divide.relax_writer import REGION_FUNCTION, region_call
-from tilewright.host.compiler.divide.saved_operators import is_known
 from tilewright.host.compiler.pack.artefact_rules import DTYPES
 from tilewright.host.compiler.pack.relax_attributes import (
     attributes_from_values,

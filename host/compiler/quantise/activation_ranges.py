@@ -24,12 +24,7 @@ from tilewright.host.compiler.quantise.observation import Batches, observe, requ
 from tilewright.host.compiler.quantise.table_functions import TableFunction
 from tilewright.host.compiler.read.edit import Array, array_of, is_kind
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-
-_MOVES: Final = (
-    "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
-    "Unsqueeze",
-)  # fmt: skip
-"""Operators that give elements other places: data and result have one scale and zero point."""
+from tilewright.host.network.operators import MOVES
 
 
 def product_factors(graph: ir.Graph, nodes: Collection[str]) -> set[str]:
@@ -45,7 +40,7 @@ def product_factors(graph: ir.Graph, nodes: Collection[str]) -> set[str]:
             while moved is not None and moved.name and moved.name not in found:
                 found.add(moved.name)
                 source = moved.producer()
-                moved = source.inputs[0] if is_kind(source, *_MOVES) else None
+                moved = source.inputs[0] if is_kind(source, *MOVES) else None
     return found
 
 

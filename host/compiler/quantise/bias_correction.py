@@ -28,9 +28,8 @@ from tilewright.host.compiler.read.edit import (
     only_user,
     shape_of,
 )
+from tilewright.host.network.operators import CONVOLUTIONS, LAYERS
 
-_LAYERS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_CHANNELS_FIRST: Final = ("Conv", "ConvTranspose")
 _FEWEST: Final = 32
 """Results of a channel that make a mean; that of fewer is mostly chance."""
 
@@ -71,7 +70,7 @@ def _layers(quantised: ir.Model, model: ir.Model) -> list[_Layer]:
     found = []
     for node in quantised.graph:
         original = originals.get(node.name)
-        if original is None or not is_kind(node, *_LAYERS):
+        if original is None or not is_kind(node, *LAYERS):
             continue
         data, weights = (_writer(value, "DequantizeLinear") for value in node.inputs[:2])
         rounding = None if data is None else _writer(data.inputs[0], "QuantizeLinear")
@@ -165,6 +164,6 @@ def _compare(editor: Editor, original: ir.Node, layer: _Layer) -> str:
     weights = add("DequantizeLinear", copies(layer.weights.inputs), layer.weights.attributes)
     result = add(original.op_type, [data, weights, *original.inputs[2:]], original.attributes)
     error = add("Sub", [original.outputs[0], result])
-    if original.op_type in _CHANNELS_FIRST:
+    if original.op_type in CONVOLUTIONS:
         error = add("GlobalAveragePool", [error])
     return error.name or ""

@@ -16,6 +16,7 @@ from tilewright.host.compiler.read.edit import (
     integer,
     shape_of,
 )
+from tilewright.host.network.operators import CONVOLUTIONS
 
 IMAGE_RANK: Final = 4
 SEQUENCE_RANK: Final = 3
@@ -54,7 +55,7 @@ def grouped(node: ir.Node) -> Array | None:
     Outputs and inputs are counted within a group.
     """
     weights = array_of(input_of(node, 1))
-    rank = IMAGE_RANK if node.op_type in ("Conv", "ConvTranspose") else 2
+    rank = IMAGE_RANK if node.op_type in CONVOLUTIONS else 2
     if weights is None or weights.ndim != rank or weights.dtype != np.float32:
         return None
     if rank == 2:

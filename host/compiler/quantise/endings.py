@@ -13,12 +13,12 @@ from typing import Final
 import onnx_ir as ir
 
 from tilewright.host.compiler.read.edit import array_of, is_kind, number
+from tilewright.host.network.operators import MOVES
 
 _JOINS: Final = ("Add", "Concat")
 _SCORES: Final = ("HardSigmoid", "Sigmoid")
 _SATURATED: Final = 8.0
 """Beyond it a sigmoid is within 0.0004 of 0 or 1."""
-_MOVES: Final = ("Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 
 
 class Ending:
@@ -57,7 +57,7 @@ class Ending:
                     low, high = found.get(data.name or "", (0.0, 0.0))
                     least, most = _unsaturated(node)
                     found[data.name or ""] = (min(low, least), max(high, most))
-            elif not is_kind(node, *_MOVES, "Concat") or not _are_all(node, made):
+            elif not is_kind(node, *MOVES, "Concat") or not _are_all(node, made):
                 continue
             found[result.name or ""] = (0.0, 1.0)
             made.add(result)
@@ -83,7 +83,7 @@ class Ending:
         if node in self._before or any(value.is_graph_output() for value in node.outputs):
             return False
         source: ir.Node | None = node
-        while is_kind(source, *_MOVES):
+        while is_kind(source, *MOVES):
             value = source.inputs[0]
             source = None if value is None else value.producer()
         if source is not node:

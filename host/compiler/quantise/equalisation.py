@@ -47,13 +47,9 @@ from tilewright.host.compiler.read.edit import (
     scalar_of,
     shape_of,
 )
+from tilewright.host.network.operators import LAYERS, PRODUCTS, VIEWS, having
 
-_LAYERS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_HOMOGENEOUS: Final = (
-    "AveragePool", "Clip", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LeakyRelu", "MaxPool",
-    "PRelu", "Relu",
-)  # fmt: skip
-_MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+_HOMOGENEOUS: Final = having(lambda each: each.passes_factors)
 _BODIES: Final = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
@@ -161,9 +157,9 @@ class ChannelScaling:
     def _is_passed(self, node: ir.Node) -> bool:
         """Give the result of an operator its classes."""
         rules: Mapping[str, Callable[[ir.Node], bool]] = {
-            **dict.fromkeys(_LAYERS, self._is_layer),
+            **dict.fromkeys(LAYERS, self._is_layer),
+            **dict.fromkeys(VIEWS, self._moves),
             **dict.fromkeys(_HOMOGENEOUS, self._is_homogeneous),
-            **dict.fromkeys(_MOVES, self._moves),
             **dict.fromkeys(("Add", "Div", "Mul", "Sub"), self._is_elementwise),
             **dict.fromkeys(("BatchNormalization", "LayerNormalization"), self._normalises),
             "Concat": self._joins,
@@ -176,7 +172,7 @@ class ChannelScaling:
         weights, data = grouped(node), _channelled(node.inputs[0])
         if weights is None or data is None or integer(node, "transA", 0):
             return False
-        if len(data) == IMAGE_RANK and node.op_type in ("Gemm", "MatMul"):
+        if len(data) == IMAGE_RANK and node.op_type in PRODUCTS:
             return False
         groups, outputs, inputs, _ = weights.shape
         if data[channel_axis(data)] != groups * inputs:

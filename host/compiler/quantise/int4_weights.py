@@ -30,6 +30,7 @@ from tilewright.host.compiler.read.edit import (
 )
 from tilewright.host.compiler.read.import_options import Int4Layers, QuantiseOptions
 from tilewright.host.network.int4_tiles import HIGHEST, LARGEST_SCALE, LOWEST
+from tilewright.host.network.operators import OF_ONE, having
 
 Floats = npt.NDArray[np.float64]
 Quantised = tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]
@@ -42,7 +43,7 @@ _PARTS: Final = (LARGEST_SCALE, 4, 1)
 """Scale of the group with the largest weight."""
 _NOTHING: Final = 1e-30
 """Channels of smaller weights have none: their scales would be no normal numbers."""
-_IN_PLACE: Final = ("Clip", "Dropout", "Identity", "Relu", "Sigmoid", "Tanh")
+_IN_PLACE: Final = (*OF_ONE, "Dropout")
 """Operators that leave each element in its place."""
 
 _AT_ONCE: Final = 1 << 18
@@ -50,8 +51,8 @@ _AT_ONCE: Final = 1 << 18
 
 _KINDS: Final[dict[Int4Layers, tuple[str, ...]]] = {
     "none": (),
-    "dense": ("Gemm", "MatMul"),
-    "all": ("Gemm", "MatMul", "Conv"),
+    "dense": having(lambda each: each.narrow_weights and each.layer == "product"),
+    "all": having(lambda each: each.narrow_weights),
 }
 
 

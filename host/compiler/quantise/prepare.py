@@ -36,11 +36,9 @@ from tilewright.host.compiler.rewrite.plain import state_groups, state_plain
 from tilewright.host.compiler.rewrite.recurrent_layers import unroll_recurrent
 from tilewright.host.compiler.rewrite.rewrites import rewrite
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, malformed, short
+from tilewright.host.network.operators import LAYERS
 
-_FACTORS: Final = (
-    "BatchNormalization", "Conv", "ConvTranspose", "DequantizeLinear", "Gemm", "MatMul", "Mul",
-    "PRelu",
-)  # fmt: skip
+_FACTORS: Final = (*LAYERS, "BatchNormalization", "DequantizeLinear", "Mul", "PRelu")
 """Operators that multiply by a constant: infinity times zero is no number."""
 
 

@@ -51,14 +51,14 @@ from tilewright.host.compiler.rewrite.attention import added_constant
 from tilewright.host.compiler.rewrite.masks import masked_scores
 from tilewright.host.compiler.rewrite.rewrites import IMAGE_RANK
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+from tilewright.host.network.operators import LAYERS, ON_ROWS, REARRANGEMENTS, having
 
-_LAYERS: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-_POOLS: Final = ("GlobalAveragePool", "GlobalMaxPool")
+_OF_ANY_FORM: Final = having(
+    lambda each: each.unit == "array" and (each.moves in ("view", "order") or each.pool == "whole")
+)
+"""Operators that the accelerator takes whatever their attributes say."""
 _ACTIVATIONS: Final = ("Clip", "Relu")
-_ROWS: Final = ("LayerNormalization", "Softmax")
-_ROUNDED_ONCE: Final = (*_LAYERS, *_POOLS, "Add", "Concat", "Div", "MaxPool", "Mul")
-"""Operators whose result is not rounded before the bias, factor or activation behind it."""
+_ROUNDED_ONCE: Final = having(lambda each: each.rounded_once)
 
 
 @dataclass(kw_only=True)
@@ -155,7 +155,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
         if _looks_up_layers_data(node, rows=options.row_functions):
             int8.add(node.outputs[0])
             continue
-        if options.row_functions and is_kind(node, *_ROWS) and _row_data(node) in int8:
+        if options.row_functions and is_kind(node, *ON_ROWS) and _row_data(node) in int8:
             int8.add(node.outputs[0])
             functions.add(node.name or "")
             selection.masks += _added_masks(node)
@@ -199,15 +199,15 @@ def _looks_up_layers_data(node: ir.Node, *, rows: bool) -> bool:
         return False
     reader = only_user(node.outputs[0])
     moves = 0
-    while is_kind(reader, *_MOVES):
+    while is_kind(reader, *REARRANGEMENTS):
         reader, moves = only_user(reader.outputs[0]), moves + 1
-    read = is_kind(reader, *_LAYERS, *(_ROWS if rows else ()))
+    read = is_kind(reader, *LAYERS, *(ON_ROWS if rows else ()))
     return moves > 0 and read and array_of(input_of(node, 1)) is None
 
 
 def _is_any_layer(node: ir.Node, own: OwnOperators) -> bool:
     operator = own.find(node.domain, node.op_type)
-    return is_kind(node, *_LAYERS) or (operator is not None and operator.lowered)
+    return is_kind(node, *LAYERS) or (operator is not None and operator.lowered)
 
 
 def _added_masks(node: ir.Node) -> list[str]:
@@ -281,7 +281,7 @@ def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool
     if data is None or node.domain not in DEFAULT_DOMAINS or len(node.outputs) != 1:
         return False
     kind = node.op_type
-    if kind in _LAYERS:
+    if kind in LAYERS:
         return _is_layer(node)
     if kind in ("Add", "Mul", "Div"):
         return _is_epilogue(node, int8, selection) or _is_sum(node, int8) or _is_gate(node, int8)
@@ -301,7 +301,7 @@ def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool
     elif kind == "Clip":
         takes = all(value is None or scalar_of(value) is not None for value in node.inputs[1:])
     else:
-        takes = kind in (*_MOVES, *_POOLS, "Relu") or _averages_tokens(node)
+        takes = kind in (*_OF_ANY_FORM, "Relu") or _averages_tokens(node)
     return takes and data in int8
 
 

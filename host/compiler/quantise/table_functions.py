@@ -18,13 +18,10 @@ from tilewright.host.compiler.read.edit import Array, array_of, is_kind, scalar_
 from tilewright.host.compiler.read.onnxruntime_errors import explained
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+from tilewright.host.network.operators import having
 
-_KINDS: Final = (
-    "Abs", "Add", "Ceil", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "Floor", "Gelu",
-    "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Mul", "Neg", "PRelu", "Pow", "Relu",
-    "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Tanh",
-)  # fmt: skip
-"""Operators that work element by element; of several inputs all but one may be numbers."""
+_KINDS: Final = having(lambda each: each.by_element and each.unit)
+"""Of several inputs all but one may be numbers."""
 
 
 class PointwiseResults:

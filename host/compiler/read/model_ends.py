@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import onnx
 from onnx.numpy_helper import to_array
@@ -13,9 +12,7 @@ from onnx.numpy_helper import to_array
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.network.onnx_file import short
-
-MOVES: Final = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators that give elements other places and leave them as they are."""
+from tilewright.host.network.operators import REARRANGEMENTS
 
 
 def arguments_of(model: onnx.ModelProto) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
@@ -93,7 +90,7 @@ def _moved(nodes: Sequence[onnx.NodeProto]) -> dict[str, set[str]]:
     """Names that hold the same elements, by each of them."""
     same: dict[str, set[str]] = {}
     for node in nodes:
-        if node.op_type in MOVES:
+        if node.op_type in REARRANGEMENTS:
             first, last = node.input[0], node.output[0]
             joined = same.get(first, {first}) | same.get(last, {last})
             for name in joined:

@@ -32,6 +32,7 @@ from tilewright.host.compiler.read.whole_operators import (
     stated_results,
 )
 from tilewright.host.network.onnx_file import (
+    DEFAULT_DOMAINS,
     MAX_TENSOR_ELEMENTS,
     batch_of_zero,
     malformed,
@@ -42,6 +43,7 @@ from tilewright.host.network.onnx_file import (
     short,
     tensors_of,
 )
+from tilewright.host.network.operators import having
 
 MAX_NODES: Final = 10_000
 MAX_INLINED: Final = 2 * MAX_NODES
@@ -61,8 +63,7 @@ _LARGE_BYTES: Final = 1 << 16
 _MAX_COMPUTED: Final = 2**26
 """Elements of what a model makes of smaller constants: TVM copies it several times."""
 
-_OF_ONE_SHAPE: Final = ("GroupNormalization", "MeanVarianceNormalization")
-"""Operators whose result is as large as their data, which ONNX's inference does not say."""
+_OF_ONE_SHAPE: Final = having(lambda each: each.sized_as_data)
 
 _OLDEST_IR: Final = 8
 """Of ONNX's file format, which ONNX Runtime and TVM take; older models are raised to it."""
@@ -191,7 +192,7 @@ def _state_sides(model: onnx.ModelProto) -> None:
     for graph in (model.graph, *bodies_of(model.graph)):
         for node in graph.node:
             named = {attribute.name for attribute in node.attribute}
-            if node.op_type == "STFT" and node.domain in ("", "ai.onnx"):
+            if node.op_type == "STFT" and node.domain in DEFAULT_DOMAINS:
                 given = onnx.helper.make_attribute("onesided", 1)
                 node.attribute.extend([] if "onesided" in named else [given])
 
@@ -266,7 +267,7 @@ def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         if len(tensor.raw_data) > _LARGE_BYTES:
             tensor.ClearField("raw_data")
     for node in bare.graph.node:
-        if node.op_type in _OF_ONE_SHAPE and node.domain in ("", "ai.onnx"):
+        if node.op_type in _OF_ONE_SHAPE and node.domain in DEFAULT_DOMAINS:
             node.op_type = "Identity"
             del node.input[1:], node.attribute[:]
     found = infer_shapes(bare, strict_mode=False, data_prop=False)
@@ -353,7 +354,7 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
             )
         if own.find(node.domain, node.op_type) is None and _is_of_a_layout(node):
             raise of_a_runtime(node, path)
-        standard = node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type)
+        standard = node.domain in DEFAULT_DOMAINS and onnx.defs.has(node.op_type)
         if (
             not standard
             and node.domain != "com.microsoft"

@@ -17,11 +17,12 @@ from typing import Any, Final
 import onnx
 
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+from tilewright.host.network.operators import having
 
 PARTS_DOMAIN: Final = "tilewright"
 """Of the functions; their names are the kind of their first operator and a number."""
 
-_SIZED_BY_DATA: Final = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+_SIZED_BY_DATA: Final = having(lambda each: each.sized_by_data)
 
 
 def bodies_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

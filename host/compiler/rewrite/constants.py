@@ -29,6 +29,7 @@ from tilewright.host.compiler.read.edit import (
 )
 from tilewright.host.compiler.read.onnxruntime_errors import explained
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+from tilewright.host.network.operators import RANDOM
 
 
 def fold_dequantised(model: ir.Model, *, blocks_alone: bool) -> bool:
@@ -94,11 +95,6 @@ def _for_each(node: ir.Node, data: Array, numbers: Array) -> Array:
 _LARGEST: Final = 2**26
 """Elements of a result: the weights of a large layer; more is left to each inference."""
 
-_RANDOM: Final = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
-     "RandomUniformLike"}
-)  # fmt: skip
-
 
 def fold_constants(model: ir.Model) -> bool:
     """Replace the results of operators on constants, in place; whether there were any.
@@ -157,7 +153,7 @@ def _is_known(value: ir.Value, known: set[ir.Value]) -> bool:
 
 def _is_computed(node: ir.Node) -> bool:
     """Whether a node computes something of standard ONNX that each inference repeats."""
-    if node.domain not in DEFAULT_DOMAINS or node.op_type in _RANDOM:
+    if node.domain not in DEFAULT_DOMAINS or node.op_type in RANDOM:
         return False
     if is_kind(node, "Constant"):
         return False

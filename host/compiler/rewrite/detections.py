@@ -21,10 +21,9 @@ from tilewright.host.compiler.read.edit import (
     only_user,
     shape_of,
 )
+from tilewright.host.network.operators import LAYERS, REARRANGEMENTS, having
 
-_FUNCTIONS: Final = ("HardSigmoid", "Sigmoid", "Tanh")
-_LAYERS: Final = ("Conv", "ConvTranspose", "Gemm")
-_MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+_FUNCTIONS: Final = having(lambda each: each.bounded)
 
 
 def split_before_joining(editor: Editor) -> None:
@@ -154,9 +153,9 @@ def _layer_of(value: ir.Value | None) -> ir.Node | None:
     """The layer whose result a value is, moved perhaps, if nothing else reads it."""
     while value is not None and only_user(value) is not None:
         node = value.producer()
-        if is_kind(node, *_LAYERS):
+        if is_kind(node, *LAYERS):
             return node
-        if not is_kind(node, *_MOVES):
+        if not is_kind(node, *REARRANGEMENTS):
             return None
         value = node.inputs[0]
     return None

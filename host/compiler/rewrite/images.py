@@ -35,6 +35,7 @@ from tilewright.host.compiler.read.edit import (
     shape_of,
     stand_for,
 )
+from tilewright.host.network.operators import CONVOLUTIONS, OF_ONE, OF_TWO, having
 
 Rules = Mapping[tuple[str, ...], Callable[[ir.Node], bool]]
 """By kinds of operators: a rewrite in front of the node, and whether there was one."""
@@ -75,11 +76,6 @@ MOST_IMAGES: Final = 64
 """Of one volume: each is operators of its own."""
 
 _VOLUME_RANK: Final = 5
-_BY_ELEMENT: Final = (
-    "BatchNormalization", "Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish",
-    "Relu", "Sigmoid", "Softplus", "Tanh",
-)  # fmt: skip
-_OF_TWO: Final = ("Add", "Div", "Mul", "Sub")
 
 _Images = list[ir.Value]
 
@@ -94,8 +90,8 @@ class _Volumes(AsImages):
         rules: Rules = {
             ("Conv",): self._convolution,
             ("MaxPool", "AveragePool"): self._pool,
-            _BY_ELEMENT: self._by_element,
-            _OF_TWO: self._of_two,
+            (*OF_ONE, "BatchNormalization"): self._by_element,
+            OF_TWO: self._of_two,
             ("Concat",): self._concat,
             ("GlobalAveragePool", "ReduceMean"): self._mean,
             ("Flatten", "Reshape"): self._flatten,
@@ -351,14 +347,7 @@ def _flat(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 _SEQUENCE_RANK: Final = 3
-_LAYERS: Final = ("Conv", "ConvTranspose")
-_POOLS: Final = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
-BY_ELEMENT: Final = (
-    "Abs", "Cast", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "Identity",
-    "LeakyRelu", "Log", "Mish", "Neg", "Relu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Swish",
-    "Tanh",
-)  # fmt: skip
-OF_TWO: Final = ("Add", "Div", "Mul", "PRelu", "Sub")
+_POOLS: Final = having(lambda each: each.pool and each.unit)
 _PAIRED: Final = ("dilations", "kernel_shape", "output_padding", "output_shape", "strides")
 """Attributes with one number for each axis of the window."""
 
@@ -371,9 +360,9 @@ def widen(editor: Editor) -> None:
 class _Rows(AsImages):
     def __init__(self, editor: Editor) -> None:
         rules: Rules = {
-            _LAYERS: self._layer,
+            CONVOLUTIONS: self._layer,
             _POOLS: self._pool,
-            (*BY_ELEMENT, "BatchNormalization"): self._by_element,
+            (*OF_ONE, "BatchNormalization"): self._by_element,
             OF_TWO: self._of_two,
             ("Concat",): self._concat,
             ("ReduceMean", "ReduceMax"): self._reduction,

@@ -20,13 +20,8 @@ from tilewright.host.compiler.read.edit import (
     only_user,
     shape_of,
 )
-from tilewright.host.compiler.read.model_ends import MOVES
+from tilewright.host.network.operators import ON_ROWS, ON_TABLE, REARRANGEMENTS
 
-_FUNCTIONS: Final = (
-    "Elu", "Gelu", "HardSigmoid", "HardSwish", "LayerNormalization", "LeakyRelu", "Mish", "Selu",
-    "Sigmoid", "Softmax", "Softplus", "Softsign", "Tanh",
-)  # fmt: skip
-"""Operators that a table or a row unit computes."""
 _END: Final = "int8_end"
 
 
@@ -39,7 +34,7 @@ def read_function_outputs(model: ir.Model) -> None:
     editor = Editor(model.graph)
     for index, value in enumerate(list(model.graph.outputs)):
         node, shape = value.producer(), shape_of(value)
-        if not is_kind(node, *_FUNCTIONS) or shape is None or only_output(value) is None:
+        if not is_kind(node, *ON_TABLE, *ON_ROWS) or shape is None or only_output(value) is None:
             continue
         sizes = editor.constant(f"{value.name}_sizes", np.array(shape, np.int64))
         end = editor.after(node, "Reshape", [value, sizes], stem=_END, like=value)
@@ -64,7 +59,7 @@ def to_int8_ends(model: ir.Model) -> None:
 
 def _take_int8(value: ir.Value) -> None:
     moved, reader = [value], only_user(value)
-    while is_kind(reader, *MOVES):
+    while is_kind(reader, *REARRANGEMENTS):
         moved.append(reader.outputs[0])
         reader = only_user(moved[-1])
     if not is_kind(reader, "QuantizeLinear") or not _of_one_scale(reader):
@@ -83,7 +78,7 @@ def _give_int8(editor: Editor, index: int) -> None:
         return  # something inside takes real numbers
     moves: list[ir.Node] = []
     writer = value.producer()
-    while is_kind(writer, *MOVES):
+    while is_kind(writer, *REARRANGEMENTS):
         moves.insert(0, writer)
         source = writer.inputs[0]
         if source is None or only_user(source) is None:

@@ -51,6 +51,7 @@ from tilewright.host.compiler.read.edit import (
     stand_for,
     take_place,
 )
+from tilewright.host.network.operators import PRODUCTS
 
 
 def fold_biases(editor: Editor) -> None:
@@ -130,9 +131,6 @@ def _of_channels(node: ir.Node, data: ir.Value | None, constant: ir.Value | None
     return np.ascontiguousarray(array.reshape(-1))
 
 
-_LAYERS: Final = ("Gemm", "MatMul")
-
-
 def fold_factors(editor: Editor) -> None:
     """Rewrite a graph with known shapes, in place."""
     for node in list(editor.graph):
@@ -196,7 +194,7 @@ def _channel_factors(data: ir.Value | None, factors: Array | None) -> tuple[int,
 
 def _is_dense(node: ir.Node | None) -> TypeGuard[ir.Node]:
     """Whether a node multiplies by a constant matrix, with a bias of one number a channel."""
-    if not is_kind(node, *_LAYERS):
+    if not is_kind(node, *PRODUCTS):
         return False
     weights, bias = array_of(input_of(node, 1)), input_of(node, 2)
     if weights is None or weights.ndim != 2 or weights.dtype != np.float32:

@@ -35,9 +35,7 @@ from tilewright.host.compiler.read.edit import (
     shape_of,
     take_place,
 )
-from tilewright.host.compiler.rewrite.images import BY_ELEMENT, OF_TWO
-
-MOVES: Final = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+from tilewright.host.network.operators import BY_ELEMENT, REARRANGEMENTS
 
 
 def look_up_int8(model: ir.Model) -> None:
@@ -78,7 +76,7 @@ def _move_int8(editor: Editor, value: ir.Value, numbers: tuple[np.float32, int])
     """Take the conversions away around moves of an int8 value at one scale."""
     while (real := only_user(value)) is not None:
         move = only_user(real.outputs[0])
-        if _one_scale(real, "DequantizeLinear") != numbers or not is_kind(move, *MOVES):
+        if _one_scale(real, "DequantizeLinear") != numbers or not is_kind(move, *REARRANGEMENTS):
             return
         rounding = only_user(move.outputs[0])
         if rounding is None or _one_scale(rounding, "QuantizeLinear") != numbers:
@@ -266,7 +264,7 @@ def _by_feature(editor: Editor, gather: ir.Node, width: int) -> list[ir.Node]:
     known, members = {gather.outputs[0]}, []
     shape = shape_of(gather.outputs[0])
     for node in editor.graph:
-        if not is_kind(node, *BY_ELEMENT, *OF_TWO, "Pow") or len(node.outputs) != 1:
+        if not is_kind(node, *BY_ELEMENT) or len(node.outputs) != 1:
             continue
         others = [value for value in node.inputs if value is not None and value not in known]
         if len(others) == len(node.inputs) or node.outputs[0].dtype != ir.DataType.FLOAT:

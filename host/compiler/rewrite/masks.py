@@ -32,6 +32,7 @@ from tilewright.host.compiler.read.edit import (
     only_user,
     shape_of,
 )
+from tilewright.host.network.operators import BY_ELEMENT, MOVES, having
 
 MASKED: Final = -1000.0
 """Scores from here down are masks: e^-1000 is 0 in any format, whatever other scores are."""
@@ -47,12 +48,6 @@ _MOST_OPERATORS: Final = 64
 
 _MOST_MOVES: Final = 16
 
-_MOVES: Final = (
-    "Expand", "Flatten", "Gather", "GatherND", "Reshape", "Slice", "Squeeze", "Tile", "Transpose",
-    "Unsqueeze",
-)  # fmt: skip
-"""Operators that give elements of their first input other places, or repeat them."""
-
 _FUNCTIONS: Final[Mapping[str, Callable[..., float]]] = {
     "Add": operator.add,
     "And": lambda a, b: bool(a and b),
@@ -67,13 +62,10 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., float]]] = {
     "Sub": operator.sub,
     "Where": lambda condition, a, b: a if condition else b,
 }
-"""Operators that work element by element."""
+"""Operators that are computed to know what a mask can hold."""
 
-_REPEATS: Final = ("Expand", "Reshape", "Squeeze", "Unsqueeze")
+_REPEATS: Final = having(lambda each: each.moves in ("view", "repeat"))
 """Of equal rows they make equal rows, if the last axis stays."""
-
-_COMPARISONS: Final = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
-_POINTWISE: Final = (*_FUNCTIONS, *_COMPARISONS, "Cast")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,7 +161,7 @@ class RunTimeMasks:
 
     def _is_given(self, value: ir.Value | None) -> bool:
         """Whether a value is an input that is a mask, moved or repeated."""
-        while value is not None and is_kind(node := value.producer(), *_MOVES):
+        while value is not None and is_kind(node := value.producer(), *MOVES):
             value = node.inputs[0]
         return value is not None and value.is_graph_input() and value.name in self._given
 
@@ -225,7 +217,7 @@ class RunTimeMasks:
             rows = array.reshape(-1, shape[-1])
             same = rows.size and (rows == rows[0]).all()
             return self._editor.constant(f"{value.name}_row", rows[0]) if same else None
-        if is_kind(node, *_POINTWISE):
+        if is_kind(node, *BY_ELEMENT):
             return self._computed_row(value, node, place)
         if is_kind(node, *_REPEATS) and node.inputs[0] is not None:
             before = shape_of(node.inputs[0]) or (0,)
@@ -364,7 +356,7 @@ def _sources_of(value: ir.Value) -> list[ir.Value] | None:
 def _held(source: ir.Value, moves: int) -> frozenset[float] | None:
     """What a source of values can hold, that was moved so often; None: anything."""
     node, dtype = source.producer(), source.dtype
-    if is_kind(node, *_MOVES) and node.inputs[0] is not None:
+    if is_kind(node, *MOVES) and node.inputs[0] is not None:
         return _possible(node.inputs[0], moves + 1) if moves < _MOST_MOVES else None
     if dtype is None:
         return None

@@ -23,6 +23,7 @@ from tilewright.host.compiler.read.edit import (
     take_place,
     text_of,
 )
+from tilewright.host.network.operators import having
 
 _REPEATING: Final[Mapping[str, Literal["edge", "reflect", "wrap"]]] = {
     "edge": "edge",
@@ -110,7 +111,7 @@ def _chosen(editor: Editor, node: ir.Node, data: ir.Value, axis: int, places: Ar
     return chosen
 
 
-_WINDOWED: Final = ("Conv", "MaxPool", "AveragePool")
+_WINDOWED: Final = ("Conv", *having(lambda each: each.pool == "window"))
 
 
 def state_padding(editor: Editor) -> None:

@@ -28,15 +28,10 @@ from tilewright.host.compiler.read.edit import (
 )
 from tilewright.host.compiler.read.float_model import QUANTISED_KINDS
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+from tilewright.host.network.operators import MOVES
 
 Parameters = tuple[ir.Value | None, ir.Value | None]
 """Scale and zero point of a quantised tensor."""
-
-_DIRECT: Final = (
-    "DepthToSpace", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze",
-    "Transpose", "Unsqueeze",
-)  # fmt: skip
-"""Operators that move elements of any type; so does nearest resizing."""
 
 _ONE_AXIS: Final = 13
 """The first operator set whose softmax is over one axis alone."""
@@ -62,11 +57,11 @@ def is_quantised(model: ir.Model) -> bool:
 
 
 def _moves(node: ir.Node) -> bool:
-    """Whether a node gives other places to elements, which stay as they are."""
+    """Whether a node's result holds elements of its data as they are: so does nearest resizing."""
     if is_kind(node, "Resize"):
         cropped = text_of(node, "coordinate_transformation_mode", "") == "tf_crop_and_resize"
         return text_of(node, "mode", "nearest") == "nearest" and not cropped
-    return is_kind(node, *_DIRECT)
+    return is_kind(node, *MOVES, "MaxPool") and len(node.outputs) == 1
 
 
 def _refusal(node: ir.Node, rule: str) -> WorkloadError:

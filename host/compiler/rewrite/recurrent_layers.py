@@ -23,11 +23,11 @@ from tilewright.host.compiler.read.edit import (
     is_kind,
     shape_of,
 )
+from tilewright.host.network.operators import OPERATORS, RECURRENT
 
 MOST_STEPS: Final = 512
 """Steps that are unrolled; more would be more operators than a compiler takes in minutes."""
 
-_GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _DEFAULTS: Final = {
     "LSTM": ("Sigmoid", "Tanh", "Tanh"),
     "GRU": ("Sigmoid", "Tanh"),
@@ -44,7 +44,7 @@ def unroll_recurrent(model: ir.Model) -> bool:
     editor = Editor(model.graph)
     found = False
     for node in list(model.graph):
-        if is_kind(node, *_GATES):
+        if is_kind(node, *RECURRENT):
             layer = _layer_of(editor, node)
             if layer is not None:
                 layer.rewrite()
@@ -71,7 +71,7 @@ def _layer_of(editor: Editor, node: ir.Node) -> _Layer | None:
     if data is None or shape is None or weights is None or recurrent is None:
         return None
     count, hidden = len(weights), recurrent.shape[2]
-    wide = _GATES[node.op_type] * hidden
+    wide = OPERATORS[node.op_type].gates * hidden
     bias = array_of(input_of(node, 3))
     if bias is None:
         if input_of(node, 3) is not None:

@@ -39,6 +39,7 @@ from tilewright.host.compiler.read.edit import (
     take_place,
     text_of,
 )
+from tilewright.host.network.operators import VIEWS
 
 _IMAGE_RANK: Final = 4
 _RANKS: Final = (3, _IMAGE_RANK)
@@ -161,7 +162,7 @@ LAYER_NORM_OPSET: Final = 17
 """The first that has LayerNormalization; of what older ones have, only `_CHANGED` differs."""
 
 _CHANGED: Final = ("RoiAlign",)
-_VIEWS: Final = ("Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+_VIEWS: Final = (*VIEWS, "Expand")
 _SEQUENCE_RANK: Final = 3
 _ROUNDING: Final = 1e-5
 """By how much of it a constant 1 / N may be off."""

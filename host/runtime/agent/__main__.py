@@ -10,24 +10,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import Field, fields
 from pathlib import Path
+from typing import Any, get_args
 
 from tilewright.host.common.errors import TilewrightError
+from tilewright.host.common.options import kind_of, option_of
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.runtime.agent.events import FORMS
-from tilewright.host.runtime.agent.home import DEFAULT_ADDRESS, make_home
-from tilewright.host.runtime.agent.limits import Limits, limits_of_options
-from tilewright.host.runtime.agent.serving import (
-    DEFAULT_GRACE_SECONDS,
-    open_belongings,
-    open_boards,
-    serve_device,
-)
+from tilewright.host.runtime.agent.home import make_home
+from tilewright.host.runtime.agent.options import AgentOptions, LogForm
+from tilewright.host.runtime.agent.serving import open_belongings, open_boards, serve_device
 
 _EXIT_USER_ERROR = 2
-_MIB = 1 << 20
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,40 +54,17 @@ def _init(words: list[str]) -> None:
 
 
 def _serve(words: list[str]) -> None:
-    default = Limits()
     parser = argparse.ArgumentParser(
         prog="python -m tilewright.host.runtime.agent",
         description="Serve the accelerator of this board to one client at a time.",
     )
-    parser.add_argument("--hw", required=True, help="named configuration or YAML file")
-    loaded = parser.add_mutually_exclusive_group(required=True)
-    loaded.add_argument("--bitstream", type=Path, help="file to load")
-    loaded.add_argument("--bitstreams", type=Path, help="folder that clients choose from")
-    parser.add_argument("--ip", default="", help="name of the accelerator in the bitstream")
-    parser.add_argument("--board", default="pynq-z2", help="board by name or YAML file")
-    parser.add_argument("--listen", default=DEFAULT_ADDRESS, metavar="HOST:PORT")
-    parser.add_argument("--home", type=Path, help="folder that init made")
-    parser.add_argument("--token-file", type=Path, help="shared secret; default: the home's")
-    parser.add_argument(
-        "--certificate", type=Path, help="PEM with key; default: the home's, or a new one"
-    )
-    parser.add_argument("--plain", action="store_true", help="no TLS, for this machine alone")
-    parser.add_argument("--max-seconds", type=float, default=default.run_seconds)
-    parser.add_argument("--max-program-mib", type=int, default=default.program_bytes // _MIB)
-    parser.add_argument("--max-memory-mib", type=int, default=default.memory_bytes // _MIB)
-    parser.add_argument("--lease-seconds", type=float, default=default.lease_seconds)
-    parser.add_argument("--max-connections", type=int, default=default.connections)
-    parser.add_argument("--grace-seconds", type=float, default=DEFAULT_GRACE_SECONDS)
-    parser.add_argument("--log", choices=FORMS, default=FORMS[0], help="form of the log")
-    given = parser.parse_args(words)
+    for each in fields(AgentOptions):
+        _add(parser, each)
+    given = AgentOptions(**vars(parser.parse_args(words)))
+    if (given.bitstream is None) == (given.bitstreams is None):
+        parser.error("give one of --bitstream and --bitstreams")
     belongings = open_belongings(given.home, given.token_file, given.certificate, plain=given.plain)
-    limits = limits_of_options(
-        max_seconds=given.max_seconds,
-        max_program_mib=given.max_program_mib,
-        max_memory_mib=given.max_memory_mib,
-        lease_seconds=given.lease_seconds,
-        max_connections=given.max_connections,
-    )
+    limits = given.limits()
     device, digest = open_boards(
         load_hwconfig(given.hw),
         board := load_board(given.board),
@@ -113,6 +86,20 @@ def _serve(words: list[str]) -> None:
         )
     finally:
         device.close()
+
+
+def _add(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
+    """The option of a field."""
+    told, kind = option_of(field), kind_of(AgentOptions, field)
+    more: dict[str, Any] = {"default": field.default, "help": told.help}
+    if kind is bool:
+        more["action"] = "store_true"
+    elif kind is LogForm:
+        more["choices"] = [form.value for form in LogForm]
+    else:
+        more |= {"type": (get_args(kind) or (kind,))[0], "metavar": told.metavar}
+    name = f"--{field.name.replace('_', '-')}"
+    parser.add_argument(name, required=field.name == "hw", **more)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 LOG: Final = logging.getLogger("tilewright.agent")
 
-FORMS: Final = ("text", "json")
-
 _FIELDS: Final = "tilewright_fields"
 
 

@@ -15,12 +15,11 @@ from typing import Final
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.runtime.agent.address import split_address
 from tilewright.host.runtime.agent.authentication import client_file, read_client, read_token
+from tilewright.host.runtime.agent.options import DEFAULT_ADDRESS
 from tilewright.host.runtime.agent.private_file import make_private_folder, write_private
 from tilewright.host.runtime.agent.tls import load_identity, make_identity_pem
 
 JOURNAL: Final = "journal"
-DEFAULT_ADDRESS: Final = "127.0.0.1:7425"
-"""Where an agent listens, and clients reach it through a tunnel."""
 
 _TOKEN_BYTES: Final = 32
 

@@ -26,18 +26,18 @@ class Limits:
 
     program_bytes: int = 128 * _MIB  # instructions and constants of a program
     memory_bytes: int = 128 * _MIB  # memory image of a program
-    run_seconds: float = 60.0  # longest run
-    lease_seconds: float = 30.0  # silence after which a client loses the device
+    run_seconds: float = 60  # longest run
+    lease_seconds: float = 30  # silence after which a client loses the device
     connections: int = 64  # clients that know the token at a time, those that wait included
 
     def __post_init__(self) -> None:
         """Refuse what is not a positive number."""
         for name, value in asdict(self).items():
             kinds = (int, float) if name in _IN_SECONDS else (int,)
-            most = _most(name)
-            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < most:
+            bound = most(name)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < bound:
                 raise ConfigError(
-                    f"must be a number above 0 and below 2^{most.bit_length() - 1}",
+                    f"must be a number above 0 and below 2^{bound.bit_length() - 1}",
                     field=name,
                     value=value,
                 )
@@ -55,34 +55,6 @@ class Limits:
             raise ConfigError("must be limits", field="limits") from error
 
 
-def _most(name: str) -> int:
+def most(name: str) -> int:
     """What a limit is below."""
     return _MOST_SECONDS if name in _IN_SECONDS else _BOUND
-
-
-def limits_of_options(
-    *,
-    max_seconds: float,
-    max_program_mib: int,
-    max_memory_mib: int,
-    lease_seconds: float,
-    max_connections: int,
-) -> Limits:
-    """The limits that a command line states, in the units of its options."""
-    options = {
-        "program_bytes": ("--max-program-mib", max_program_mib, _MIB),
-        "memory_bytes": ("--max-memory-mib", max_memory_mib, _MIB),
-        "run_seconds": ("--max-seconds", max_seconds, 1),
-        "lease_seconds": ("--lease-seconds", lease_seconds, 1),
-        "connections": ("--max-connections", max_connections, 1),
-    }
-    limits: dict[str, Any] = {name: value * unit for name, (_, value, unit) in options.items()}
-    try:
-        return Limits(**limits)
-    except ConfigError as error:
-        option, value, unit = options[error.field]
-        raise ConfigError(
-            f"must be a number above 0 and below {_most(error.field) // unit:,}",
-            field=option,
-            value=value,
-        ) from error

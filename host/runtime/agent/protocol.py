@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.plain_values import is_integer, is_number
 from tilewright.host.common.printable import printable
 
 PROTOCOL_VERSION: Final = 4
@@ -53,14 +54,14 @@ class Message:
     def integer(self, name: str, low: int, high: int) -> int:
         """A field that must be a whole number of a range."""
         value = self.fields.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        if not is_integer(value, low, high):
             raise self._wrong(name, f"a whole number from {low} to {high}")
         return value
 
     def number(self, name: str, low: float, high: float) -> float:
         """A field that must be a number of a range."""
         value = self.fields.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if not is_number(value):
             raise self._wrong(name, "a number")
         if not low <= value <= high:  # no number is not in any range
             raise self._wrong(name, f"a number from {low:g} to {high:g}")

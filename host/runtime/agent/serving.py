@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.bitstream import BitstreamManifest
@@ -28,8 +27,6 @@ from tilewright.host.runtime.bitstreams import (
 from tilewright.host.runtime.device import Device
 from tilewright.host.runtime.polled_device import DEFAULT_MAX_SECONDS
 from tilewright.host.runtime.pynq_device import PynqDevice
-
-DEFAULT_GRACE_SECONDS: Final = 30.0
 
 
 def open_board(
@@ -131,7 +128,7 @@ def serve_device(
     max_cycles: int = 0,
     board: str = "",
     digest: str = "",
-    grace_seconds: float = DEFAULT_GRACE_SECONDS,
+    grace_seconds: float = 30,
     log: str = "text",
 ) -> None:
     """Serve a device until SIGINT or SIGTERM; says where it listens. The device stays open."""

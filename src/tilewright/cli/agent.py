@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tilewright.cli.common.application import BOARDS, EXIT_CHECK_FAILED, Group, app, open_console
-from tilewright.cli.common.arguments import HwOption, read_board, read_memory
+from tilewright.cli.common.arguments import read_board, read_memory
 from tilewright.cli.common.json_output import JsonOption
+from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.runtime.agent.options import AgentOptions
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import MemoryModel
@@ -38,52 +40,11 @@ class ServedDevice(StrEnum):
     REFERENCE = "reference"
 
 
-class LogForm(StrEnum):
-    """What a line of the agent's log looks like (`agent.events.FORMS`)."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 @agent_app.callback(invoke_without_command=True)
+@from_fields(AgentOptions)
 def agent(
     context: typer.Context,
-    home: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder that 'agent init' made: token, certificate, and a journal that keeps "
-            "results over a restart.",
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File with the shared secret, readable by its owner alone; default: the home's.",
-        ),
-    ] = None,
-    hw: HwOption = "pynq-16x16",
-    bitstream: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="On a board: bitstream to load, with its .hwh file beside it."
-        ),
-    ] = None,
-    bitstreams: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder of bitstreams and their manifests: clients choose the configuration. "
-            "Simulations build it; --hw names the first.",
-        ),
-    ] = None,
-    ip: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Name of the accelerator in the bitstream, if not found by itself."
-        ),
-    ] = "",
+    settings: AgentOptions,
     device: Annotated[
         ServedDevice | None,
         typer.Option(
@@ -91,12 +52,6 @@ def agent(
             "rtl (the RTL in Verilator), dpi (its data in C++) or reference (NumPy)."
         ),
     ] = None,
-    board: Annotated[
-        str,
-        typer.Option(
-            metavar="BOARD", help="Board whose caches and contiguous memory a simulation has."
-        ),
-    ] = "pynq-z2",
     memory: Annotated[
         str,
         typer.Option(
@@ -111,48 +66,6 @@ def agent(
             help="Give the DRAM of a simulated board a timing that differs from run to run.",
         ),
     ] = None,
-    listen: Annotated[
-        str,
-        typer.Option(metavar="HOST:PORT", help="Address to listen on; port 0 takes any free port."),
-    ] = "127.0.0.1:7425",
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="PEM file with private key and certificate for TLS, readable by its owner alone; "
-            "default: the home's, or a new one.",
-        ),
-    ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Serve without TLS, to clients of this machine alone.")
-    ] = False,
-    max_seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Seconds of the longest run.")
-    ] = 60,
-    max_program_mib: Annotated[
-        int, typer.Option(metavar="MIB", help="Most MiB of a program's instructions and constants.")
-    ] = 128,
-    max_memory_mib: Annotated[
-        int, typer.Option(metavar="MIB", help="Most MiB of a program's memory.")
-    ] = 128,
-    lease_seconds: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", help="Seconds of silence after which a client loses the device."
-        ),
-    ] = 30,
-    max_connections: Annotated[
-        int, typer.Option(metavar="N", help="Most clients at a time; waiting ones count.")
-    ] = 64,
-    grace_seconds: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            min=0,
-            help="On SIGTERM or Ctrl-C: seconds for the run under way; a second one ends it.",
-        ),
-    ] = 30,
-    log: Annotated[LogForm, typer.Option(help="Form of the log on standard error.")] = LogForm.TEXT,
 ) -> None:
     """Serve a board, or a simulation, to one client at a time, until Ctrl-C.
 
@@ -160,7 +73,6 @@ def agent(
     to that proof: no certificate has to be copied.
     """
     from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.host.runtime.agent.limits import limits_of_options
     from tilewright.host.runtime.agent.serving import (
         open_belongings,
         open_bitstreams,
@@ -171,6 +83,7 @@ def agent(
     if context.invoked_subcommand is not None:
         return
 
+    bitstream, bitstreams = settings.bitstream, settings.bitstreams
     if bitstream is not None and (device is not None or bitstreams is not None):
         raise UsageError(
             "give --bitstream alone",
@@ -187,45 +100,40 @@ def agent(
         raise UsageError(
             "needs --device simulated-board", field="--noise-seed", remedy="leave it out"
         )
-    belongings = open_belongings(home, token_file, certificate, plain=plain)
-    limits = limits_of_options(
-        max_seconds=max_seconds,
-        max_program_mib=max_program_mib,
-        max_memory_mib=max_memory_mib,
-        lease_seconds=lease_seconds,
-        max_connections=max_connections,
+    belongings = open_belongings(
+        settings.home, settings.token_file, settings.certificate, plain=settings.plain
     )
-    config, target = load_hwconfig(hw), read_board(board)
+    limits = settings.limits()
+    config, target = load_hwconfig(settings.hw), read_board(settings.board)
     served: Any
     digest = ""
     if device is None:
         served, digest = open_boards(
-            config, target, bitstream, bitstreams, ip=ip, max_seconds=max_seconds
+            config, target, bitstream, bitstreams, ip=settings.ip, max_seconds=limits.run_seconds
         )
     else:
-        kind, dram = device, read_memory(memory, board)
+        kind, dram = device, read_memory(memory, settings.board)
 
         def opened(hw: HwConfig) -> Any:
-            return _open(kind, hw, dram, target, max_seconds, noise_seed)
+            return _open(kind, hw, dram, target, limits.run_seconds, noise_seed)
 
         if bitstreams is None:
             served, digest = opened(config), _simulated_digest(kind)
         else:
             served = open_bitstreams(bitstreams, config, lambda each: opened(each.hw))
-    cycles = int(max_seconds * _REFERENCE_TILES_PER_SECOND)
+    cycles = int(limits.run_seconds * _REFERENCE_TILES_PER_SECOND)
     try:
-        with fields_named({"listen": "--listen"}):
-            serve_device(
-                served,
-                listen=listen,
-                belongings=belongings,
-                limits=limits,
-                max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
-                board=target.name,
-                digest=digest,
-                grace_seconds=grace_seconds,
-                log=log.value,
-            )
+        serve_device(
+            served,
+            listen=settings.listen,
+            belongings=belongings,
+            limits=limits,
+            max_cycles=cycles if device is ServedDevice.REFERENCE else 0,
+            board=target.name,
+            digest=digest,
+            grace_seconds=settings.grace_seconds,
+            log=settings.log,
+        )
     finally:
         served.close()
 

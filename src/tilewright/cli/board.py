@@ -13,9 +13,7 @@ import typer
 from tilewright.cli.common.application import BOARDS, WORDS, Group, app, open_console, say
 from tilewright.cli.common.arguments import (
     BoardOption,
-    MeanOption,
     SeedOption,
-    StdOption,
     read_board,
     read_network,
     refuse_given,
@@ -24,10 +22,11 @@ from tilewright.cli.common.arguments import (
     require_readable,
 )
 from tilewright.cli.common.json_output import JsonOption, json_path
+from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
-from tilewright.interface.options import read_numbers
+from tilewright.interface.options import ImageOptions
 from tilewright.tuner.study.options import split_layers
 
 if TYPE_CHECKING:
@@ -39,10 +38,12 @@ if TYPE_CHECKING:
 
 
 @app.command(rich_help_panel=BOARDS)
+@from_fields(ImageOptions)
 def deploy(
     network: Annotated[
         Path, typer.Argument(metavar="NETWORK", help="File of 'tilewright compile'.")
     ],
+    *,
     board: Annotated[
         str, typer.Option(metavar="BOARD", help="Board or YAML file; default: the network's own.")
     ] = "",
@@ -60,8 +61,7 @@ def deploy(
         Path | None,
         typer.Option(metavar="FILE", help="Text file with the name of a class in each line."),
     ] = None,
-    mean: MeanOption = "0",
-    std: StdOption = "1",
+    settings: ImageOptions,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -96,8 +96,8 @@ def deploy(
         target,
         bitstream=manifest,
         labels=labels,
-        mean=read_numbers("--mean", mean),
-        std=read_numbers("--std", std),
+        mean=settings.mean,
+        std=settings.std,
         folder=to,
     )
     path = output or Path(f"{name}-{target.name}.zip")

@@ -9,79 +9,47 @@ import typer
 
 from tilewright.cli.common.application import MEASURE, app, open_console, say
 from tilewright.cli.common.arguments import (
-    DEFAULT_LANDSCAPES,
     MODEL_FIELDS,
     BoardOption,
-    HwOption,
-    LandscapesOption,
     LayersOption,
-    MemoryBoardOption,
     MemoryOption,
-    NetworkOption,
-    SpaceOption,
-    ThreadsOption,
     read_board,
     read_memory,
     read_network,
     simulated_memory,
 )
 from tilewright.cli.common.json_output import JsonOption
+from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
-from tilewright.tuner.study.options import SpaceName, split_layers
+from tilewright.tuner.exhaustive.options import CertifyOptions, ExhaustOptions
+from tilewright.tuner.study.options import split_layers
 
 
 @app.command(rich_help_panel=MEASURE)
+@from_fields(ExhaustOptions)
 def exhaust(
     context: typer.Context,
+    settings: ExhaustOptions,
     layers: Annotated[
         list[str] | None,
         typer.Argument(metavar="[LAYER]...", help="Layers of the network; default: all of them."),
     ] = None,
-    network: NetworkOption = "vta-resnet18",
-    hw: HwOption = "pynq-16x16",
-    memory: MemoryOption = "board",
-    board: MemoryBoardOption = "pynq-z2",
-    space: SpaceOption = SpaceName.VTA,
-    confirm: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Schedules to confirm on the RTL: the best, and others at random.",
-        ),
-    ] = 3,
-    confirm_cycles: Annotated[
-        int,
-        typer.Option(
-            metavar="CYCLES", min=1, help="Do not confirm schedules with more cycles than this."
-        ),
-    ] = 5_000_000,
-    seed: Annotated[
-        int, typer.Option(metavar="SEED", min=0, help="Seed of the random confirmations.")
-    ] = 0,
-    workers: ThreadsOption = 2,
-    folder: LandscapesOption = DEFAULT_LANDSCAPES,
     json: JsonOption = None,
 ) -> None:
     """Measure every legal schedule of a layer on the twin; confirm the best on the RTL."""
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.tuner.exhaustive.landscape_report import landscape_row, print_landscapes
 
-    config, table = load_hwconfig(hw), read_network(network)
-    timing = simulated_memory(context, memory, board)
+    config, table = load_hwconfig(settings.hw), read_network(settings.network)
+    timing = simulated_memory(context, settings.memory, settings.board)
     with progress(config.name, total=1, quiet=json is not None) as steps:
         landscapes = print_landscapes(
             config,
             [table[name] for name in layers] if layers else list(table.workloads),
             timing,
-            kind=space.value,
-            confirm=confirm,
-            confirm_cycles=confirm_cycles,
-            seed=seed,
-            workers=workers,
-            folder=folder,
+            settings=settings,
             console=open_console(),
             on_progress=steps.at,
         )
@@ -89,13 +57,13 @@ def exhaust(
         json.write(
             [landscape_row(landscape) for landscape in landscapes],
             {
-                "network": network,
+                "network": settings.network,
                 "hw": config.parameters(),
                 "memory": timing.name,
-                "space": space.value,
+                "space": settings.space,
                 "fidelity": "twin; the best and others on the RTL",
-                "confirm": confirm,
-                "seed": seed,
+                "confirm": settings.confirm,
+                "seed": settings.seed,
             },
         )
 
@@ -105,6 +73,7 @@ class UncertifiedError(TilewrightError):
 
 
 @app.command(rich_help_panel=MEASURE)
+@from_fields(CertifyOptions)
 def certify(
     network: Annotated[
         str,
@@ -112,26 +81,14 @@ def certify(
             metavar="MODEL", help="Built-in network, ONNX file or YAML table of layers."
         ),
     ],
+    *,
     board: BoardOption = "pynq-z2",
     base: Annotated[
         str, typer.Option(metavar="HW", help="Configuration around which others are tried.")
     ] = "pynq-16x16",
     memory: MemoryOption = "board",
     layers: LayersOption = "",
-    space: SpaceOption = SpaceName.VTA,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="CYCLES", min=1, help="Look only for networks with fewer cycles than this."
-        ),
-    ] = None,
-    seconds: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="Stop after this many seconds, unproven."),
-    ] = 1200.0,
-    workers: Annotated[
-        int | None, typer.Option(metavar="THREADS", min=1, help="Threads; default: one per core.")
-    ] = None,
+    settings: CertifyOptions,
     json: JsonOption = None,
 ) -> None:
     """Prove which configuration and schedules are best, by enumeration on the twin."""
@@ -150,10 +107,7 @@ def certify(
             memory=timing,
             base=load_hwconfig(base),
             rules=host_rules(),
-            kind=space.value,
-            limit=limit,
-            seconds=seconds,
-            threads=workers,
+            settings=settings,
             note=steps.say,
         ).run()
     for name, schedule in certificate.schedules.items():
@@ -161,7 +115,7 @@ def certify(
     for line in class_lines(certificate):
         say(printable(line))
     conditions = (
-        f"of space {space.value} and configurations around {base} on {target.name}, memory "
+        f"of space {settings.space} and configurations around {base} on {target.name}, memory "
         f"{timing.name}, {certificate.seconds:.0f} s"
     )
     say(printable(conditions))
@@ -182,8 +136,8 @@ def certify(
                 "board": board,
                 "memory": timing.name,
                 "base": base,
-                "space": space.value,
-                "limit": limit,
+                "space": settings.space,
+                "limit": settings.limit,
                 "seconds": certificate.seconds,
                 "fidelity": "twin",
             },
@@ -199,15 +153,16 @@ def certify(
         )
     if not certificate.certified:
         raise UncertifiedError(
-            f"{seconds:g} s did not decide every class of configurations: nothing is certified",
+            f"{settings.seconds:g} s did not decide every class of configurations: nothing is "
+            "certified",
             field="--seconds",
             remedy="give more, or with --limit the cycles of a network that a study found",
         )
-    if limit is not None and limit < certificate.lower_bound:
+    if settings.limit is not None and settings.limit < certificate.lower_bound:
         raise UncertifiedError(
             f"must be at least {certificate.lower_bound:,} cycles, the least that any network can "
             "take: nothing was searched",
             field="--limit",
-            value=limit,
+            value=settings.limit,
             remedy="give the cycles of a network that a study found, or leave it out",
         )

@@ -117,16 +117,7 @@ def compile_command(
         from tilewright.host.compiler.quantise.prepare_process import reading
         from tilewright.host.compiler.read.requirements import require_usable
 
-        stack.enter_context(
-            fields_named(
-                {
-                    "percentile": "--percentile",
-                    "int4_weights": "--int4-weights",
-                    "input_shapes": "--shape",
-                    **data_fields(source),
-                }
-            )
-        )
+        stack.enter_context(fields_named(data_fields(source)))
         data = _calibration(context, calibration, random_calibration, settings)
         options = for_hardware(settings.import_options(), config)
         require_usable(model, data)

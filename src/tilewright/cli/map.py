@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,17 +12,18 @@ from tilewright.cli.common.application import TUNE, app, open_console
 from tilewright.cli.common.arguments import (
     MODEL_FIELDS,
     LayersOption,
-    SeedOption,
     read_network,
     require_distinct,
     require_writable,
 )
 from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import Steps, progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import file_stems
 from tilewright.host.common.printable import printable
+from tilewright.tuner.mapping.options import DEFAULT_BUDGET, EXACT, MapOptions
 from tilewright.tuner.study.options import split_layers
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 _FIELDS: Final = {
     **MODEL_FIELDS,
     "hardware": "--hardware",
-    "seconds": "--seconds",
-    "gap": "--gap",
-    "budget": "--budget",
-    "objective": "--objective",
-    "method": "--method",
     "mapper": "--method",
     "tuner": "--method",
 }
@@ -48,20 +43,9 @@ _FIELDS: Final = {
 _FILES: Final = (".yaml", ".timeloop.yaml", ".zigzag.yaml")
 """Endings of the files of a layer: ours, Timeloop's, ZigZag's."""
 
-_EXACT: Final = "exact"
-_BUDGET: Final = 20_000
-
-
-class ObjectiveName(StrEnum):
-    """What `map` minimises."""
-
-    LATENCY = "latency"
-    ENERGY = "energy"
-    EDP = "edp"
-    AREA = "area"
-
 
 @app.command("map", rich_help_panel=TUNE)
+@from_fields(MapOptions)
 def map_layers(
     target: Annotated[
         str,
@@ -71,50 +55,13 @@ def map_layers(
             "(.tw) or YAML table of layers.",
         ),
     ],
+    *,
     hardware: Annotated[
         str,
         typer.Option(metavar="ARCHITECTURE", help="Described accelerator: a name or a YAML file."),
     ] = "flexible-256",
-    objective: Annotated[
-        ObjectiveName,
-        typer.Option(help="What is minimised; edp: energy times latency."),
-    ] = ObjectiveName.EDP,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|MODULE:CLASS",
-            help="exact: the best mapping, proven. Or a search within --budget: a mapper, a class "
-            "of your own, or tuner-NAME with one of `tilewright tuners`.",
-        ),
-    ] = _EXACT,
     layers: LayersOption = "",
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            min=0,
-            help="Processor seconds per layer after which exact stops, with the gap that is left; "
-            "default: until the proof.",
-        ),
-    ] = None,
-    gap: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            min=0,
-            max=1,
-            help="Let exact stop when none can be better by more than this share; default: 0.",
-        ),
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            metavar="SAMPLES",
-            min=1,
-            help=f"Mappings that a search may try per layer; default: {_BUDGET}.",
-        ),
-    ] = None,
-    seed: SeedOption = 0,
+    settings: MapOptions,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -126,7 +73,6 @@ def map_layers(
 ) -> None:
     """Find the best mapping of layers onto an accelerator: tiles, loop orders, parallel loops."""
     from tilewright.tuner.mapping.architecture import load_architecture
-    from tilewright.tuner.mapping.cost import Objective
     from tilewright.tuner.mapping.find import finder
 
     if output is not None and output.exists() and not output.is_dir():
@@ -134,30 +80,21 @@ def map_layers(
             "must be a folder", field="--output", value=str(output), remedy="name a new folder"
         )
     for option, given, exact in (
-        ("--seconds", seconds, True),
-        ("--gap", gap, True),
-        ("--budget", budget, False),
+        ("--seconds", settings.seconds, True),
+        ("--gap", settings.gap, True),
+        ("--budget", settings.budget, False),
     ):
-        if given is not None and exact != (method == _EXACT):
+        if given is not None and exact != (settings.method == EXACT):
             raise UsageError(
                 "belongs to --method exact" if exact else "belongs to methods that sample",
                 field=option,
                 value=given,
                 remedy="leave it out, or choose another --method",
             )
-    budget = budget or _BUDGET
     with fields_named(_FIELDS):
         arch = load_architecture(hardware)
         nests = _nests(target, layers)
-        find = finder(
-            arch,
-            Objective(objective.value),
-            method,
-            budget=budget,
-            seed=seed,
-            seconds=seconds,
-            gap=gap or 0.0,
-        )
+        find = finder(arch, settings)
     files = _files(output, nests, {"LAYER|MODEL": Path(target), "--hardware": Path(hardware)}, json)
     found: list[Found] = []
     end: BaseException | None = None
@@ -167,17 +104,19 @@ def map_layers(
     except (KeyboardInterrupt, Exception) as error:
         end = error  # what was found before is told first
     if found:
-        _print(found, nests, arch, objective)
+        _print(found, nests, arch, settings.objective)
         if json is not None:
             json.write(
                 [each.to_row() for each in found],
                 {
                     "network": target,
                     "hardware": arch.name,
-                    "objective": objective.value,
-                    "method": method,
-                    "budget": None if method == _EXACT else budget,
-                    "seed": seed,
+                    "objective": settings.objective,
+                    "method": settings.method,
+                    "budget": None
+                    if settings.method == EXACT
+                    else settings.budget or DEFAULT_BUDGET,
+                    "seed": settings.seed,
                 },
                 summary={
                     "certified": len(found) == len(nests) and all(one.gap == 0 for one in found),
@@ -266,9 +205,7 @@ def _write(stem: Path, found: Found) -> None:
         write_whole(stem.with_name(stem.name + ending), f"# {MARK} (map)\n{text}")
 
 
-def _print(
-    found: list[Found], nests: list[LoopNest], arch: Architecture, objective: ObjectiveName
-) -> None:
+def _print(found: list[Found], nests: list[LoopNest], arch: Architecture, objective: str) -> None:
     from rich.text import Text
 
     from tilewright.host.common.print_table import plain_table, print_table
@@ -302,7 +239,7 @@ def _print(
     console.say(
         f"{shown}{totals['cycles']:,.0f} cycles, energy of {totals['energy']:.4g} "
         f"multiply-accumulates on {arch.name}, "
-        f"least {objective.value} per layer"
+        f"least {objective} per layer"
     )
 
 

@@ -71,14 +71,13 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
     from tilewright.tuner.multicore.pipeline import measure_pipeline, pipeline_rows
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
-    with fields_named({"system": "--system", "hw": "--one"}):
+    with fields_named({"hw": "--one"}):
         config = load_system(options.system)
         single = load_hwconfig(options.one) if options.one else None
     order = _order(options.cores, config) if options.cores else None
     (count,) = whole_numbers(options.frames, "--frames", 1, "pipeline", least=1)
     shares = shared(config, options.weights, options.budgets, options.window)
-    with fields_named({"board": "--board"}):
-        target = read_board(options.board or "pynq-z2")
+    target = read_board(options.board or "pynq-z2")
     timing = read_memory(options.memory, target)
     with progress(f"reading {path.name}", quiet=json is not None) as steps, ExitStack() as stack:
         imported = _imported(path, calibration, options.random_calibration)
@@ -92,21 +91,20 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
 
         steps.say(f"building {config.name}")
         opened = stack.enter_context(closing(open_system(options.device, config, timing)))
-        with fields_named({"cores": "--cores", "frames": "--frames"}):
-            found = measure_pipeline(
-                imported,
-                opened,
-                shares,
-                target,
-                timing,
-                book,
-                frames=count,
-                cores=order,
-                one=single,
-                seed=options.seed,
-                check=options.device in WITH_DATA,
-                tell=steps.say,
-            )
+        found = measure_pipeline(
+            imported,
+            opened,
+            shares,
+            target,
+            timing,
+            book,
+            frames=count,
+            cores=order,
+            one=single,
+            seed=options.seed,
+            check=options.device in WITH_DATA,
+            tell=steps.say,
+        )
     rows, summary = pipeline_rows(found, target)
     conditions = {
         "network": imported.name,

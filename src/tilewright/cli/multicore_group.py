@@ -59,14 +59,8 @@ def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> 
 
 _FIELDS: Final = {
     "task": "TASK",
-    "platform": "--platform",
-    "bandwidth": "--bandwidth",
-    "budget": "--budget",
     "group mapper": "--method",
     "tuner": "--method",
-    "size": "--size",
-    "mini_batch": "--mini-batch",
-    "seed": "--seed",
 }
 
 

@@ -59,14 +59,12 @@ def run_networks(options: MulticoreOptions, json: JsonTarget | None) -> None:
             field="--system",
             remedy=choices("", named_systems(), "systems", limit=None),
         )
-    with fields_named({"system": "--system"}):
-        config = load_system(options.system)
+    config = load_system(options.system)
     networks = [load(Path(name)) for name in names]
     placed = _cores(options.cores, len(networks), config)
     counts = _frames(options.frames, len(networks))
     shares = shared(config, options.weights, options.budgets, options.window)
-    with fields_named({"cores": "--cores"}):
-        check_placement(config, networks, placed, options.system)
+    check_placement(config, networks, placed, options.system)
     target = _board(networks, names, options.board)
     timing = read_memory(options.memory, target)
     quiet = json is not None
@@ -81,10 +79,7 @@ def run_networks(options: MulticoreOptions, json: JsonTarget | None) -> None:
             steps=steps,
         )
         steps.say(f"building {config.name}")
-        with (
-            closing(open_system(options.device, config, timing)) as opened,
-            fields_named({"frames": "--frames"}),
-        ):
+        with closing(open_system(options.device, config, timing)) as opened:
             found = measure(opened, shares, tenants, counts, check=check, tell=steps.at)
     rows, summary = told(tenants, found, target.clock_mhz)
     conditions = {
@@ -291,7 +286,7 @@ def shared(config: SystemConfig, weights: str, budgets: str, window: int | None)
             replace(core, read_budget=r, write_budget=w)
             for core, r, w in zip(cores, reads, writes, strict=True)
         ]
-    named = {"window": "--window"}
+    named = {}
     for number in range(count):
         named[f"cores[{number}].weight"] = f"--weights (core {number})"
         for budget in ("read_budget", "write_budget"):
@@ -313,10 +308,9 @@ def _board(networks: Sequence[CompiledNetwork], names: Sequence[str], board: str
     """The board whose clock and memory count."""
     from tilewright.host.compiler.pack.target import target_board
 
-    with fields_named({"board": "--board"}):
-        if board:
-            return read_board(board)
-        boards = [target_board(network) for network in networks]
+    if board:
+        return read_board(board)
+    boards = [target_board(network) for network in networks]
     for name, other in zip(names, boards, strict=True):
         if other != boards[0]:
             raise UsageError(

@@ -49,7 +49,6 @@ class MulticoreOptions:
         "To map: vision, language, recommendation or mix, a random group of their layers; or a CSV "
         "file of latencies and bandwidths per job and core. To run on --system: files of "
         "'tilewright compile'.",
-        kind=list[str],
         argument=True,
         metavar="TASK|TABLE|NETWORK...",
     )
@@ -57,28 +56,21 @@ class MulticoreOptions:
     report: Path | None = option(
         None,
         "Write an HTML report: jobs and bandwidth over time, or what networks cost each other.",
-        kind=Path | None,
         metavar="FILE",
     )
     trace: Path | None = option(
         None,
         "Write a Chrome trace (JSON, for ui.perfetto.dev): when each job, or frame, runs where; of "
         "jobs also the bandwidth.",
-        kind=Path | None,
         metavar="FILE",
     )
-    seed: int = option(0, "Seed of every random choice.", kind=int, metavar="SEED", low=0)
+    seed: int = option(0, "Seed of every random choice.", metavar="SEED", low=0)
     platform: str = option(
-        "S2",
-        "Cores of a task: S1 to S6, or a YAML file.",
-        kind=str,
-        metavar="NAME|FILE",
-        panel=_MAP,
+        "S2", "Cores of a task: S1 to S6, or a YAML file.", metavar="NAME|FILE", panel=_MAP
     )
     bandwidth: float | None = option(
         None,
         "Of the memory; for a table in bytes per cycle. Default: the platform's largest.",
-        kind=float | None,
         metavar="GB/S",
         panel=_MAP,
     )
@@ -86,22 +78,16 @@ class MulticoreOptions:
         "tilewright",
         "exact: proven, for small groups; a group mapper; ORDER-PLACEMENT, as heft-greedy; a class "
         "of your own; or tuner-NAME with one of `tilewright tuners`.",
-        kind=str,
         flags=("--method", "--optimizer"),
         metavar="NAME|MODULE:CLASS",
         panel=_MAP,
     )
     budget: int = option(
-        10_000,
-        "Mappings that a search may try.",
-        kind=int,
-        metavar="SAMPLES",
-        low=1,
-        panel=_MAP,
+        10_000, "Mappings that a search may try.", metavar="SAMPLES", low=1, panel=_MAP
     )
-    size: int = option(100, "Jobs of the group.", kind=int, metavar="N", low=1, panel=_MAP)
+    size: int = option(100, "Jobs of the group.", metavar="N", low=1, panel=_MAP)
     mini_batch: int = option(
-        4, "Images, sentences or requests per job.", kind=int, metavar="N", low=1, panel=_MAP
+        4, "Images, sentences or requests per job.", metavar="N", low=1, panel=_MAP
     )
     bw_model: str = option(
         ModelName.TRAFFIC.value,
@@ -117,11 +103,7 @@ class MulticoreOptions:
         panel=_MAP,
     )
     system: str = option(
-        "",
-        "System that networks run on, or a YAML file.",
-        kind=str,
-        metavar="SYSTEM",
-        panel=_RUN,
+        "", "System that networks run on, or a YAML file.", metavar="SYSTEM", panel=_RUN
     )
     device: str = option(
         SystemDeviceName.RTL.value,
@@ -134,91 +116,56 @@ class MulticoreOptions:
         "4",
         "Inferences of the slowest network; the others fill the same time. A list has one number "
         "per network.",
-        kind=str,
         metavar="N[,N...]",
         panel=_RUN,
     )
     cores: str = option(
         "",
         "Core of each network; default: 0, 1 ... in their order.",
-        kind=str,
         metavar="CORE,...",
         panel=_RUN,
     )
     weights: str = option(
-        "",
-        "Weight of each core at its memory port, 1 to 15.",
-        kind=str,
-        metavar="W,...",
-        panel=_RUN,
+        "", "Weight of each core at its memory port, 1 to 15.", metavar="W,...", panel=_RUN
     )
     budgets: str = option(
         "",
         "Beats per window that each core may move in each direction; 0: no limit.",
-        kind=str,
         metavar="READ[/WRITE],...",
         panel=_RUN,
     )
     window: int | None = option(
-        None,
-        "Window of the budgets; default: the system's.",
-        kind=int | None,
-        metavar="CYCLES",
-        panel=_RUN,
+        None, "Window of the budgets; default: the system's.", metavar="CYCLES", panel=_RUN
     )
     board: str = option(
         "",
         "Clock and memory; default: the board that the networks were compiled for.",
-        kind=str,
         metavar="BOARD",
         panel=_RUN,
     )
     memory: str = option(
         "board",
         "Memory timing: 'board' (that of --board), 'ideal', a board's name or a YAML file.",
-        kind=str,
         metavar="MEMORY",
         panel=_RUN,
     )
     trust_model: bool = option(
         False,
         "Run the networks' CPU parts in this process, without limits of memory and time.",
-        kind=bool,
         panel=_RUN,
     )
     pipeline: bool = option(
-        False,
-        "Cut one model (.onnx or .pt2) over the cores of --system.",
-        kind=bool,
-        panel=_CUT,
+        False, "Cut one model (.onnx or .pt2) over the cores of --system.", panel=_CUT
     )
     one: str = option(
-        "",
-        "Configuration of one core that --pipeline is compared with.",
-        kind=str,
-        metavar="HW",
-        panel=_CUT,
+        "", "Configuration of one core that --pipeline is compared with.", metavar="HW", panel=_CUT
     )
     calibration: Path | None = option(
-        None,
-        "Inputs of a float model for --pipeline, as of 'compile'.",
-        kind=Path | None,
-        metavar="PATH",
-        panel=_CUT,
+        None, "Inputs of a float model for --pipeline, as of 'compile'.", metavar="PATH", panel=_CUT
     )
     random_calibration: int = option(
-        0,
-        "Calibrate with N random inputs (timing, not accuracy).",
-        kind=int,
-        metavar="N",
-        low=0,
-        panel=_CUT,
+        0, "Calibrate with N random inputs (timing, not accuracy).", metavar="N", low=0, panel=_CUT
     )
     search: int = option(
-        16,
-        "Measurements on the twin per layer, for --pipeline.",
-        kind=int,
-        metavar="N",
-        low=0,
-        panel=_CUT,
+        16, "Measurements on the twin per layer, for --pipeline.", metavar="N", low=0, panel=_CUT
     )

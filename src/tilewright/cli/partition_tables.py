@@ -128,7 +128,7 @@ def named(operators: Iterable[Operator], asked: str) -> list[Operator]:
 
 def require_named(network: ImportedNetwork, asked: Sequence[str]) -> None:
     """Refuse names and kinds that no operator of a model has, before it is compiled."""
-    from tilewright.host.compiler.divide.model_edges import CONVERSIONS
+    from tilewright.host.network.operators import CONVERSIONS
 
     operators = [each for each in network.relax.operators if each.kind not in CONVERSIONS]
     for each in asked:

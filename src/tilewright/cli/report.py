@@ -19,28 +19,21 @@ from tilewright.cli.common.application import (
     say,
 )
 from tilewright.cli.common.arguments import (
-    DEFAULT_LANDSCAPES,
     DEFAULT_RUNS,
-    HwOption,
-    LandscapesOption,
-    MemoryBoardOption,
-    MemoryOption,
-    NetworkOption,
     RunsOption,
-    SpaceOption,
     StoreOption,
-    ThreadsOption,
     read_network,
     replacing,
     require_places,
     simulated_memory,
 )
 from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
+from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
 from tilewright.host.common.names import counted
+from tilewright.tuner.exhaustive.options import LandscapeOptions
 from tilewright.tuner.store.location import store_location
-from tilewright.tuner.study.options import SpaceName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -201,22 +194,17 @@ SUFFIX: Final = ".csv.gz"
 
 
 @app.command("export-table", rich_help_panel=MEASURE)
+@from_fields(LandscapeOptions)
 def export_table(
     context: typer.Context,
     layer: Annotated[
         str, typer.Argument(metavar="LAYER", help="Layer of the network, such as C10.")
     ],
-    network: NetworkOption = "vta-resnet18",
-    hw: HwOption = "pynq-16x16",
-    memory: MemoryOption = "board",
-    board: MemoryBoardOption = "pynq-z2",
-    space: SpaceOption = SpaceName.VTA,
+    settings: LandscapeOptions,
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help=f"File ({SUFFIX}); default: LAYER-SPACE{SUFFIX}."),
     ] = None,
-    workers: ThreadsOption = 2,
-    folder: LandscapesOption = DEFAULT_LANDSCAPES,
 ) -> None:
     """Write the cycles of every legal schedule of a layer to a file that others can read.
 
@@ -231,23 +219,23 @@ def export_table(
     from tilewright.tuner.schedule.rules import host_rules
     from tilewright.tuner.schedule.spaces import ScheduleSpace
 
-    path = output or Path(f"{layer}-{space.value}{SUFFIX}")
+    path = output or Path(f"{layer}-{settings.space}{SUFFIX}")
     if not path.name.endswith(SUFFIX):
         raise UsageError(
             f"must end in {SUFFIX}", field="--output", value=path, remedy="name another file"
         )
-    config, workload = load_hwconfig(hw), read_network(network)[layer]
+    config, workload = load_hwconfig(settings.hw), read_network(settings.network)[layer]
     require_places({}, {"--output": path})
-    timing = simulated_memory(context, memory, board)
+    timing = simulated_memory(context, settings.memory, settings.board)
     rules, console = host_rules(), open_console()
     identities = {kind.value: identity_of(kind.value) for kind in (Fidelity.RTL, Fidelity.TWIN)}
     with progress(workload.name, total=1) as steps:
         landscape = exhaust(
-            ScheduleSpace(workload, config, rules, space.value),
+            ScheduleSpace(workload, config, rules, settings.space),
             timing,
-            folder,
+            settings.folder,
             identity=identities[Fidelity.TWIN.value],
-            workers=workers,
+            workers=settings.workers,
             on_progress=partial(steps.at, workload.name),
         )
     header = header_of(

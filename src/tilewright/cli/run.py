@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -34,6 +34,7 @@ from tilewright.cli.common.progress import progress
 from tilewright.cli.partition_tables import print_latency, print_timed_layers, table_conditions
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import counted
+from tilewright.host.common.options import option
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.interface.options import NetworkDevice, RunOptions
 
@@ -45,70 +46,67 @@ if TYPE_CHECKING:
     from tilewright.host.runtime.device import Device
 
 
-_of_boards: Final = partial(typer.Option, rich_help_panel="On a board")
+_BOARD: Final = "On a board"
 _OF_BOARDS: Final = ("agent", "bitstream", "token_file", "plain", "wait", "ip")
 _OF_DATA: Final = (
     "data", "random_input", "seed", "mean", "std", "check", "output", "trusted",
 )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True)
+class CommandOptions(RunOptions):
+    """What a run is of, and where, besides what Python says of it."""
+
+    data: Path | None = option(
+        None,
+        "Image, .npy, or .npz with one array per input.",
+        flags=("--input",),
+        metavar="FILE",
+    )
+    random_input: bool = option(
+        False, "Run on seeded noise instead of an input.", flags=("--random",)
+    )
+    seed: int = option(0, "Seed of the noise.", low=0, metavar="SEED")
+    cycles_only: bool = option(False, "Count cycles without data: --device twin.")
+    output: Path | None = option(
+        None, "Write the outputs to this .npz file.", flags=("--output", "-o"), metavar="FILE"
+    )
+    agent: str = option(
+        "",
+        "Address of the 'tilewright agent' that serves the board.",
+        metavar="HOST:PORT",
+        panel=_BOARD,
+    )
+    token_file: Path | None = option(
+        None, "File with the shared secret of the agent.", metavar="FILE", panel=_BOARD
+    )
+    plain: bool = option(
+        False,
+        "Without TLS, for an agent on this machine that was started with --plain.",
+        panel=_BOARD,
+    )
+    wait: float = option(
+        0,
+        "Seconds to wait while another client has the board.",
+        low=0,
+        metavar="SECONDS",
+        panel=_BOARD,
+    )
+    bitstream: Path | None = option(
+        None,
+        "Bitstream to load, when this command runs on the board.",
+        metavar="FILE",
+        panel=_BOARD,
+    )
+    ip: str = option("", "Name of the accelerator in the bitstream.", metavar="NAME", panel=_BOARD)
+
+
 @app.command("run", cls=Command, rich_help_panel=NETWORKS)
-@from_fields(RunOptions)
-def run_command(
-    context: typer.Context,
-    settings: RunOptions,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--input", metavar="FILE", help="Image, .npy, or .npz with one array per input."
-        ),
-    ] = None,
-    random_input: Annotated[
-        bool, typer.Option("--random", help="Run on seeded noise instead of an input.")
-    ] = False,
-    seed: Annotated[int, typer.Option(metavar="SEED", min=0, help="Seed of the noise.")] = 0,
-    cycles_only: Annotated[
-        bool, typer.Option("--cycles-only", help="Count cycles without data: --device twin.")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this .npz file."),
-    ] = None,
-    agent: Annotated[
-        str,
-        _of_boards(
-            metavar="HOST:PORT", help="Address of the 'tilewright agent' that serves the board."
-        ),
-    ] = "",
-    token_file: Annotated[
-        Path | None,
-        _of_boards(metavar="FILE", help="File with the shared secret of the agent."),
-    ] = None,
-    plain: Annotated[
-        bool,
-        _of_boards(
-            "--plain",
-            help="Without TLS, for an agent on this machine that was started with --plain.",
-        ),
-    ] = False,
-    wait: Annotated[
-        float,
-        _of_boards(
-            metavar="SECONDS", min=0, help="Seconds to wait while another client has the board."
-        ),
-    ] = 0,
-    bitstream: Annotated[
-        Path | None,
-        _of_boards(metavar="FILE", help="Bitstream to load, when this command runs on the board."),
-    ] = None,
-    ip: Annotated[
-        str,
-        _of_boards(metavar="NAME", help="Name of the accelerator in the bitstream."),
-    ] = "",
-    json: JsonOption = None,
-) -> None:
+@from_fields(CommandOptions)
+def run_command(context: typer.Context, settings: CommandOptions, json: JsonOption = None) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
     network, device = Path(str(settings.network)), str(settings.device)
+    data, output = settings.data, settings.output
     require_readable(network, "NETWORK")
     if data is not None:
         require_readable(data, "--input")
@@ -120,11 +118,11 @@ def run_command(
     from tilewright.sim.devices import REFERENCE, open_simulated
 
     compiled = load(network)
-    target = _target(compiled, settings.board, bitstream)
+    target = _target(compiled, settings.board, settings.bitstream)
     timing = read_memory(str(settings.memory), target)
-    if device == Fidelity.TWIN and not cycles_only:
+    if device == Fidelity.TWIN and not settings.cycles_only:
         raise UsageError("the twin has no data", field="--device twin", remedy="add --cycles-only")
-    if cycles_only:
+    if settings.cycles_only:
         if device != Fidelity.TWIN:
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
         refuse_given(context, (*_OF_DATA, *_OF_BOARDS), "is for a run with data, not --cycles-only")
@@ -132,13 +130,11 @@ def run_command(
         if json is not None:
             json.write(layers, table_conditions(compiled, timing, target))
         return
-    _refuse_without_effect(context, device, agent=agent, bitstream=bitstream)
-    inputs = _inputs(compiled, data, random_input=random_input, seed=seed, settings=settings)
+    _refuse_without_effect(context, settings)
+    inputs = _inputs(compiled, settings)
     if device == Fidelity.BOARD:
-        opened = open_board_device(
-            compiled.hw, target, agent, token_file, wait, bitstream, ip, plain=plain
-        )
-        where, verb = f"board {agent or 'of this machine'}", "ran"
+        opened = open_board_device(compiled.hw, target, settings)
+        where, verb = f"board {settings.agent or 'of this machine'}", "ran"
     else:
         with progress(f"building {compiled.hw.name} in Verilator", quiet=json is not None):
             opened = open_simulated(device, compiled.hw, timing)
@@ -148,7 +144,7 @@ def run_command(
     title = f"{compiled.name} on {compiled.hw.name}, {where}"
     print_run(run, compiled, target, title=title, verb=verb)
     if output is not None:
-        with fields_named({"output": "--output"}), replacing(output):
+        with replacing(output):
             save_outputs(run.outputs, output)
         open_console().say(f"saved {output}")
     wrong: dict[str, int] | None = None
@@ -163,8 +159,8 @@ def run_command(
         conditions = {
             **table_conditions(compiled, timing, target),
             "fidelity": device,
-            "input": "random" if random_input else str(data),
-            "seed": seed,
+            "input": "random" if settings.random_input else str(data),
+            "seed": settings.seed,
         }
         _write(json, run, wrong, conditions)
     _tell_check(wrong)
@@ -175,8 +171,7 @@ def _target(compiled: CompiledNetwork, board: Any, bitstream: Path | None) -> Bo
     from tilewright.host.compiler.pack.target import target_board
     from tilewright.host.machine.board import board_with_bitstream
 
-    with fields_named({"board": "--board"}):
-        target = read_board(str(board)) if board else target_board(compiled)
+    target = read_board(str(board)) if board else target_board(compiled)
     return board_with_bitstream(target, bitstream)
 
 
@@ -201,37 +196,30 @@ def _write(
     json.write(rows, conditions, summary=summary)
 
 
-def _refuse_without_effect(
-    context: typer.Context, device: str, *, agent: str, bitstream: Path | None
-) -> None:
+def _refuse_without_effect(context: typer.Context, settings: CommandOptions) -> None:
     """Refuse options that do nothing on a device."""
-    if context.params["data"] is not None:
+    device, bitstream = settings.device, settings.bitstream
+    if settings.data is not None:
         refuse_given(context, ("seed",), "is of --random")
     if device != Fidelity.BOARD:
         refuse_given(context, _OF_BOARDS, "needs a board", remedy="add --device board")
-    elif agent and bitstream is None:
+    elif settings.agent and bitstream is None:
         refuse_given(context, ("ip",), "is of --bitstream; the agent has chosen the accelerator")
-    elif bitstream is not None and not agent:
+    elif bitstream is not None and not settings.agent:
         refuse_given(context, ("token_file", "plain", "wait"), "is of --agent")
     if device == Fidelity.BOARD:
         refuse_given(context, ("memory",), "is for a simulation; a board has a memory of its own")
     if device == NetworkDevice.REFERENCE:
         refuse_given(context, ("memory",), "needs a device with time, not the reference")
-        if context.params["check"]:
+        if settings.check:
             refuse_given(context, ("check",), "compares with the reference, which this run is")
 
 
-def _inputs(
-    compiled: CompiledNetwork,
-    data: Path | None,
-    *,
-    random_input: bool,
-    seed: int,
-    settings: RunOptions,
-) -> dict[str, Any]:
+def _inputs(compiled: CompiledNetwork, settings: CommandOptions) -> dict[str, Any]:
     """One batch of what a network takes, from a file or of noise."""
     from tilewright.host.compiler.read.calibration import Calibration
 
+    data, random_input = settings.data, settings.random_input
     if (data is None) == (not random_input):
         raise UsageError(
             "give one of --input and --random",
@@ -242,7 +230,7 @@ def _inputs(
         source = Calibration(
             path=data,
             random_samples=1 if random_input else None,
-            seed=seed,
+            seed=settings.seed,
             mean=tuple(settings.mean),
             std=tuple(settings.std),
         )
@@ -301,18 +289,9 @@ def print_run(
         console.say(f"{name}: {array.dtype} {list(array.shape)}; largest {most}")
 
 
-def open_board_device(
-    hw: HwConfig,
-    board: Board,
-    agent: str,
-    token_file: Path | None,
-    wait_seconds: float,
-    bitstream: Path | None,
-    ip: str,
-    *,
-    plain: bool,
-) -> Device:
+def open_board_device(hw: HwConfig, board: Board, settings: CommandOptions) -> Device:
     """The board that an agent serves, or the one that this command runs on."""
+    agent, bitstream = settings.agent, settings.bitstream
     if bool(agent) == (bitstream is not None):
         raise UsageError(
             "give one of --agent and --bitstream",
@@ -322,14 +301,13 @@ def open_board_device(
     if bitstream is not None:
         from tilewright.host.runtime.agent.serving import open_board
 
-        return open_board(hw, board, bitstream, ip=ip)
-    if token_file is None:
+        return open_board(hw, board, bitstream, ip=settings.ip)
+    if settings.token_file is None:
         raise UsageError(
             "needs the agent's secret", field="--agent", remedy="add --token-file FILE"
         )
     from tilewright.host.runtime.agent.authentication import read_token
     from tilewright.host.runtime.agent.client import RemoteDevice
 
-    token = read_token(token_file)
-    with fields_named({"agent": "--agent"}):
-        return RemoteDevice(agent, token, wait_seconds=wait_seconds, plain=plain)
+    token = read_token(settings.token_file)
+    return RemoteDevice(agent, token, wait_seconds=settings.wait, plain=settings.plain)

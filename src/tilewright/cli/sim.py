@@ -12,10 +12,6 @@ import typer
 
 from tilewright.cli.common.application import EXIT_CHECK_FAILED, MEASURE, app, open_console, say
 from tilewright.cli.common.arguments import (
-    HwOption,
-    MemoryBoardOption,
-    MemoryOption,
-    NetworkOption,
     RtlOption,
     read_network,
     refuse_given,
@@ -24,12 +20,14 @@ from tilewright.cli.common.arguments import (
     simulated_memory,
 )
 from tilewright.cli.common.json_output import JsonOption, json_path
+from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import errors_in, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.tuner.schedule.options import LayerOptions
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import MemoryModel
@@ -53,15 +51,13 @@ class DeviceKind(StrEnum):
 
 
 @app.command(rich_help_panel=MEASURE)
+@from_fields(LayerOptions)
 def sim(
     context: typer.Context,
     layer: Annotated[
         str, typer.Argument(metavar="LAYER", help="Layer of the network, such as C8.")
     ],
-    network: NetworkOption = "vta-resnet18",
-    hw: HwOption = "pynq-16x16",
-    memory: MemoryOption = "board",
-    board: MemoryBoardOption = "pynq-z2",
+    settings: LayerOptions,
     schedule: Annotated[
         str, typer.Option(metavar="FILE", help="'default' (untuned) or a YAML file.")
     ] = "default",
@@ -106,7 +102,7 @@ def sim(
     from tilewright.host.network.schedule import load_schedule
     from tilewright.sim.devices import open_simulated
 
-    config, workload = load_hwconfig(hw), read_network(network)[layer]
+    config, workload = load_hwconfig(settings.hw), read_network(settings.network)[layer]
     if device is DeviceKind.REFERENCE:
         _refuse_with_reference(context, rtl)
     _check_recording(device, waves, trace)
@@ -114,7 +110,7 @@ def sim(
         {"--schedule": Path(schedule)},
         {"--waves": waves, "--trace": trace, "--json": json_path(json)},
     )
-    timing = simulated_memory(context, memory, board)
+    timing = simulated_memory(context, settings.memory, settings.board)
     chosen = (
         default_schedule(config, workload) if schedule == "default" else load_schedule(schedule)
     )
@@ -149,7 +145,7 @@ def sim(
         wrong = 0
     bound_cycles = bound(config, workload, timing).cycles
     print_run(
-        title=f"{workload.name} of {network} on {config.name} ({config.config_hash:08x}), "
+        title=f"{workload.name} of {settings.network} on {config.name} ({config.config_hash:08x}), "
         f"memory {timing.name}, {device.value}" + (f", RTL {rtl}" if rtl else ""),
         schedule=str(chosen.to_mapping()),
         counters=result.counters,
@@ -158,7 +154,7 @@ def sim(
     )
     if json is not None:
         conditions = {
-            "network": network,
+            "network": settings.network,
             "hw": config.parameters(),
             "memory": timing.name,
             "device": device.value,

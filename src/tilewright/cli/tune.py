@@ -3,34 +3,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.cli.common.application import TUNE, Command, app, open_console
-from tilewright.cli.common.arguments import MODEL_FIELDS, require_distinct, require_places
+from tilewright.cli.common.arguments import require_distinct, require_places
 from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.report import open_to_read, report_places, show_report, store_places
-from tilewright.host.common.errors import fields_named
 from tilewright.tuner.store.location import store_location
 from tilewright.tuner.study.options import TuneOptions
 
 if TYPE_CHECKING:
     from tilewright.tuner.store.store import Store as StoreType
     from tilewright.tuner.study.settings import StudySettings
-
-_FIELDS = (
-    "configs",
-    "bitstreams",
-    "hw",
-    "base",
-    "without",
-    "boards",
-    "workers",
-    "warm-start",
-    "name",
-)
 
 
 @app.command(cls=Command, rich_help_panel=TUNE)
@@ -40,9 +26,7 @@ def tune(settings: TuneOptions, json: JsonOption = None) -> None:
     from tilewright.sim.verilator.rtl_variant import rtl_variant
     from tilewright.tuner.study.prepare import prepare_settings
 
-    with ExitStack() as stack:
-        stack.enter_context(rtl_variant(settings.rtl))
-        stack.enter_context(fields_named({**MODEL_FIELDS, **{f: f"--{f}" for f in _FIELDS}}))
+    with rtl_variant(settings.rtl):
         prepared = prepare_settings(settings)
         boards = None if settings.boards is None else Path(settings.boards)
         require_distinct(

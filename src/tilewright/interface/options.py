@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,6 +110,18 @@ def _numbers(name: str, default: float, text: str, panel: str = "") -> Any:
     )
 
 
+_MEAN: Final = partial(_numbers, "--mean", 0, "Mean per image channel in 0..1")
+_STD: Final = partial(_numbers, "--std", 1, "Standard deviation per image channel")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageOptions:
+    """How the pixels of images become a network's input."""
+
+    mean: Sequence[float] = _MEAN()
+    std: Sequence[float] = _STD()
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """What decides a compiled network."""
@@ -149,17 +162,10 @@ class CompileOptions:
         kind=Path | None,
         metavar="PATH",
     )
-    mean: Sequence[float] = _numbers(
-        "--mean", 0, "Mean per image channel in 0..1", panel=_QUANTISATION
-    )
-    std: Sequence[float] = _numbers(
-        "--std", 1, "Standard deviation per image channel", panel=_QUANTISATION
-    )
+    mean: Sequence[float] = _MEAN(panel=_QUANTISATION)
+    std: Sequence[float] = _STD(panel=_QUANTISATION)
     asymmetric: bool = option(
-        False,
-        "Quantise activations to uint8 with a zero point.",
-        kind=bool,
-        panel=_QUANTISATION,
+        False, "Quantise activations to uint8 with a zero point.", panel=_QUANTISATION
     )
     calibration_method: Method = option(
         CalibrationMethod.MSE.value,
@@ -170,18 +176,14 @@ class CompileOptions:
     percentile: float = option(
         99.99,
         "Percent of the values in the range, for that method alone.",
-        kind=float,
         metavar="PERCENT",
         panel=_QUANTISATION,
     )
     equalisation: bool = option(
-        True,
-        "Scale the channels of activations to similar ranges.",
-        kind=bool,
-        panel=_QUANTISATION,
+        True, "Scale the channels of activations to similar ranges.", panel=_QUANTISATION
     )
     bias_correction: bool = option(
-        True, "Correct biases by the mean error of each layer.", kind=bool, panel=_QUANTISATION
+        True, "Correct biases by the mean error of each layer.", panel=_QUANTISATION
     )
     int4_weights: Int4Layers = option(
         Int4Weights.NONE.value,
@@ -193,7 +195,6 @@ class CompileOptions:
     int8_ends: bool = option(
         False,
         "Take and give int8 where one scale holds: the caller quantises and dequantises.",
-        kind=bool,
         panel=_QUANTISATION,
     )
     input_shapes: Mapping[str, tuple[int, ...]] | None = option(
@@ -211,22 +212,15 @@ class CompileOptions:
     search: int = option(
         SEARCH_BUDGET,
         "Measurements on the twin per layer that the store does not know.",
-        kind=int,
         low=0,
         metavar="N",
         panel=_DIVISION,
     )
     keep_rounding: bool = option(
-        False,
-        "Keep every quantisation of the model, also inside fused layers.",
-        kind=bool,
-        panel=_DIVISION,
+        False, "Keep every quantisation of the model, also inside fused layers.", panel=_DIVISION
     )
     offload_all: bool = option(
-        False,
-        "Run on the accelerator whatever can run there, at any cost.",
-        kind=bool,
-        panel=_DIVISION,
+        False, "Run on the accelerator whatever can run there, at any cost.", panel=_DIVISION
     )
     operators: Sequence[str | type[Operator]] = option(
         (),
@@ -242,10 +236,9 @@ class CompileOptions:
         False,
         "Read a .pt2 file of any layout with PyTorch's own reader. It may run code from the file: "
         "only for files that you trust.",
-        kind=bool,
         panel=_DIVISION,
     )
-    name: str = option("", "Name of the network; empty: the file's or class's.")
+    name: str = option("", "Name of the network; empty: the file's or class's.", kind=None)
 
     def import_options(self) -> ImportOptions:
         """How the model is read and quantised."""
@@ -291,6 +284,7 @@ class RunOptions:
         1,
         "An image, an .npy or .npz file, one array, or arrays by input name, in the model's "
         "shapes; 1: seeded noise.",
+        kind=None,
     )
     _: KW_ONLY
     device: str | Device = option(
@@ -300,8 +294,8 @@ class RunOptions:
         "device, such as the board of `connect_device`, which stays open.",
         kind=NetworkDevice,
     )
-    mean: Sequence[float] = _numbers("--mean", 0, "Mean per image channel in 0..1")
-    std: Sequence[float] = _numbers("--std", 1, "Standard deviation per image channel")
+    mean: Sequence[float] = _MEAN()
+    std: Sequence[float] = _STD()
     board: Board | str | Path | None = option(
         None,
         "Board or YAML file: clock and memory; default: the board that the network was compiled "
@@ -315,10 +309,9 @@ class RunOptions:
         kind=str,
         metavar="MEMORY",
     )
-    check: bool = option(True, "Compare every output with the reference, bit by bit.", kind=bool)
+    check: bool = option(True, "Compare every output with the reference, bit by bit.")
     trusted: bool = option(
         False,
         "Run the CPU's part in this process, without limits of memory and time.",
-        kind=bool,
         flags=("--trust-model",),
     )

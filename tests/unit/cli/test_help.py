@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from tilewright.cli.commands import app
 from tilewright.cli.common.application import Command
 from tilewright.cli.common.options import from_fields
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.options import option, takes
 from tilewright.tuner.study.options import split_layers
 
@@ -117,16 +118,16 @@ class Colour(StrEnum):
 
 @dataclass(frozen=True)
 class Paint:
-    what: str = option(MISSING, "What is painted.", kind=str, argument=True, metavar="THING")
+    what: str = option(MISSING, "What is painted.", argument=True, metavar="THING")
     _: KW_ONLY
     colour: str = option("red", "Its colour.", kind=Colour)
-    coats: int = option(1, "How often.", kind=int, low=1, metavar="N", panel="Rare")
-    dry: bool = option(False, "Wait for it.", kind=bool)
+    coats: int = option(1, "How often.", low=1, high=9, metavar="N", panel="Rare")
+    dry: bool = option(False, "Wait for it.")
     names: tuple[str, ...] = option(
         (), "Who sees it.", kind=str | None, parse=lambda text: tuple((text or "").split()),
         metavar="NAMES",
     )  # fmt: skip
-    secret: int = option(7, "For Python alone.")
+    secret: int = option(7, "For Python alone.", kind=None)
 
 
 @takes(Paint)
@@ -165,8 +166,23 @@ def test_values_arrive_as_the_fields_want_them() -> None:
     assert paint("wall", colour="blue", coats=2, dry=True, names=("a", "b")) == wanted
 
 
-def test_a_value_below_the_least_is_refused() -> None:
-    assert command("wall", "--coats", "0")[0] == 2
+@pytest.mark.parametrize("coats", ["0", "10"])
+def test_a_value_out_of_its_range_is_refused(coats: str) -> None:
+    assert command("wall", "--coats", coats)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "typed"),
+    [("what", "THING"), ("coats", "--coats"), ("secret", "secret"), ("names[2]", "--names (2)")],
+)
+def test_an_error_about_a_field_names_its_option(field: str, typed: str) -> None:
+    @from_fields(Paint)
+    def told(settings: Paint) -> None:
+        raise ConfigError("must dry", field=field)
+
+    given: dict[str, Any] = {"what": "wall", "colour": Colour.RED, "coats": 1, "dry": False}
+    with pytest.raises(ConfigError, match=rf"^{re.escape(typed)}: must dry$"):
+        told(**given, names=None)
 
 
 def test_the_function_tells_its_arguments_and_the_command_its_options() -> None:

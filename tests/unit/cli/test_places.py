@@ -192,14 +192,18 @@ def test_what_cannot_be_tuned_makes_no_store(
     assert not (home / "new").exists()
 
 
-def test_the_address_of_an_agent_is_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tilewright.cli.run import open_board_device  # noqa: PLC0415  (loads little)
+def test_the_address_of_an_agent_is_named_as_the_field_of_its_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tilewright.cli.run import CommandOptions, open_board_device  # noqa: PLC0415  (loads little)
 
     path = "tilewright.host.runtime.agent.authentication.read_token"
     monkeypatch.setattr(path, lambda _: b"token")
     anything: Any = None
-    with pytest.raises(Exception, match=r"^--agent: must look like HOST:PORT"):
-        open_board_device(anything, anything, "nohost", Path("token"), 0, None, "", plain=False)
+    with pytest.raises(Exception, match=r"^agent: must look like HOST:PORT"):
+        open_board_device(
+            anything, anything, CommandOptions("net", agent="nohost", token_file=Path("token"))
+        )
 
 
 def test_the_nearest_name_of_an_operator_is_suggested(home: Path) -> None:

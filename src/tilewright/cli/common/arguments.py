@@ -19,7 +19,6 @@ from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
 from tilewright.tuner.store.location import STORE_FILE
-from tilewright.tuner.study.options import SpaceName
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import Board, MemoryModel
@@ -56,17 +55,6 @@ def refuse_given(
 FOR_FLOAT_MODELS: Final = "is for a float model; this one is quantised already"
 """Why options of the quantisation are refused."""
 
-MeanOption = Annotated[
-    str,
-    typer.Option(metavar="MEAN,...", help="Mean per image channel in 0..1, separated by commas."),
-]
-StdOption = Annotated[
-    str,
-    typer.Option(
-        metavar="STD,...", help="Standard deviation per image channel, separated by commas."
-    ),
-]
-
 
 def data_fields(source: str) -> dict[str, str]:
     """The fields of a `Calibration` to the options that state them."""
@@ -74,7 +62,6 @@ def data_fields(source: str) -> dict[str, str]:
 
 
 DEFAULT_RUNS: Final = Path("runs")
-DEFAULT_LANDSCAPES: Final = DEFAULT_RUNS / "landscapes"
 
 _CLAIMED: Final = "tilewright.claimed"
 """Key of a context's ``meta``: files that will be written, by option."""
@@ -89,17 +76,6 @@ MODEL_FIELDS: Final = {
 
 
 HwArgument = Annotated[str, typer.Argument(metavar="HW", help="Named configuration or YAML file.")]
-HwOption = Annotated[
-    str, typer.Option("--hw", metavar="HW", help="Named configuration or YAML file.")
-]
-NetworkOption = Annotated[
-    str,
-    typer.Option(
-        "--network",
-        metavar="MODEL",
-        help="Built-in network, ONNX file or YAML table of layers.",
-    ),
-]
 BoardOption = Annotated[
     str,
     typer.Option("--board", metavar="BOARD", help="Board, YAML file, or a bitstream's manifest."),
@@ -111,10 +87,6 @@ MemoryOption = Annotated[
         metavar="MEMORY",
         help="Memory timing: 'board' (that of --board), 'ideal', a board's name or a YAML file.",
     ),
-]
-MemoryBoardOption = Annotated[
-    str,
-    typer.Option("--board", metavar="BOARD", help="Board or YAML file whose memory is simulated."),
 ]
 SeedOption = Annotated[
     int, typer.Option("--seed", metavar="SEED", min=0, help="Seed of every random choice.")
@@ -133,17 +105,8 @@ LayersOption = Annotated[
         help="Only these layers; a name that has a comma goes in double quotes.",
     ),
 ]
-SpaceOption = Annotated[
-    SpaceName, typer.Option("--space", help="full: any tile sizes; vta: VTA's divisor tiles.")
-]
-ThreadsOption = Annotated[
-    int, typer.Option("--workers", metavar="THREADS", min=1, help="Threads that work at a time.")
-]
 WorkersOption = Annotated[
     int, typer.Option("--workers", metavar="N", min=1, help="Worker processes.")
-]
-LandscapesOption = Annotated[
-    Path, typer.Option("--folder", metavar="FOLDER", help="Folder of the measured cycles.")
 ]
 QuickOption = Annotated[bool, typer.Option("--quick", help="A smaller run, in minutes.")]
 

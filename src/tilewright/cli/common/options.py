@@ -12,53 +12,62 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.host.common.options import Option, option_of
+from tilewright.host.common.errors import fields_named
+from tilewright.host.common.options import Option, flag_of, kind_of, option_of
 
 
 def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command whose parameter ``settings`` is made of the options of that dataclass."""
-    shown = {f.name: option_of(f) for f in fields(settings) if option_of(f).kind is not None}
-    parameters = [_parameter(f, shown[f.name]) for f in fields(settings) if f.name in shown]
+    """A command whose parameter ``settings`` is made of the options of that dataclass.
+
+    They stand in the help where it stands among the command's own. Errors that name a field of the
+    settings name its option.
+    """
+    kinds = {each: kind_of(settings, each) for each in fields(settings)}
+    shown = {each.name: option_of(each) for each, kind in kinds.items() if kind is not None}
+    parameters = [_parameter(each, kind) for each, kind in kinds.items() if kind is not None]
+    typed = {name: flag_of(name, told) for name, told in shown.items()}
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
         def command(**given: Any) -> None:
             values = {name: _value(shown[name], given.pop(name)) for name in shown}
-            function(settings=settings(**values), **given)
+            with fields_named(typed):
+                function(settings=settings(**values), **given)
 
-        own = inspect.signature(function, eval_str=True).parameters.values()
-        others = [
-            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for each in own
-            if each.name != "settings"
-        ]
+        own = inspect.signature(function, eval_str=True).parameters
+        every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
+        place = list(own).index("settings")
+        every[place : place + 1] = parameters
         made: Any = command
-        made.__signature__ = inspect.Signature([*parameters, *others])
-        made.__annotations__ = {each.name: each.annotation for each in (*parameters, *others)}
+        made.__signature__ = inspect.Signature(every)
+        made.__annotations__ = {each.name: each.annotation for each in every}
         del made.__wrapped__
         return command
 
     return decorate
 
 
-def _parameter(of: Field[Any], told: Option) -> inspect.Parameter:
+def _parameter(of: Field[Any], kind: Any) -> inspect.Parameter:
+    told = option_of(of)
     more: dict[str, Any] = {"help": told.help, "metavar": told.metavar}
     default = inspect.Parameter.empty if of.default is MISSING else of.default
     if told.parse is not None:
         default = None  # what stands for the field's default is of another type
-    if isinstance(told.kind, type) and issubclass(told.kind, Enum) and default is not None:
-        default = told.kind(default)
+    if isinstance(kind, type) and issubclass(kind, Enum) and default is not None:
+        default = kind(default)
     if told.argument:
         declared = typer.Argument(**more)
     else:
-        name = f"--{of.name.replace('_', '-')}"
-        flags = told.flags or ((name,) if told.kind is not bool or of.default is False else ())
-        declared = typer.Option(*flags, min=told.low, rich_help_panel=told.panel or None, **more)
+        both = kind is bool and of.default is not False  # Typer adds the second form
+        flags = told.flags or (() if both else (flag_of(of.name, told),))
+        declared = typer.Option(
+            *flags, min=told.low, max=told.high, rich_help_panel=told.panel or None, **more
+        )
     return inspect.Parameter(
         of.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[told.kind, declared],
+        annotation=Annotated[kind, declared],
     )
 
 

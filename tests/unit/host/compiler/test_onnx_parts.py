@@ -17,7 +17,6 @@ from support.networks.small_models import Model
 from support.randomness import fresh_rng, often, sample, where
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.relax_partition import TAKEN_KINDS
 from tilewright.host.compiler.pack.artefact import load, save
 from tilewright.host.compiler.pipeline import Compilation, compile_model, partition
 from tilewright.host.compiler.read.calibration import Calibration
@@ -25,6 +24,7 @@ from tilewright.host.compiler.read.import_options import ImportOptions, Quantise
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.operators import ON_ARRAY
 from tilewright.sim.reference.device import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")
@@ -225,7 +225,7 @@ def test_an_empty_output_is_refused_when_it_is_compiled() -> None:
 OPERATOR_CASES = 12
 """In a test."""
 
-ROUNDED = {*TAKEN_KINDS, "Mul", "Div"} - {"Clip", "Relu", "Reshape", "Transpose"}
+ROUNDED = {*ON_ARRAY} - {"Clip", "Gather", "Relu", "Reshape", "Transpose"}
 """Kinds that become int8 beside a layer: `test_random_networks` and others hold those."""
 
 DTYPES = {"bool", "float32", "float64", "int8", "int32", "int64", "uint8"}

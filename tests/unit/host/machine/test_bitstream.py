@@ -106,7 +106,7 @@ SECTION = """
         ("a:b:part0:*", "7", "must be a name of"),
         ("{}", "[1]", "must be a mapping"),
         ("memory_bytes", "memory_byte", "unknown key"),
-        ("  processor_properties: {}\n", "", "add processor_properties"),
+        ("  processor_properties: {}\n", "", "processor_properties: must be stated"),
     ],
 )
 def test_what_vivado_must_know_of_a_board_is_checked(tmp_path, old, new, told):

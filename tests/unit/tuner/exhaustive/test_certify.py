@@ -15,6 +15,7 @@ from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.tuner.exhaustive.certify import Certificate, Certifier, Verdict, class_lines
+from tilewright.tuner.exhaustive.options import CertifyOptions
 from tilewright.tuner.schedule.network_prior import roomiest
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.shortlist import class_starts, largest_depths, timing_class
@@ -46,8 +47,13 @@ def small_starts(board: Board, base: HwConfig, rules) -> list[tuple[HardwareSpac
 @pytest.fixture
 def certifier(monkeypatch):
     monkeypatch.setattr("tilewright.tuner.exhaustive.certify.class_starts", small_starts)
-    return functools.partial(
-        Certifier, TASKS, board=BOARD, memory=BOARD.memory, base=BASE, rules=RULES, threads=2
+    return lambda **given: Certifier(
+        TASKS,
+        board=BOARD,
+        memory=BOARD.memory,
+        base=BASE,
+        rules=RULES,
+        settings=CertifyOptions(workers=2, **given),
     )
 
 
@@ -124,7 +130,14 @@ def test_what_time_leaves_open_is_not_certified(certifier) -> None:
 
 def test_a_board_that_nothing_fits_is_named() -> None:
     board = replace(BOARD, lut=100)
-    certifier = Certifier(TASKS, board=board, memory=board.memory, base=BASE, rules=RULES)
+    certifier = Certifier(
+        TASKS,
+        board=board,
+        memory=board.memory,
+        base=BASE,
+        rules=RULES,
+        settings=CertifyOptions(),
+    )
     with pytest.raises(SpaceError, match="no configuration fits"):
         certifier.run()
 

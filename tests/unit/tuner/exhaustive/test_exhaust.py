@@ -20,6 +20,7 @@ from tilewright.sim.twin.device import Twin
 from tilewright.tuner.exhaustive import exhaust as module
 from tilewright.tuner.exhaustive.exhaust import ILLEGAL, exhaust
 from tilewright.tuner.exhaustive.landscape_report import print_landscapes
+from tilewright.tuner.exhaustive.options import ExhaustOptions
 from tilewright.tuner.measure import backends
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
@@ -164,7 +165,7 @@ def test_what_another_twin_counted_is_not_taken_for_the_truth(tmp_path, another_
     def found() -> int:
         print_landscapes(
             load_hwconfig("tiny-4x4"), [conv2d(REPORTED, 4, 4, 4, 3, 1, 1)], load_memory("ideal"),
-            kind="vta", confirm=0, confirm_cycles=1, seed=0, workers=1, folder=folder,
+            settings=ExhaustOptions(confirm=0, workers=1, folder=folder),
             console=PrintableConsole(file=io.StringIO()),
         )  # fmt: skip
         return len(list(folder.glob("*.cycles")))
@@ -193,12 +194,7 @@ def test_names_are_no_markup(tmp_path):
         load_hwconfig("tiny-4x4"),
         [conv2d(REPORTED, 4, 4, 4, 3, 1, 1)],
         load_memory("ideal"),
-        kind="vta",
-        confirm=0,
-        confirm_cycles=1,
-        seed=0,
-        workers=1,
-        folder=tmp_path,
+        settings=ExhaustOptions(confirm=0, workers=1, folder=tmp_path),
         console=PrintableConsole(file=output, width=200),
     )
     text = output.getvalue()

@@ -25,6 +25,7 @@ from tilewright.tuner.mapping.mapping import COLUMNS, Batch, mapping_from
 from tilewright.tuner.mapping.methods.mapper import MapperError
 from tilewright.tuner.mapping.methods.registry import make_mapper
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
+from tilewright.tuner.mapping.options import MapOptions
 
 FLEXIBLE = load_architecture("flexible-256")
 CONV = LoopNest(name="conv", sizes=(64, 64, 14, 14, 3, 3))
@@ -359,8 +360,8 @@ NEST = LoopNest(name="fc", sizes=(64, 256, 1, 1, 1, 1), count=3)
 
 @pytest.mark.parametrize("method", ["random", "tuner-random"])
 def test_no_method_beats_the_proof(method: str) -> None:
-    proven = finder(FLEXIBLE, Objective.EDP)(NEST, None)
-    tried = finder(FLEXIBLE, Objective.EDP, method, budget=300, seed=1)(NEST, None)
+    proven = finder(FLEXIBLE, MapOptions())(NEST, None)
+    tried = finder(FLEXIBLE, MapOptions(method=method, budget=300, seed=1))(NEST, None)
     assert proven.gap == 0
     assert tried.gap is None
     assert tried.bound is None
@@ -372,7 +373,7 @@ def test_no_method_beats_the_proof(method: str) -> None:
 
 
 def test_a_row_holds_the_mapping_and_what_it_costs() -> None:
-    row = finder(FLEXIBLE, Objective.LATENCY)(NEST, None).to_row()
+    row = finder(FLEXIBLE, MapOptions(objective="latency"))(NEST, None).to_row()
     assert (row["layer"], row["count"], row["kind"], row["gap"]) == ("fc", 3, "conv", 0)
     cost = CostModel(NEST, FLEXIBLE).cost(mapping_from(row["mapping"]))
     assert row["value"] == row["bound"] == cost["cycles"]
@@ -381,4 +382,4 @@ def test_a_row_holds_the_mapping_and_what_it_costs() -> None:
 
 def test_an_unknown_method_is_told_before_any_work() -> None:
     with pytest.raises(MapperError, match="no mapper of that name"):
-        finder(FLEXIBLE, Objective.EDP, "nothing")
+        finder(FLEXIBLE, MapOptions(method="nothing"))

@@ -10,11 +10,13 @@ import pytest
 from support.boards.agents import SlowDevice
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.runtime.agent.__main__ import main
 from tilewright.host.runtime.agent.address import resolve
 from tilewright.host.runtime.agent.authentication import client_file, read_client, read_token
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.agent.home import make_home
-from tilewright.host.runtime.agent.limits import Limits, limits_of_options
+from tilewright.host.runtime.agent.limits import Limits
+from tilewright.host.runtime.agent.options import AgentOptions
 from tilewright.host.runtime.agent.server import AgentServer
 from tilewright.host.runtime.agent.serving import open_belongings
 from tilewright.host.runtime.board_pool import load_board_pool
@@ -139,15 +141,6 @@ def test_localhost_is_the_address_of_the_agent_whatever_comes_first(monkeypatch,
 
 
 # -- Limits are numbers that every part of an agent can keep
-OPTIONS = {
-    "max_seconds": 60,
-    "max_program_mib": 128,
-    "max_memory_mib": 128,
-    "lease_seconds": 30,
-    "max_connections": 64,
-}
-
-
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 2**40, True, "1"])
 def test_refuses_what_is_no_number_of_the_range(name: str, value: Any) -> None:
@@ -174,5 +167,28 @@ def test_an_option_is_named_as_it_was_written_with_what_it_must_be_below(
 ) -> None:
     flag = f"--{option.replace('_', '-')}"
     with pytest.raises(ConfigError, match=f"{flag}.*below {most}"):
-        limits_of_options(**{**OPTIONS, option: value})
-    assert limits_of_options(**OPTIONS) == Limits()
+        AgentOptions(**{option: value}).limits()
+    assert AgentOptions().limits() == Limits()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--bitstream a.bit", "required: --hw"),
+        ("--hw tiny-4x4", "give one of --bitstream and --bitstreams"),
+        ("--hw tiny-4x4 --bitstream a.bit --bitstreams b", "give one of --bitstream"),
+        ("--hw tiny-4x4 --bitstream a.bit --log xml", "invalid choice: 'xml'"),
+    ],
+)
+def test_the_agent_of_a_board_refuses_what_it_cannot_serve(words: str, told: str, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_the_agent_of_a_board_tells_every_option(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    told = capsys.readouterr().out
+    assert all(f"--{each.name.replace('_', '-')}" in told for each in fields(AgentOptions))
