@@ -97,7 +97,7 @@ STRUCTURES: Final = (
     ("sizes_t", SIZES, "Sizes that control reads."),
     ("entry_t", ENTRY, "An entry of a unit's queue."),
     ("error_t", ERROR, "What a unit says is wrong; its wire says which unit."),
-    ("needs_t", NEEDS, "What an entry needs before its unit takes it, known before it is the oldest."),
+    ("needs_t", NEEDS, "What an entry needs before its unit takes it."),
     ("queue_t", QUEUE, "What a unit sees of its queue and of its tokens."),
     ("unit_t", UNIT, "What a unit takes and gives, and how it is."),
     ("spad_write_t", SPAD_WRITE, "Where LOAD puts a beat, or padding, in a scratchpad."),

@@ -904,7 +904,7 @@ package tw_pkg;
     logic valid;  // there is one in this cycle
   } error_t;
 
-  // What an entry needs before its unit takes it, known before it is the oldest.
+  // What an entry needs before its unit takes it.
   typedef struct packed {
     logic unaligned;  // no field is wrong but that rows start inside a tile
     logic illegal;  // a field is wrong

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One lane of VECTOR: the second operand in stage 1, the operation on ACC in stage 2, and its
-// saturation in stage 3. A product is formed by the multiplier of requantisation (tw_requant).
+// saturation in stage 3. A shift, and a power of two, takes two stages more; a product is formed by
+// the multiplier of requantisation (tw_requant) meanwhile.
 module tw_lane #(
     parameter int unsigned Parts   = 1,  // of a tile
     parameter int unsigned RowUnit = 0,  // 1: operands in ACC, SUB, SQUARE, EXP2
@@ -18,6 +19,7 @@ module tw_lane #(
     // stage 2
     input  logic        [        31:0] acc_i,
     input  logic                       work_i,      // there is an operation
+    input  logic                       shift_i,     // there is a shift, or a power of two
     input  logic        [         3:0] op_i,
     input  logic                       fetch_i,     // acc_i is an operand to hold
     input  logic        [PartBits-1:0] part2_i,
@@ -25,7 +27,9 @@ module tw_lane #(
     output logic        [ MulBits-1:0] factor_o,    // and of a product
     // stage 3
     input  logic                       ends_i,      // there is a result
-    output logic        [        31:0] result_o
+    output logic        [        31:0] result_o,
+    // stage 5
+    output logic        [        31:0] shifted_o
 );
   localparam int unsigned OpdBits = RowUnit != 0 ? 32 : 16;
 
@@ -52,37 +56,56 @@ module tw_lane #(
   end
   assign residual_o = operand_q[7:0];
 
-  // Stage 2: 33 bits hold every result but a product.
+  // Stage 2: 33 bits hold every result
   function automatic logic signed [32:0] compute(logic [3:0] op, logic signed [31:0] a,
                                                  logic signed [OpdBits-1:0] b);
-    logic less, power, over;
-    logic [4:0] amount;
-    logic signed [31:0] shifted;
-    less    = a < 32'(b);
-    amount  = b[OpdBits-1] ? 5'd0 : (|b[OpdBits-2:5]) ? 5'd31 : b[4:0];
-    shifted = a;
-    // The power of the fraction, 31 bits, shifted right by 30 less the integer part.
-    power = (RowUnit != 0) && (op == tw_pkg::VecExp2);
-    over  = (|a[30:21]) || (&a[20:16]);
-    if (power) begin
-      amount  = a[31] ? 5'd31 : over ? 5'd0 : 5'd30 - a[20:16];
-      shifted = {1'b0, tw_pkg::exp2_of(a[15-:tw_pkg::Exp2IndexBits] |
-                                       {tw_pkg::Exp2IndexBits{over}}), 16'd0};
-    end
+    logic less;
+    less = a < 32'(b);
     unique case (op)
       tw_pkg::VecMin: compute = less ? 33'(a) : 33'(b);
       tw_pkg::VecMax: compute = less ? 33'(b) : 33'(a);
       tw_pkg::VecAdd: compute = 33'(a) + 33'(b);
-      tw_pkg::VecShr: compute = 33'(shifted >>> amount);
-      default:
-      compute = power ? 33'(shifted >>> amount) :
-                (RowUnit != 0) && (op == tw_pkg::VecSub) ? 33'(a) - 33'(b) : 33'(b);
+      default: compute = (RowUnit != 0) && (op == tw_pkg::VecSub) ? 33'(a) - 33'(b) : 33'(b);
     endcase
   endfunction
 
   always_ff @(posedge clk_i) begin
     if (work_i) exact_q <= compute(op_i, acc_i, operand_q);
   end
+
+  // Stages 2 to 4 of shifts: what is shifted, by how much; by eights; by the rest. The power of the
+  // fraction, 31 bits, is shifted right by 30 less the integer part.
+  logic signed [31:0] source, source_q, eights_q, shifted_q;
+  logic [4:0] amount, amount_q;
+  logic [2:0] rest_q;
+  logic shift3_q, shift4_q;
+  if (RowUnit != 0) begin : gen_power
+    logic power, over;
+    assign power = op_i == tw_pkg::VecExp2;
+    assign over  = (|acc_i[30:21]) || (&acc_i[20:16]);
+    always_comb begin
+      source = acc_i;
+      amount = operand_q[OpdBits-1] ? 5'd0 : (|operand_q[OpdBits-2:5]) ? 5'd31 : operand_q[4:0];
+      if (power) begin
+        source = {1'b0, tw_pkg::exp2_of(acc_i[15-:tw_pkg::Exp2IndexBits] |
+                                        {tw_pkg::Exp2IndexBits{over}}), 16'd0};
+        amount = acc_i[31] ? 5'd31 : over ? 5'd0 : 5'd30 - acc_i[20:16];
+      end
+    end
+  end else begin : gen_no_power
+    assign source = acc_i;
+    assign amount = operand_q[OpdBits-1] ? 5'd0 : (|operand_q[OpdBits-2:5]) ? 5'd31 : operand_q[4:0];
+  end
+  always_ff @(posedge clk_i) begin
+    {shift4_q, shift3_q} <= {shift3_q, shift_i};
+    if (shift_i) {source_q, amount_q} <= {source, amount};
+    if (shift3_q) begin
+      eights_q <= source_q >>> {amount_q[4:3], 3'd0};
+      rest_q   <= amount_q[2:0];
+    end
+    if (shift4_q) shifted_q <= eights_q >>> rest_q;
+  end
+  assign shifted_o = shifted_q;
 
   // Stage 3, of a part that ends there; otherwise nothing uses it, and a simulator skips it.
   always_comb begin

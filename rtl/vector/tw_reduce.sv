@@ -5,8 +5,8 @@
 // put. Results of VECTOR come in stage 3. Their lanes are reduced in a tree of three stages after a
 // register, four values to one in each, and join the total of their row in stage 8. A part that is
 // put comes after the last tile of its row: it takes the total in its stage 7, and is written to ACC
-// in stage 10, the same value in every lane of a row. Products come two stages later, and so do all
-// stages of their instruction.
+// in stage 10, the same value in every lane of a row. Results of long operations come two stages
+// later, and so do all stages of their instruction.
 module tw_reduce #(
     parameter int unsigned Batch    = 1,
     parameter int unsigned BlockOut = 16,
@@ -21,7 +21,7 @@ module tw_reduce #(
     // stable while parts of an instruction pass
     input  logic                    maximum_i,  // else the sum
     input  logic                    log_i,      // its logarithm
-    input  logic                    late_i,     // products
+    input  logic                    late_i,     // long operations
     input  logic [             5:0] lanes_i,    // channels of the last tile that count; 0: all
     // stage 0
     input  logic                    work_i,     // a part to reduce is issued

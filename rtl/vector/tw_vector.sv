@@ -5,9 +5,9 @@
 // addresses, 1 out of the memories, 2 operands in registers: sum, minimum and so on, 3 saturate
 // and write ACC. Results are forwarded to the next three parts, so that the initiation interval is
 // 1 for every address pattern. Requantise flows through tw_requant from stage 2 on, and so does a
-// product, which is written to ACC in stage 5: a part that reads a tile of a product on its way is
-// not issued before, and the next instruction is taken once the last product is in ACC. All retire
-// after the same latency, so tokens leave in program order. PARAM entries of a channel block are
+// product. Products and shifts, the long operations, are written to ACC in stage 5: a part that
+// reads a tile of one on its way is not issued before, and the next instruction is taken once the
+// last is in ACC. All retire after the same latency, so tokens leave in program order. PARAM entries of a channel block are
 // copied to registers before each outer iteration that needs new ones, once no part in flight
 // needs the old ones.
 //
@@ -62,7 +62,7 @@ module tw_vector #(
     output logic                                issue_o        // last part of a tile is issued
 );
   localparam int unsigned AccWrite = 3;    // stage in which an ALU operation writes ACC
-  localparam int unsigned MulWrite = 5;    // stage in which a product is written there
+  localparam int unsigned LongWrite = 5;   // stage in which a long operation does
   localparam int unsigned LastParam = 5;   // last stage that uses a PARAM entry
   localparam int unsigned Tail = 9;        // stage in which OUT is written and a part retires
   localparam int unsigned PutWrite = 10;   // stage in which a reduced row is written to ACC
@@ -91,6 +91,12 @@ module tw_vector #(
     return sum[20] ? '1 : sum[19:0];
   endfunction
 
+  // Products and shifts
+  function automatic logic takes_long(logic [3:0] op);
+    return op == tw_pkg::VecMul || op == tw_pkg::VecShr ||
+           (Sizes.row_unit != 0 && (op == tw_pkg::VecSquare || op == tw_pkg::VecExp2));
+  endfunction
+
   // ---------------------------------------------------------------------------------------
   // Stage 0: take instructions, fetch parameters, step the loops
   typedef enum logic [2:0] {
@@ -98,7 +104,7 @@ module tw_vector #(
     Drain,  // wait until no part in flight needs the old parameters for long
     Param,  // read the PARAM tile row by row
     Run,    // issue parts
-    Settle  // wait until the last product or reduced row is in ACC
+    Settle  // wait until the last result of a long operation, or reduced row, is in ACC
   } state_e;
   typedef enum logic [1:0] {
     Work,   // a tile of the inner loop
@@ -123,7 +129,7 @@ module tw_vector #(
   // Whether a loop is in its last turn lies in a register, set when the turn before it ends.
   logic inner_last_q, outer_last_q, inner_one_q;
   logic reduces, holds, reads_acc, writes, turn, settled, late;
-  logic multiplies, waits, settles_q, ends;  // waits: a part reads a product on its way
+  logic shifts, lengthy, waits, settles_q, ends;  // waits: a part reads a result on its way
   logic [3:0] settle_until;  // of the last slot: it is in ACC then
   logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
 
@@ -142,14 +148,14 @@ module tw_vector #(
   assign part_last = (Parts == 1) ||
                      (part_q == PartBits'(sizes.vector_parts - 32'd1));
   assign inner_last = inner_last_q;
-  assign multiplies = cur_q.op == tw_pkg::VecMul ||
-                      (sizes.row_unit != '0 && cur_q.op == tw_pkg::VecSquare);
+  assign shifts = cur_q.op == tw_pkg::VecShr || (sizes.row_unit != '0 && cur_q.op == tw_pkg::VecExp2);
+  assign lengthy = takes_long(cur_q.op);
   assign issue = (state_q == Run) && !halt_i && !illegal_q && !waits;
   assign step = issue && part_last;
   assign turn = step && (slot_q == Work ? inner_last && !reduces : slot_q == Put);
   assign issue_last = turn && outer_last_q;
   // The last slot was issued in the cycle before settle_q is 0.
-  assign settle_until = !reduces ? 4'(MulWrite) : 4'(PutWrite) + (multiplies ? 4'd2 : 4'd0);
+  assign settle_until = !reduces ? 4'(LongWrite) : 4'(PutWrite) + (lengthy ? 4'd2 : 4'd0);
   assign settled = (state_q == Settle) && (settle_q == settle_until - 4'd1);
   // Once: after an error settle_q counts on, round and round.
   assign late = (state_q == Settle) && !halt_i && reduces &&
@@ -204,8 +210,8 @@ module tw_vector #(
       cur_q       <= head;
       index_q     <= queue_i.entry.index;
       illegal_q   <= queue_i.needs.illegal;
-      settles_q   <= head.op == tw_pkg::VecMul || (sizes.row_unit != '0 &&
-                     (head.op == tw_pkg::VecSquare || head.reduce != tw_pkg::ReduceNone));
+      settles_q   <= takes_long(head.op) ||
+                     (sizes.row_unit != '0 && head.reduce != tw_pkg::ReduceNone);
       slot_q      <= sizes.row_unit != '0 && head.hold ? Fetch : Work;
       part_q      <= '0;
       inner_q     <= '0;
@@ -272,24 +278,24 @@ module tw_vector #(
   // ---------------------------------------------------------------------------------------
   // Stages 1 on: what travels with a part, a field of all stages at once; [1] is the youngest.
   logic [Tail:1] valid_q, last_q, out_q, lookup_q;
-  logic [MulWrite:1] apart_q;  // neither OUT nor ACC gets its result
-  logic [MulWrite:1] multiply_q;  // it is a product
+  logic [LongWrite:1] apart_q;  // neither OUT nor ACC gets its result
+  logic [LongWrite:1] long_q;  // it takes long
   logic [Tail:1][3:0] push_q;
   logic [AccWrite:1][tw_pkg::AccBanks-1:0] banks_q;  // still locked
   logic [Tail:1][PartBits-1:0] part_line_q;
   logic [Tail:1][OutAddrBits-1:0] out_line_q;
-  logic [MulWrite:1][AccAddrBits-1:0] dst_line_q;
+  logic [LongWrite:1][AccAddrBits-1:0] dst_line_q;
   always_ff @(posedge clk_i) begin
     valid_q     <= rst_i ? '0 : {valid_q[Tail-1:1], go || late};
     last_q      <= {last_q[Tail-1:1], (issue_last && !reduces) || late};
-    multiply_q  <= {multiply_q[MulWrite-1:1], multiplies};
+    long_q  <= {long_q[LongWrite-1:1], lengthy};
     out_q       <= {out_q[Tail-1:1], requant};
-    apart_q     <= {apart_q[MulWrite-1:1], slot_q != Work || reduces};
+    apart_q     <= {apart_q[LongWrite-1:1], slot_q != Work || reduces};
     lookup_q    <= {lookup_q[Tail-1:1], cur_q.lookup};
     push_q      <= {push_q[Tail-1:1], cur_q.push};
     part_line_q <= {part_line_q[Tail-1:1], part_q};
     out_line_q  <= {out_line_q[Tail-1:1], OutAddrBits'(dst_q)};
-    dst_line_q  <= {dst_line_q[MulWrite-1:1], AccAddrBits'(dst_q)};
+    dst_line_q  <= {dst_line_q[LongWrite-1:1], AccAddrBits'(dst_q)};
     banks_q     <= rst_i ? '0 : {banks_q[AccWrite-1:1], (go && !requant) ? cur_q.acc_banks : '0};
   end
 
@@ -298,8 +304,8 @@ module tw_vector #(
   logic opd1_q;
   logic signed [15:0] imm1_q;
   logic has_result, alu_write;  // stage 3: there is a result, it goes to ACC
-  logic has_product, mul_write;  // stage 5: the same of a product
-  logic [Lanes*32-1:0] acc_part, acc2_q, fresh, result, older_q, product, outcome;
+  logic has_long, long_write;  // stage 5: the same of a long operation
+  logic [Lanes*32-1:0] acc_part, acc2_q, fresh, result, older_q, product, shifted, outcome;
   logic [Lanes*8-1:0] res_part;
 
   always_ff @(posedge clk_i) begin
@@ -322,15 +328,15 @@ module tw_vector #(
   // the part is in stage 2, the one before that while it is in stage 1, and the result of the
   // third one, which is written when the part is issued, is then in `older_q`.
   logic first1_q, first2_q, second1_q, third1_q;
-  logic [MulWrite:1] feeds;  // by stage of the operation
-  for (genvar s = 1; s <= MulWrite; s++) begin : gen_feeds
+  logic [LongWrite:1] feeds;  // by stage of the operation
+  for (genvar s = 1; s <= LongWrite; s++) begin : gen_feeds
     assign feeds[s] = valid_q[s] && !out_q[s] && !apart_q[s] && (part_line_q[s] == part_q) &&
                       (dst_line_q[s] == AccAddrBits'(acc_read));
   end
-  // Only products that follow one another meet: the instruction behind them waits for the last.
-  assign waits = reads_acc && multiplies && (feeds & multiply_q) != '0;
+  // Only parts of one instruction meet: the one behind it waits for the last.
+  assign waits = reads_acc && lengthy && (feeds & long_q) != '0;
   always_ff @(posedge clk_i) begin
-    {third1_q, second1_q, first1_q} <= feeds[AccWrite:1] & ~multiply_q[AccWrite:1];
+    {third1_q, second1_q, first1_q} <= feeds[AccWrite:1] & ~long_q[AccWrite:1];
     if (valid_q[1]) begin
       first2_q <= first1_q;
       op2_q    <= op1_q;
@@ -361,21 +367,23 @@ module tw_vector #(
         .res_i     (res_part[l*8+:8]),
         .imm_i     (imm1_q),
         .acc_i     (fresh[l*32+:32]),
-        .work_i    (valid_q[2] && !out_q[2] && !multiply_q[2]),
+        .work_i    (valid_q[2] && !out_q[2] && !long_q[2]),
+        .shift_i   (valid_q[2] && long_q[2] && shifts),
         .op_i      (op2_q),
         .fetch_i   (fetch_q[2]),
         .part2_i   (part_line_q[2]),
         .residual_o(residual[l]),
         .factor_o  (factor[l]),
         .ends_i    (has_result),
-        .result_o  (result[l*32+:32])
+        .result_o  (result[l*32+:32]),
+        .shifted_o (shifted[l*32+:32])
     );
   end
-  assign has_result = valid_q[AccWrite] && !out_q[AccWrite] && !multiply_q[AccWrite];
+  assign has_result = valid_q[AccWrite] && !out_q[AccWrite] && !long_q[AccWrite];
   assign alu_write = has_result && !apart_q[AccWrite];
-  assign has_product = valid_q[MulWrite] && !out_q[MulWrite] && multiply_q[MulWrite];
-  assign mul_write = has_product && !apart_q[MulWrite];
-  assign outcome = has_product ? product : result;
+  assign has_long = valid_q[LongWrite] && !out_q[LongWrite] && long_q[LongWrite];
+  assign long_write = has_long && !apart_q[LongWrite];
+  assign outcome = !has_long ? result : shifts ? shifted : product;
   always_ff @(posedge clk_i) begin
     if (alu_write) older_q <= result;
   end
@@ -384,8 +392,8 @@ module tw_vector #(
   // writes ACC itself is on its way then.
   logic [AccAddrBits-1:0] own_tile;
   logic [PartBits-1:0] own_part;
-  assign own_tile = has_product ? dst_line_q[MulWrite] : dst_line_q[AccWrite];
-  assign own_part = has_product ? part_line_q[MulWrite] : part_line_q[AccWrite];
+  assign own_tile = has_long ? dst_line_q[LongWrite] : dst_line_q[AccWrite];
+  assign own_part = has_long ? part_line_q[LongWrite] : part_line_q[AccWrite];
   if (Sizes.row_unit != 0) begin : gen_reduce
     logic put_write;
     logic [AccAddrBits-1:0] put_tile;
@@ -401,7 +409,7 @@ module tw_vector #(
         .rst_i,
         .maximum_i(cur_q.reduce == tw_pkg::ReduceMax),
         .log_i    (cur_q.reduce == tw_pkg::ReduceLogSum),
-        .late_i   (multiplies),
+        .late_i   (lengthy),
         .lanes_i  (cur_q.lanes),
         .work_i   (go && slot_q == Work && reduces),
         .put_i    (go && slot_q == Put),
@@ -415,12 +423,12 @@ module tw_vector #(
         .part_o   (put_part),
         .data_o   (put_data)
     );
-    assign acc_write_o      = alu_write || mul_write || put_write;
+    assign acc_write_o      = alu_write || long_write || put_write;
     assign acc_write_addr_o = put_write ? put_tile : own_tile;
     assign acc_write_part_o = put_write ? put_part : own_part;
     assign acc_write_data_o = put_write ? put_data : outcome;
   end else begin : gen_direct
-    assign acc_write_o      = alu_write || mul_write;
+    assign acc_write_o      = alu_write || long_write;
     assign acc_write_addr_o = own_tile;
     assign acc_write_part_o = own_part;
     assign acc_write_data_o = outcome;
@@ -462,7 +470,7 @@ module tw_vector #(
       .MulBits(MulBits)
   ) u_requant (
       .clk_i,
-      .valid_i   (valid_q[2] && (out_q[2] || multiply_q[2])),
+      .valid_i   (valid_q[2] && (out_q[2] || (long_q[2] && !shifts))),
       .multiply_i(!out_q[2]),
       .acc_i     (fresh),
       .factor_i  (factor),
@@ -471,7 +479,7 @@ module tw_vector #(
       .param4_i  (param5),
       .low_i     (low3_q),
       .high_i    (high3_q),
-      .product_i (has_product),
+      .product_i (has_long && !shifts),
       .product_o (product),
       .out_o     (requantised)
   );

@@ -92,9 +92,9 @@ void Vector::Step() {
   retired_ = last + latency::kVectorTail;
   if (head.reduces) {
     busy_until_ = retired_ = until =
-        last + latency::kPutTail + (head.multiplies ? latency::kLatePut : 0);
-  } else if (head.multiplies) {
-    busy_until_ = until = last + latency::kMulTail;
+        last + latency::kPutTail + (head.takes_long ? latency::kLatePut : 0);
+  } else if (head.takes_long) {
+    busy_until_ = until = last + latency::kLongTail;
   }
   core_.counters.unit[kVector][kBusy] += busy_until_ - now;
   core_.counters.vector_tiles += head.tiles;

@@ -22,8 +22,8 @@ Decoder::Decoder(const Hardware& hardware)
   tile_bytes_[7] = hardware.axi_bytes;
 }
 
-// Cycles in which a product waits for one on its way whose tile it reads.
-uint64_t Decoder::ProductWaits(const Words& words) const {
+// Cycles in which a long operation waits for a result on its way that it reads.
+uint64_t Decoder::ResultWaits(const Words& words) const {
   const auto get = [&](isa::BitField field) { return words.Get(field); };
   const uint64_t outer = get(isa::vector::kIterOuter), inner = get(isa::vector::kIterInner);
   const uint64_t dst_base = get(isa::vector::kDstBase), src_base = get(isa::vector::kSrcBase);
@@ -44,13 +44,13 @@ uint64_t Decoder::ProductWaits(const Words& words) const {
       (!holds || apart(opd_base, opd_base + (outer - 1) * opd_outer))) {
     return 0;
   }
-  // The last products: their tiles, and the first cycles in which these can be read.
-  constexpr uint32_t kLast = latency::kMulTail;
+  // The last results: their tiles, and the first cycles in which these can be read.
+  constexpr uint32_t kLast = latency::kLongTail;
   uint64_t tile[kLast], read_at[kLast] = {};
-  uint64_t now = 0, waits = 0, products = 0;
+  uint64_t now = 0, waits = 0, results = 0;
   const auto read = [&](uint64_t address) {
     uint64_t ready = now;
-    for (uint64_t i = 0; i < std::min<uint64_t>(products, kLast); i++) {
+    for (uint64_t i = 0; i < std::min<uint64_t>(results, kLast); i++) {
       if (tile[i] == address) ready = std::max(ready, read_at[i]);
     }
     waits += ready - now;
@@ -63,8 +63,8 @@ uint64_t Decoder::ProductWaits(const Words& words) const {
     }
     for (uint64_t i = 0; i < inner; i++) {
       read(src_base + o * src_outer + i * src_inner);
-      tile[products % kLast] = dst_base + o * dst_outer + i * dst_inner;
-      read_at[products++ % kLast] = now + latency::kMulTail + 1;
+      tile[results % kLast] = dst_base + o * dst_outer + i * dst_inner;
+      read_at[results++ % kLast] = now + latency::kLongTail + 1;
       now += vector_parts_;
     }
   }
@@ -120,9 +120,17 @@ void Decoder::Decode(const uint8_t* bytes, Instruction& out) const {
       out.length = out.tiles * vector_parts_;
       out.requant = static_cast<isa::VectorOp>(get(isa::vector::kOp)) == isa::VectorOp::kRequant;
       out.param_step = get(isa::vector::kParamStep) != 0;
-      out.multiplies = static_cast<isa::VectorOp>(get(isa::vector::kOp)) == isa::VectorOp::kMul ||
-                       static_cast<isa::VectorOp>(get(isa::vector::kOp)) == isa::VectorOp::kSquare;
-      if (out.multiplies && !out.reduces) out.length += ProductWaits(words);
+      switch (static_cast<isa::VectorOp>(get(isa::vector::kOp))) {
+        case isa::VectorOp::kMul:
+        case isa::VectorOp::kShr:
+        case isa::VectorOp::kSquare:
+        case isa::VectorOp::kExp2:
+          out.takes_long = true;
+          if (!out.reduces) out.length += ResultWaits(words);
+          break;
+        default:
+          out.takes_long = false;
+      }
       return;
     default:
       return;

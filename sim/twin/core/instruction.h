@@ -35,7 +35,7 @@ struct Instruction {
   bool has_pad;     // LOAD
   bool requant;     // VECTOR
   bool reduces;     // VECTOR: rows, of the row unit
-  bool multiplies;  // VECTOR
+  bool takes_long;  // VECTOR: a product or a shift
   bool param_step;  // VECTOR
   uint8_t pad_left, pad_right, pad_top, pad_bottom;
   // LOAD, STORE: the region, in DRAM bytes.
@@ -79,7 +79,7 @@ class Decoder {
   void Decode(const uint8_t* bytes, Instruction& out) const;
 
  private:
-  uint64_t ProductWaits(const Words& words) const;
+  uint64_t ResultWaits(const Words& words) const;
 
   uint32_t vector_parts_;  // of a tile
   uint32_t diagonal_bytes_;

@@ -46,9 +46,9 @@ constexpr uint32_t kBeatFifo = 4;        // u_beats
 constexpr uint32_t kGemmTail = 4;    // the last product's issue to its retirement, less MacPipeline
 constexpr uint32_t kVectorTail = 9;  // the last part's issue to its retirement
 constexpr uint32_t kAluTail = 3;     // the last part's issue to its last write of ACC
-constexpr uint32_t kMulTail = 5;     // the same of a product
+constexpr uint32_t kLongTail = 5;    // the same of a product or a shift
 constexpr uint32_t kPutTail = 10;    // the last part's issue to the last write of a reduced row
-constexpr uint32_t kLatePut = 2;     // how much later that is for products
+constexpr uint32_t kLatePut = 2;     // how much later that is for those
 constexpr uint32_t kDrainTail = 2;   // the last part's issue to the last cycle that holds up PARAM
 constexpr uint32_t kParamSetup = 2;  // drained to the first part, without the rows of PARAM
 
