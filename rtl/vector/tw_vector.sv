@@ -178,7 +178,8 @@ module tw_vector #(
   assign go = issue && in_range && bank_ok;
   assign issue_o = go && part_last;
 
-  assign acc_read_o = go && reads_acc;
+  // Also while a part waits, again and again.
+  assign acc_read_o = (state_q == Run) && reads_acc && bank_ok;
   assign acc_read_addr_o = AccAddrBits'(acc_read);
   assign res_read_o = go && uses_opd;
   assign res_addr_o = ResAddrBits'(opd_q);
