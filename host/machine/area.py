@@ -27,12 +27,10 @@ from tilewright.host.machine.isa import TABLE_ENTRIES
 from tilewright.host.machine.system_config import SystemConfig
 
 DSP_PER_LANE_REQUANT: Final = 2
-"""DSPs for the product of accumulator plus bias (33 bits) and multiplier (16 bits)."""
+"""DSPs for the product of accumulator plus bias (33 bits) and multiplier (16 bits), or of MUL."""
 DSP_PER_LANE_RESIDUAL: Final = 1
 """DSPs for the product of residual (8 bits) and multiplier (16 bits)."""
-DSP_PER_LANE_MUL: Final = 2
-"""DSPs for the product of accumulator (32 bits) and immediate (16 bits)."""
-DSP_PER_LANE: Final = DSP_PER_LANE_REQUANT + DSP_PER_LANE_RESIDUAL + DSP_PER_LANE_MUL
+DSP_PER_LANE: Final = DSP_PER_LANE_REQUANT + DSP_PER_LANE_RESIDUAL
 DSP_LOAD: Final = 2
 """DSPs of the padding geometry in the load unit: padding rows times the padded width, twice."""
 
