@@ -71,7 +71,7 @@ class Proof:
 
 _LOAD: Final = (
     "tw_pkg", "tw_sizes", "tw_fifo", "tw_rows", "tw_bursts", "tw_stepper", "tw_padding", "tw_hold",
-    "tw_load",
+    "tw_predecode", "tw_load",
 )  # fmt: skip
 
 PROOFS: Final = {
@@ -86,11 +86,20 @@ PROOFS: Final = {
             claims="first in first out, no overflow or underflow, count and flags",
         ),
         Proof(
+            name="fifo-key",
+            units=("tw_fifo",),
+            depth=2,
+            covers=8,
+            module="fifo",
+            parameters={"KeyBits": 2},
+            claims="the same with a part of the oldest entry in a register",
+        ),
+        Proof(
             name="tokens",
             units=("tw_tokens",),
             depth=2,
             covers=12,
-            claims="a counter is pushes minus pops; no wrap without a reported overflow",
+            claims="a counter is pushes minus pops; a wrap, and only one, is reported a cycle later",
         ),
         Proof(
             name="rows",
@@ -192,6 +201,7 @@ PROOFS: Final = {
                 "tw_rows",
                 "tw_bursts",
                 "tw_stepper",
+                "tw_predecode",
                 "tw_store",
             ),
             depth=12,
@@ -209,6 +219,7 @@ PROOFS: Final = {
                 "tw_rows",
                 "tw_bursts",
                 "tw_stepper",
+                "tw_predecode",
                 "tw_store",
             ),
             depth=2,
