@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of tw_fetch: it asks for the program's beats in order and for nothing behind its end,
 // hands every instruction to its own unit once and in order, to no full queue and to none behind
-// FINISH, and leaves the bus idle when the program has finished.
+// FINISH, and leaves the bus idle when the program has finished. FINISH retires in the cycle after all
+// was idle, nothing was dispatched and nothing was asked for, and in no other.
 module formal_fetch #(
     parameter int unsigned BeatBytes = 32,  // of a beat: an instruction, or two halves (16), or half
     parameter int unsigned BurstBeats = 2   // longest burst
@@ -65,7 +66,8 @@ module formal_fetch #(
   );
 
   logic [tw_pkg::InsnBits-1:0] seen_q;  // the watched instruction, as it came
-  logic fire, finished_q, was_finish_q, was_reset_q, broken_q;
+  logic fire, finished_q, was_reset_q, broken_q;
+  logic quiet_q;  // in the cycle before all was idle, and this unit did nothing
   logic [3:0] opcode;
   assign fire = req_valid && req_ready_i;
   assign opcode = entry.insn[3:0];
@@ -74,6 +76,7 @@ module formal_fetch #(
   always_ff @(posedge clk_i) begin
     started_q   <= 1'b1;
     was_reset_q <= rst_i;
+    quiet_q     <= all_idle && push == '0 && !req_valid;
     if (!started_q || rst_i) begin
       base_q    <= {page_i, 12'd0};
       count_q   <= insn_count_i;
@@ -125,6 +128,8 @@ module formal_fetch #(
       end
       if (push != '0) assert (push == 4'd1 << (opcode - 4'd1));
       if (finish) assert (opcode == tw_pkg::OpFinish && flying == '0);
+      assert (finish == (running_q && !halt_i && !refuse_q && dut.at_finish && pushed_q != count_q &&
+                         quiet_q));
       // Finished: nothing is in flight, nothing is asked for.
       if (finished_q) assert (flying == '0 && !req_valid && push == '0 && !finish);
       // Errors name what is wrong.
