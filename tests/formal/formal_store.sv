@@ -86,7 +86,8 @@ module formal_store #(
   logic [7:0] beat_q;
   logic [4:0] address_q, data_q;
   // Response of the cycle before, and what was taken then.
-  logic answered_q, failed_q, took_q, illegal_q, unaligned_q, halt_q;
+  logic answered_q, failed_q, took_q, illegal_q, unaligned_q;
+  logic broken_q;  // an error or a halt since the reset
   // Instruction taken last, and those of the bursts without an answer, oldest at place 0.
   tw_pkg::index_t taken_q, index_q[4];
   logic [2:0] unanswered_q, unanswered_after;
@@ -103,7 +104,7 @@ module formal_store #(
     w_wait_q  <= wvalid && !wready_i && !rst_i;
     {awaddr_q, awlen_q} <= {awaddr, awlen};
     {wdata_q, wstrb_q, wlast_q} <= {wdata, wstrb, wlast};
-    halt_q     <= halt_i;
+    broken_q   <= !rst_i && (broken_q || error.valid || halt_i);
     answered_q <= bvalid_i && !rst_i;
     failed_q   <= bresp_i[1];
     took_q     <= pop && !rst_i;
@@ -161,12 +162,14 @@ module formal_store #(
       if (error.valid && error.code == tw_pkg::ErrAxiWrite) assert (answered_q && failed_q);
       // A wrong instruction errs in the cycle after its take, and no other.
       if (took_q && (illegal_q || unaligned_q) && !halt_i) assert (error.valid);
-      // (A halt that would end, as none does before the reset, finds it where it was.)
-      if (error.valid && !halt_q && error.code == tw_pkg::ErrIllegalField)
-        assert (took_q && illegal_q && error.index == taken_q);
-      if (error.valid && !halt_q && error.code == tw_pkg::ErrDramAlignment)
-        assert (took_q && !illegal_q && unaligned_q && error.index == taken_q);
-      if (error.valid && error.code == tw_pkg::ErrDramRange) assert (error.index == taken_q);
+      // The first error counts: the unit then stops until its reset, whatever else comes here.
+      if (error.valid && !broken_q) begin
+        if (error.code == tw_pkg::ErrIllegalField)
+          assert (took_q && illegal_q && error.index == taken_q);
+        if (error.code == tw_pkg::ErrDramAlignment)
+          assert (took_q && !illegal_q && unaligned_q && error.index == taken_q);
+        if (error.code == tw_pkg::ErrDramRange) assert (error.index == taken_q);
+      end
       if (retire) assert (answered_q && retire_index == index_q[0]);
       cover (retire && address_q + 5'd1 == 5'(Outstanding));
       cover (error.valid && error.code == tw_pkg::ErrDramAlignment && awvalid);
