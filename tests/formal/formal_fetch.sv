@@ -114,6 +114,8 @@ module formal_fetch #(
         assert (41'(req_addr) < 41'(base_q) + (41'(count_q) << 5));
         assert (req_addr[11:0] + 12'(Chunk * BeatBytes - 1) >= req_addr[11:0]);
       end
+      // Nothing is asked for while FINISH is next.
+      if (pushed_q < came_q && opcode == tw_pkg::OpFinish) assert (!req_valid);
       // The beats that were asked for have a place.
       assert (32'(dut.beats) + flying <= 32'(1024 / BeatBytes));
       if (beat_valid_i) assert (!dut.unused_full);
