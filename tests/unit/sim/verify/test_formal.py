@@ -35,6 +35,7 @@ FAULTS = {
     ),
     "queue": ("tw_queue.sv", "Start: state_d = ended || started_q ?", "Start: state_d = ended ?"),
     "fetch": ("tw_fetch.sv", "!at_finish && more_q", "more_q"),
+    "fetch-parts": ("tw_fetch.sv", "{1'b1, opcode_d == tw_pkg::OpFinish}", "{1'b1, 1'b0}"),
     "load": ("tw_load.sv", "in_range = addr_last < act_q", "in_range = addr < act_q"),
     "load-int4": (
         "tw_load.sv",
@@ -104,7 +105,7 @@ AXI = {
 }  # fmt: skip
 """What breaks a rule of AXI4 on the memory port: proof that finds it, and the fault as above."""
 
-DEEP = {"queue": 11}
+DEEP = {"queue": 11, "fetch-parts": 12}
 """Cycles from reset to faults that 9 do not show."""
 
 LONGEST = ("load", "load-int4")
