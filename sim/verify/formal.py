@@ -199,7 +199,7 @@ PROOFS: Final = {
         Proof(
             name="load-int4",
             units=_LOAD,
-            depth=6,
+            depth=8,
             covers=13,
             bounded=True,
             slow=True,
