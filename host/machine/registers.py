@@ -113,7 +113,7 @@ UNIT_NAMES: Final = ("load", "gemm", "vector", "store")
 
 
 def _counters() -> tuple[tuple[str, str], ...]:
-    counters = [("cycles", "cycles from the start write to the last write response")]
+    counters = [("cycles", "cycles from the start write to the retirement of FINISH")]
     for unit in UNIT_NAMES:
         for state, meaning in UNIT_COUNTER_STATES:
             if state == f"token_{unit}":

@@ -28,7 +28,7 @@ class Counters:
 
     @property
     def cycles(self) -> int:
-        """Cycles from start to the last write response."""
+        """Cycles from start to the retirement of FINISH."""
         return self.values["cycles"]
 
     def __getitem__(self, name: str) -> int:

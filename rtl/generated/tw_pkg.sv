@@ -1054,7 +1054,7 @@ package tw_pkg;
 
   // Counter indices; each is 64 bits at RegCounters + 8 * index.
   localparam int unsigned NumCounters = 35;
-  localparam int unsigned CntCycles = 0;  // cycles from the start write to the last write response
+  localparam int unsigned CntCycles = 0;  // cycles from the start write to the retirement of FINISH
   localparam int unsigned CntLoadBusy = 1;  // cycles in which the unit worked
   localparam int unsigned CntLoadTokenGemm = 2;  // cycles waiting for a token from gemm
   localparam int unsigned CntLoadTokenVector = 3;  // cycles waiting for a token from vector

@@ -71,7 +71,11 @@ class Proof:
 
 _LOAD: Final = (
     "tw_pkg", "tw_sizes", "tw_fifo", "tw_rows", "tw_bursts", "tw_stepper", "tw_padding", "tw_hold",
-    "tw_load",
+    "tw_predecode", "tw_load",
+)  # fmt: skip
+_STORE: Final = (
+    "tw_pkg", "tw_sizes", "tw_fifo", "tw_rows", "tw_bursts", "tw_stepper", "tw_predecode",
+    "tw_store",
 )  # fmt: skip
 
 PROOFS: Final = {
@@ -86,11 +90,20 @@ PROOFS: Final = {
             claims="first in first out, no overflow or underflow, count and flags",
         ),
         Proof(
+            name="fifo-key",
+            units=("tw_fifo",),
+            depth=2,
+            covers=8,
+            module="fifo",
+            parameters={"KeyBits": 2},
+            claims="the same with a part of the oldest entry in a register",
+        ),
+        Proof(
             name="tokens",
             units=("tw_tokens",),
             depth=2,
             covers=12,
-            claims="a counter is pushes minus pops; no wrap without a reported overflow",
+            claims="a counter is pushes minus pops; a wrap alone is reported, a cycle later",
         ),
         Proof(
             name="rows",
@@ -147,6 +160,17 @@ PROOFS: Final = {
             claims="asks for no more than the program, dispatches in order, leaves an idle bus",
         ),
         Proof(
+            name="fetch-parts",
+            units=("tw_pkg", "tw_sizes", "tw_fifo", "tw_fetch"),
+            depth=12,
+            covers=16,
+            bounded=True,
+            slow=True,
+            module="fetch",
+            parameters={"BeatBytes": 16, "BurstBeats": 4},
+            claims="the same with beats of half an instruction",
+        ),
+        Proof(
             name="padding",
             units=("tw_padding",),
             depth=12,
@@ -175,7 +199,7 @@ PROOFS: Final = {
         Proof(
             name="load-int4",
             units=_LOAD,
-            depth=6,
+            depth=8,
             covers=13,
             bounded=True,
             slow=True,
@@ -185,15 +209,7 @@ PROOFS: Final = {
         ),
         Proof(
             name="store",
-            units=(
-                "tw_pkg",
-                "tw_sizes",
-                "tw_fifo",
-                "tw_rows",
-                "tw_bursts",
-                "tw_stepper",
-                "tw_store",
-            ),
+            units=_STORE,
             depth=12,
             covers=14,
             bounded=True,
@@ -202,15 +218,7 @@ PROOFS: Final = {
         ),
         Proof(
             name="write",
-            units=(
-                "tw_pkg",
-                "tw_sizes",
-                "tw_fifo",
-                "tw_rows",
-                "tw_bursts",
-                "tw_stepper",
-                "tw_store",
-            ),
+            units=_STORE,
             depth=2,
             covers=14,
             abstract=("tw_bursts", "tw_stepper"),

@@ -237,6 +237,7 @@ module formal_arbiter (
       if (aw_stands_q) assert (writes_q < 6'd32);
       assert (7'(pending) + 7'(unanswered_q) == 7'(writes_q) + 7'(aw_stands_q));
       assert (dut.u_order.count_q == pending);
+      assert (dut.u_order.valid_q == (pending != '0) && dut.u_order.full_q == (pending == 6'd32));
       assert (dut.u_order.tail_q == 5'(dut.u_order.head_q + 5'(pending)));
       if (in_order) assert (dut.u_order.mem[slot] == owner_q);
     end

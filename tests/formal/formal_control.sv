@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of tw_control: a start is taken when idle alone, units are reset while the bus is idle,
 // fetch starts once a run, the first error stays, and every run ends: by FINISH, by an error, or by
-// the watchdog, within its limit.
+// the watchdog, within its limit. A halt is told a cycle ahead.
 module formal_control (
     input logic              clk_i,
     input logic              rst_i,
@@ -70,7 +70,7 @@ module formal_control (
 
   logic started_q;
   logic was_reset_q, was_running_q, was_draining_q, was_idle_q, was_failed_q, was_soft_q, was_fit_q;
-  logic was_accepted_q, was_reset_unit_q;
+  logic was_accepted_q, was_reset_unit_q, was_halting_q;
   logic [31:0] quiet_q;  // cycles of this run without progress, up to now
   logic [59:0] told_q;   // what they said
   logic [31:0] first_q;  // index that the first error gave
@@ -90,6 +90,7 @@ module formal_control (
     was_soft_q       <= soft_reset_i;
     was_accepted_q   <= accept && !rst_i;
     was_reset_unit_q <= unit_reset;
+    was_halting_q    <= halting;
     told_q           <= told;
     quiet_q          <= (running && !progress_i && !fetch_start && !rst_i) ? quiet_q + 32'd1 : '0;
     if (events[1])
@@ -108,6 +109,10 @@ module formal_control (
       assert (!(busy && done) && !(failed && done) && !(resetting && (busy || done)));
       assert (running == (busy && !halt && at == Run));
       if (running) assert (!failed && !done);
+      // A halt is that of the cycle before, and begins with an error or with a soft reset.
+      assert (halt == was_halting_q);
+      assert (halt == ((failed || resetting) && at != Run));
+      assert (halting == (!rst_i && (events[1] || soft_reset_i || failed || (resetting && !bus_idle_i))));
       // A start is taken when idle, and at once.
       assert (accept == (start_i && idle && !soft_reset_i));
       if (was_accepted_q) assert (busy && !running && !done && !failed);
@@ -142,6 +147,7 @@ module formal_control (
       if (done) assert (at == Idle);
       // Reachable, and a reset in the midst of it.
       cover (events == 2'b01);
+      cover (halting && !halt && error_valid_i == '0 && soft_reset_i && running);
       cover (done && accept && !was_running_q);
       cover (failed && !busy && status.error == tw_pkg::ErrWatchdog && watchdog_q == 32'd2);
       cover (events == 2'b10 && error_valid_i == 5'b10100);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of tw_fetch: it asks for the program's beats in order and for nothing behind its end,
 // hands every instruction to its own unit once and in order, to no full queue and to none behind
-// FINISH, and leaves the bus idle when the program has finished.
+// FINISH, and leaves the bus idle when the program has finished. FINISH retires in the cycle after all
+// was idle, nothing was dispatched and nothing was asked for, and in no other.
 module formal_fetch #(
-    parameter int unsigned BeatBytes = 32,  // of a beat: an instruction, or two halves (16), or half
+    parameter int unsigned BeatBytes = 32,  // of a beat: an instruction, or part of one
     parameter int unsigned BurstBeats = 2   // longest burst
 ) (
     input logic                        clk_i,
@@ -20,6 +21,7 @@ module formal_fetch #(
     input logic                        others_idle_i, // all but the bus
     input logic [                31:0] watched_i      // instruction whose bits are followed
 );
+  localparam int unsigned Beats = 32 / BeatBytes;  // of an instruction
   localparam int unsigned Chunk = BurstBeats < 128 / BeatBytes ? BurstBeats : 128 / BeatBytes;
 
   logic req_valid, finish, all_idle, started_q;
@@ -34,8 +36,9 @@ module formal_fetch #(
 
   // Beats that were asked for and have not come, beats asked for and beats that came.
   logic [31:0] asked_q, came_q, pushed_q;
-  logic [31:0] flying;
+  logic [31:0] flying, whole;
   assign flying   = asked_q - came_q;
+  assign whole    = came_q / Beats;  // instructions that came
   assign all_idle = others_idle_i && flying == '0;
 
   tw_fetch #(
@@ -64,8 +67,9 @@ module formal_fetch #(
       .bus_index_o  (bus_index)
   );
 
-  logic [tw_pkg::InsnBits-1:0] seen_q;  // the watched instruction, as it came
-  logic fire, finished_q, was_finish_q, was_reset_q, broken_q;
+  logic [Beats-1:0][BeatBytes*8-1:0] seen_q;  // the watched instruction, as it came
+  logic fire, finished_q, was_reset_q, broken_q;
+  logic quiet_q;  // in the cycle before all was idle, and this unit did nothing
   logic [3:0] opcode;
   assign fire = req_valid && req_ready_i;
   assign opcode = entry.insn[3:0];
@@ -74,6 +78,7 @@ module formal_fetch #(
   always_ff @(posedge clk_i) begin
     started_q   <= 1'b1;
     was_reset_q <= rst_i;
+    quiet_q     <= all_idle && push == '0 && !req_valid;
     if (!started_q || rst_i) begin
       base_q    <= {page_i, 12'd0};
       count_q   <= insn_count_i;
@@ -92,7 +97,7 @@ module formal_fetch #(
       if (beat_valid_i) came_q <= came_q + 32'd1;
       if (push != '0) pushed_q <= pushed_q + 32'd1;
     end
-    if (beat_valid_i && came_q == watched_q) seen_q <= beat_data_i;
+    if (beat_valid_i && whole == watched_q) seen_q[came_q%Beats] <= beat_data_i;
   end
 
   always_comb begin
@@ -111,6 +116,10 @@ module formal_fetch #(
         assert (41'(req_addr) < 41'(base_q) + (41'(count_q) << 5));
         assert (req_addr[11:0] + 12'(Chunk * BeatBytes - 1) >= req_addr[11:0]);
       end
+      // Nothing is asked for while FINISH is next.
+      if (dut.insn_valid) assert (pushed_q < whole);
+      if (Beats == 1 && pushed_q < whole) assert (dut.insn_valid);
+      if (dut.insn_valid && opcode == tw_pkg::OpFinish) assert (!req_valid);
       // The beats that were asked for have a place.
       assert (32'(dut.beats) + flying <= 32'(1024 / BeatBytes));
       if (beat_valid_i) assert (!dut.unused_full);
@@ -120,11 +129,13 @@ module formal_fetch #(
       assert (!(finish && (push != '0)) && !(error.valid && (push != '0 || finish)));
       if (push != '0 || finish) begin
         assert (running_q && !halt_i && !refuse_q && !finished_q);
-        assert (entry.index == pushed_q && pushed_q < count_q && pushed_q < came_q);
+        assert (entry.index == pushed_q && pushed_q < count_q && pushed_q < whole);
         if (pushed_q == watched_q) assert (entry.insn == seen_q);
       end
       if (push != '0) assert (push == 4'd1 << (opcode - 4'd1));
       if (finish) assert (opcode == tw_pkg::OpFinish && flying == '0);
+      assert (finish == (running_q && !halt_i && !refuse_q && dut.at_finish && pushed_q != count_q &&
+                         quiet_q));
       // Finished: nothing is in flight, nothing is asked for.
       if (finished_q) assert (flying == '0 && !req_valid && push == '0 && !finish);
       // Errors name what is wrong.
@@ -132,7 +143,7 @@ module formal_fetch #(
         assert (pushed_q == count_q && entry.index == count_q);
       if (error.valid && error.code == tw_pkg::ErrIllegalOpcode)
         assert (entry.index == pushed_q && (opcode == '0 || opcode > 4'(tw_pkg::OpFinish)));
-      if (beat_valid_i && !halt_i) assert (bus_index == came_q);
+      if (beat_valid_i && !halt_i) assert (bus_index == whole);
       // What makes it inductive, but for the contents of the queue.
       cover (finish && pushed_q == 32'd2);
       cover (error.valid && error.code == tw_pkg::ErrNoFinish && pushed_q == 32'd2);

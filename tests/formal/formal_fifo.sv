@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of tw_fifo: no overflow or underflow, the count, and first in first out.
 module formal_fifo #(
-    parameter int unsigned Width = 3,  // bits of an entry
-    parameter int unsigned Depth = 4   // entries, a power of two
+    parameter int unsigned Width   = 3,  // bits of an entry
+    parameter int unsigned Depth   = 4,  // entries, a power of two
+    parameter int unsigned KeyBits = 0   // bits of the oldest one that lie in a register
 ) (
     input logic             clk_i,
     input logic             rst_i,
@@ -16,8 +17,9 @@ module formal_fifo #(
   logic [Bits:0] count;
 
   tw_fifo #(
-      .Width(Width),
-      .Depth(Depth)
+      .Width  (Width),
+      .Depth  (Depth),
+      .KeyBits(KeyBits)
   ) dut (
       .clk_i,
       .rst_i,
@@ -59,10 +61,25 @@ module formal_fifo #(
       // What makes the above inductive: the ring holds the queue.
       assert (Bits'(dut.tail_q - dut.head_q) == size_q[Bits-1:0]);
       for (int unsigned i = 0; i < Depth; i++) begin
-        if ((Bits + 1)'(i) < size_q) assert (dut.mem[Bits'(dut.head_q+Bits'(i))] == queue_q[i]);
+        if ((Bits + 1)'(i) < size_q) 
+          assert (dut.mem[Bits'(dut.head_q+Bits'(i))] == queue_q[i][Width-1:KeyBits]);
       end
       cover (full && pop_i && dut.head_q != '0);
+      cover (pop && push && count == (Bits + 1)'(1) && data != data_i);
       cover (rst_i && count > (Bits + 1)'(1));
+    end
+  end
+
+  if (KeyBits != 0) begin : gen_key
+    always_comb begin
+      if (started_q) begin
+        // The key follows its entry: out of the ring, or past it into an empty one.
+        if (valid) assert (dut.gen_key.key_q == queue_q[0][KeyBits-1:0]);
+        for (int unsigned i = 0; i < Depth; i++) begin
+          if ((Bits + 1)'(i) < size_q)
+            assert (dut.gen_key.keys[Bits'(dut.head_q+Bits'(i))] == queue_q[i][KeyBits-1:0]);
+        end
+      end
     end
   end
 endmodule

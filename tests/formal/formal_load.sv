@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of tw_load for LOADs of at most two rows: it asks for nothing but beats of rows that a
 // LOAD declares, writes no tile behind the end of a scratchpad, and retires LOADs in
-// order, each once and after the data that it asked for.
+// order, each once and after the data that it asked for. It takes an ACC load with its banks locked in
+// the cycle before, and a wrong one errs in the cycle after its take.
 module formal_load #(
     parameter int unsigned BeatBytes = 8,  // of a beat
     parameter int unsigned BurstBeats = 2,  // longest burst
@@ -30,6 +31,15 @@ module formal_load #(
   localparam logic [7:0][19:0] Depth = '{0: 20'd16, 1: 20'd4, 2: 20'd8, 3: 20'd8, 4: 20'd2,
                                          5: 20'd8, 7: 20'd4, default: 20'd0};
 
+  tw_pkg::needs_t [3:0] needs;
+  tw_predecode #(
+      .BeatBytes(BeatBytes),
+      .Sizes    (Sizes)
+  ) u_predecode (
+      .insn_i,
+      .needs_o(needs)
+  );
+
   logic req_valid;
   logic [tw_pkg::AccBanks-1:0] acc_lock;
   logic [39:0] req_addr;
@@ -40,7 +50,10 @@ module formal_load #(
   tw_pkg::queue_t queue;
   tw_pkg::unit_t unit;
   tw_pkg::index_t issue_index;
-  logic started_q, broken_q;
+  logic started_q, broken_q, halt_q;
+  tw_pkg::needs_t needs_q;          // of the head in the cycle before
+  logic [tw_pkg::InsnBits-1:0] insn_q;
+  logic took_q;                     // and whether it was taken
   logic [7:0] popped_q, retired_q;  // LOADs
   logic [7:0] asked_q, came_q;      // beats
   logic [7:0] asked_by_q[16];       // beats that were asked for when a LOAD was taken, by LOAD
@@ -78,7 +91,8 @@ module formal_load #(
   logic [19:0] last_tile;
   assign head = tw_pkg::load_t'(insn_i);
   assign queue = '{
-      entry: '{insn: insn_i, index: 32'(popped_q)}, valid: insn_valid_i, tokens: token_i
+      entry: '{insn: insn_i, index: 32'(popped_q)}, needs: needs[tw_pkg::UnitLoad],
+      valid: insn_valid_i, tokens: token_i
   };
   assign shift = cur_q.diagonal ? 4'd3 : Shift[cur_q.memory] - 4'(cur_q.int4);
   assign row[0] = 41'(cur_q.dram_offset);
@@ -98,6 +112,10 @@ module formal_load #(
   initial started_q = 1'b0;
   always_ff @(posedge clk_i) begin
     started_q <= 1'b1;
+    halt_q <= halt_i;
+    needs_q <= needs[tw_pkg::UnitLoad];
+    insn_q <= insn_i;
+    took_q <= unit.take && !rst_i;
     if (unit.take) cur_q <= head;
     if (unit.take) asked_by_q[popped_q[3:0]] <= asked_q;
     if (rst_i) begin
@@ -117,7 +135,8 @@ module formal_load #(
     else begin
       assume (!beat_valid_i || came_q != asked_q);
       assume (!broken_q || halt_i);      // tw_control: from an error to the reset
-      assume (!req_ready_i || !halt_i);  // tw_read
+      // tw_read: a unit that errs stops itself, and the bus a cycle later.
+      assume (!req_ready_i || !halt_i || !halt_q);
       if (insn_valid_i) begin
         assume (head.x_size < 16'd8 && head.y_size <= 16'd2 && head.z_size == 16'd1);
         assume (head.pad_left < 6'd4 && head.pad_right < 6'd4);
@@ -139,6 +158,18 @@ module formal_load #(
         end
         if (unit.idle) assert (popped_q == retired_q && came_q == asked_q);
       end
+      // Banks of ACC: locked a cycle before the take, by no other unit, and on.
+      if (unit.take && insn_i == insn_q) begin
+        assert ((needs_q.banks & ~acc_lock) == '0 && (needs_q.banks & acc_busy_i) == '0);
+      end
+      if (took_q) assert ((needs_q.banks & ~acc_lock) == '0);
+      // A wrong LOAD errs in the cycle after its take, and no other.
+      if (took_q && (needs_q.illegal || needs_q.unaligned) && !halt_i) assert (unit.error.valid);
+      if (unit.error.valid && (unit.error.code == tw_pkg::ErrIllegalField ||
+                               unit.error.code == tw_pkg::ErrDramAlignment)) begin
+        assert (took_q && unit.error.index + 32'd1 == 32'(popped_q));
+        assert (unit.error.code == tw_pkg::ErrIllegalField ? needs_q.illegal : needs_q.unaligned);
+      end
       // Nothing behind the end of a scratchpad, and one of them at a time.
       assert ((write_mem & (write_mem - 8'd1)) == '0 && !write_mem[tw_pkg::MemOut]);
       for (int unsigned m = 0; m < 8; m++) begin
@@ -148,6 +179,7 @@ module formal_load #(
       cover (write_mem[tw_pkg::MemInp] && last_tile == Depth[0] - 20'd1 && write_at.count == 5'd2);
       cover (write_mem[tw_pkg::MemTable] && last_tile == Depth[7] - 20'd1);
       cover (write_mem[tw_pkg::MemWgt] && write_at.diagonal && !halt_i);
+      cover (unit.take && needs_q.banks == 4'b1010 && acc_busy_i == 4'b0101);
       if (Int4 != 0) cover (write_mem[tw_pkg::MemWgt] && write_at.int4 && !halt_i);
       if (Int4 > 1) cover (write_mem[tw_pkg::MemWgt] && write_at.scale == 4'd9 && !halt_i);
       cover (req_valid && in_row == 2'b10 && !halt_i && popped_q == 8'd1);

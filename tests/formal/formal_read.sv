@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of tw_read: AXI read requests held until taken, bursts in flight bounded, every
-// accepted request issued once with its address and length, data to the requester that asked.
+// accepted request issued once with its address and length, data to the requester that asked, in the
+// cycle after the bus gave them.
 module formal_read #(
     parameter int unsigned BeatBytes   = 4,  // bytes of a beat
     parameter int unsigned Outstanding = 3   // bursts in flight
@@ -67,9 +68,13 @@ module formal_read #(
   logic over_q;        // more than its length
   logic [4:0] count_q, after_q;
   logic accept, retire, who;
+  // What the bus gave in the cycle before.
+  logic rvalid_q, rlast_q;
+  logic [1:0] rresp_q;
+  logic [BeatBytes*8-1:0] rdata_q;
   assign accept = |(req_ready & ~range_err);  // the others are dropped
   assign who = req_ready[1];
-  assign retire = rvalid_i && rlast_i;
+  assign retire = rvalid_q && rlast_q;
   assign after_q = count_q - 5'(retire);
 
   initial started_q = 1'b0;
@@ -82,14 +87,16 @@ module formal_read #(
     ar_wait_q <= arvalid && !arready_i && !rst_i;
     araddr_q <= araddr;
     arlen_q <= arlen;
+    rvalid_q <= rvalid_i && !rst_i;
+    {rlast_q, rresp_q, rdata_q} <= {rlast_i, rresp_i, rdata_i};
     if (rst_i) begin
       count_q <= '0;
       came_q  <= '0;
       over_q  <= 1'b0;
     end else begin
-      if (rvalid_i) begin
-        came_q <= rlast_i ? '0 : came_q + 8'd1;
-        over_q <= !rlast_i && (over_q || came_q == len_q[0]);
+      if (rvalid_q) begin
+        came_q <= rlast_q ? '0 : came_q + 8'd1;
+        over_q <= !rlast_q && (over_q || came_q == len_q[0]);
       end
       count_q <= after_q + 5'(accept);
       if (retire) begin
@@ -113,8 +120,9 @@ module formal_read #(
   always_comb begin
     if (!started_q) assume (rst_i);
     else begin
-      // The memory answers issued bursts only; requesters keep requests inside a page.
-      assume (!rvalid_i || count_q > 5'(arvalid));
+      // The memory answers issued bursts only, none behind its last beat; requesters keep requests
+      // inside a page.
+      assume (!rvalid_i || after_q > 5'(arvalid));
       for (int r = 0; r < 2; r++) begin
         assume (req_addr_i[r][$clog2(BeatBytes)-1:0] == '0);
         assume (13'(req_addr_i[r][11:0]) + ((13'(req_len_i[r]) + 13'd1) << $clog2(BeatBytes)) <=
@@ -145,10 +153,10 @@ module formal_read #(
         assert (41'(req_addr_i[who]) + ((41'(req_len_i[who]) + 41'd1) << $clog2(BeatBytes)) <=
                 41'(size_q));
       end
-      assert (beat_valid == (rvalid_i && !over_q ? (owner_q[0] ? 2'b10 : 2'b01) : 2'b00));
-      assert (resp_err == (beat_valid & {2{rresp_i[1]}}));
-      assert (last_err == (rlast_i != (came_q == len_q[0]) ? beat_valid : 2'b00));
-      assert (beat_data == rdata_i);
+      assert (beat_valid == (rvalid_q && !over_q ? (owner_q[0] ? 2'b10 : 2'b01) : 2'b00));
+      assert (resp_err == (beat_valid & {2{rresp_q[1]}}));
+      assert (last_err == (rlast_q != (came_q == len_q[0]) ? beat_valid : 2'b00));
+      if (rvalid_q) assert (beat_data == rdata_q);
       if (beat_valid[1]) assert (load_index == index_q[0]);
       // What makes the above inductive.
       assert (base_q[11:0] == '0 && size_q[11:0] == '0);
@@ -158,14 +166,18 @@ module formal_read #(
         if (5'(i) < count_q)
           assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] ==
                   {len_q[i], index_q[i], owner_q[i]});
+      assert (dut.u_owner.valid_q == (count_q != '0) && !dut.u_owner.full_q);
+      assert (dut.rvalid_q == rvalid_q);
+      if (rvalid_q) assert (dut.rlast_q == rlast_q && dut.rfail_q == rresp_q[1]);
+      if (rvalid_q) assert (count_q > 5'(arvalid));
       assert (dut.beats_q == came_q && dut.over_q == over_q);
       assert (!over_q || count_q != '0);
       // The interesting states can be reached, and a reset in the middle of them.
       cover (count_q == 5'(Outstanding) && retire && req_valid_i == 2'b11);
       cover (resp_err[1] && load_index == 32'hFFFF_FFFF && count_q > 5'd1);
       cover (range_err[0] && arvalid);
-      cover (last_err[0] && rlast_i && came_q == 8'd2);
-      cover (over_q && rvalid_i && rlast_i);
+      cover (last_err[0] && rlast_q && came_q == 8'd2);
+      cover (over_q && rvalid_q && rlast_q);
       cover (rst_i && arvalid && count_q > 5'd1 && rvalid_i);
     end
   end

@@ -72,6 +72,7 @@ module formal_rows #(
       // What makes the above inductive.
       assert (dut.y_left_q == y_size_q - y_q && dut.z_left_q == z_size_q - z_q);
       assert (dut.plane_q == plane_start_q);
+      assert (dut.last_z_q == (z_q + 16'd1 == z_size_q));
       assert ((y_size_q >> SizeBits) == '0 && (z_size_q >> SizeBits) == '0);
       cover (last && y_size_q > 16'd1 && z_size_q > 16'd1);
       cover (start_i && y_q == 16'd1 && !last_y);  // a new region before the end of the last one

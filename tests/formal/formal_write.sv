@@ -23,6 +23,9 @@ module formal_write #(
     input logic                        bvalid_i
 );
   localparam int unsigned Beats = 4;  // that the unit has read, and not sent
+  localparam tw_pkg::sizes_t Sizes = '{
+      write_outstanding: Outstanding, out_shift: 2, out_depth: 16, default: '0
+  };
   logic started_q, pop, awvalid, wvalid, wlast, idle, bus_idle, burst, beat, retire;
   logic [39:0] awaddr, awaddr_q, base_q, size_q;
   logic [7:0] awlen, awlen_q;
@@ -32,20 +35,32 @@ module formal_write #(
   tw_pkg::error_t error;
   tw_pkg::index_t retire_index;
 
+  tw_pkg::needs_t [3:0] needs;
+  tw_predecode #(
+      .BeatBytes(4),
+      .Sizes    (Sizes)
+  ) u_predecode (
+      .insn_i,
+      .needs_o(needs)
+  );
+
   tw_pkg::unit_t unit;
   assign {pop, retire, idle} = {unit.take, unit.retire, unit.idle};
   assign {error, retire_index} = {unit.error, unit.retire_index};
 
   tw_store #(
       .Config('{axi_data_bits: 32, axi_burst_beats: BurstBeats, default: '0}),
-      .Sizes ('{write_outstanding: Outstanding, out_shift: 2, out_depth: 16, default: '0})
+      .Sizes (Sizes)
   ) dut (
       .clk_i,
       .rst_i,
       .halt_i,
       .mem_base_i    (base_q),
       .mem_size_i    (size_q),
-      .queue_i      ('{entry: '{insn: insn_i, index: '0}, valid: insn_valid_i, tokens: '1}),
+      .queue_i      ('{
+          entry: '{insn: insn_i, index: '0}, needs: needs[tw_pkg::UnitStore],
+          valid: insn_valid_i, tokens: '1
+      }),
       .unit_o       (unit),
       .out_read_o    (),
       .out_addr_o    (),
@@ -74,6 +89,7 @@ module formal_write #(
   logic [7:0] sent_q;
   // Bursts with an address that was taken, and those with all data, both without a response.
   logic [4:0] address_q, data_q;
+  logic answered_q;  // a response came in the cycle before: its burst still counts
   logic w_end;
   assign w_end = wvalid && wready_i && wlast;
   assign open_after = open_q - 4'(w_end);
@@ -93,6 +109,7 @@ module formal_write #(
     w_wait_q  <= wvalid && !wready_i && !rst_i;
     {awaddr_q, awlen_q} <= {awaddr, awlen};
     {wdata_q, wstrb_q, wlast_q} <= {wdata, wstrb, wlast};
+    answered_q <= bvalid_i && !rst_i;
     bursts_wait_q <= dut.burst_valid && !dut.burst_ready && !rst_i;
     bursts_q <= {dut.burst_last, dut.burst_addr, dut.burst_len};
     if (rst_i) begin
@@ -163,14 +180,22 @@ module formal_write #(
         assert (wlast == (sent_q == len_q[0]));
       end
       // Counts
-      assert (address_q + 5'(awvalid) <= 5'(Outstanding));
+      assert (address_q + 5'(awvalid) + 5'(answered_q) <= 5'(Outstanding));
       assert (data_q + 5'(open_q) == address_q + 5'(awvalid));
       assert (data_q <= 5'(Outstanding) && 5'(open_q) <= 5'(Outstanding));
-      if (bus_idle) assert (!awvalid && !wvalid && address_q == '0 && data_q == '0 && open_q == '0);
+      if (bus_idle) begin
+        assert (!awvalid && !wvalid && !answered_q);
+        assert (address_q == '0 && data_q == '0 && open_q == '0);
+      end
 
       // What makes the above inductive.
       assert (base_q[11:0] == '0 && size_q[11:0] == '0);
-      assert (dut.u_tags.count_q == address_q + 5'(awvalid));
+      assert (dut.u_tags.count_q == address_q + 5'(awvalid) + 5'(answered_q));
+      assert (dut.u_tags.valid_q == (dut.u_tags.count_q != '0) && !dut.u_tags.full_q);
+      assert (dut.u_lengths.valid_q == (dut.u_lengths.count_q != '0) && !dut.u_lengths.full_q);
+      assert (dut.u_beats.valid_q == (dut.fifo_count != '0));
+      assert (dut.u_beats.full_q == (dut.fifo_count == 3'(Beats)));
+      assert (dut.answer_q == answered_q);
       assert (dut.u_lengths.count_q == 5'(open_q) - 5'(ended) && ended <= open_q);
       assert (held <= 4'(Beats) && marked);
       assert (dut.beats_q == at);

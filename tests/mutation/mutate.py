@@ -131,7 +131,6 @@ def _phase(work: Path, text: str) -> None:
 _BENCHES: Final = {
     **dict.fromkeys(("tilewright_top", "tw_core"), "test_top"),
     **dict.fromkeys(("tw_lane", "tw_reduce", "tw_log2"), "test_vector"),
-    "tw_stepper": "test_load or test_store",
     "tw_queue": "test_queue or test_core_slot",
     "tw_scrub": "test_core_slot",
     **dict.fromkeys(

@@ -171,9 +171,17 @@ def test_load(parameters: dict[str, int]) -> None:
     run_unit("tw_load", parameters)
 
 
+def _fifo(width: int, depth: int, key_bits: int) -> dict[str, int]:
+    return {"Width": width, "Depth": depth, "KeyBits": key_bits}
+
+
 @pytest.mark.parametrize(
     "parameters",
-    grid({"Width": 8, "Depth": 4}, slow=({"Width": 1, "Depth": 2}, {"Width": 280, "Depth": 16})),
+    grid(
+        _fifo(8, 4, 0),
+        _fifo(12, 4, 5),
+        slow=(_fifo(1, 2, 0), _fifo(2, 2, 1), _fifo(280, 16, 0), _fifo(300, 16, 10)),
+    ),
 )
 def test_fifo(parameters: dict[str, int]) -> None:
     run_unit("tw_fifo", parameters)
@@ -234,10 +242,10 @@ def test_read(parameters: dict[str, int]) -> None:
     "parameters",
     grid(
         {"BeatBytes": 8, "BurstBeats": 16},
+        {"BeatBytes": 32, "BurstBeats": 64},
         slow=(
             {"BeatBytes": 4, "BurstBeats": 1},
             {"BeatBytes": 16, "BurstBeats": 2},
-            {"BeatBytes": 32, "BurstBeats": 64},
             {"BeatBytes": 64, "BurstBeats": 1},
         ),
     ),

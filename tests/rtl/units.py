@@ -86,6 +86,9 @@ class Surroundings:
                 assert popped == head.values.get("pop", 0), f"pops {popped:#x} for {head}"
             if self._banks:
                 assert not self._busy & self._wanted(head), f"took busy banks: {head}"
+            if self._unit == Unit.LOAD:
+                open_banks = self._wanted(head) & ~int(dut.acc_lock_o.value)
+                assert not open_banks, f"took banks {open_banks:#x} that it had not locked before"
             self.taken.append(self._next)
             self._next += 1
             self._offered = False
@@ -133,7 +136,7 @@ class Surroundings:
         )
 
     def _wanted(self, instruction: Instruction) -> int:
-        if self._unit == 0 and instruction.values["memory"] != 2:
+        if self._unit == Unit.LOAD and instruction.values["memory"] != 2:
             return 0
         return instruction.values.get("acc_banks", 0)
 

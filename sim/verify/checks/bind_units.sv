@@ -42,3 +42,12 @@ bind tw_store unit_checks u_answers_have_a_burst (
     .two_i   (1'b0),
     .orphan_i(answer_q && !tag_valid)
 );
+
+// An error stops LOAD in the cycle in which what it wrote with it is seen.
+bind tw_core unit_checks u_banks_of_acc_have_one_owner (
+    .clk_i,
+    .rst_i   (unit_rst),
+    .two_i   ((gemm_lock & vector_lock) != '0),
+    .orphan_i(write_mem[tw_pkg::MemAcc] && !stop_q[0] && 1'((~load_lock | gemm_lock | vector_lock) >>
+                                                           (write_at.tile >> u_load.bank_shift)))
+);

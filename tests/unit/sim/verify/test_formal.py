@@ -15,7 +15,8 @@ from tilewright.sim.verify.formal import PROOFS, prove
 from tilewright.sim.verilator.build import MANIFEST
 
 FAULTS = {
-    "fifo": ("tw_fifo.sv", "assign push = push_i && !full_o;", "assign push = push_i;"),
+    "fifo": ("tw_fifo.sv", "assign push = push_i && !full_q;", "assign push = push_i;"),
+    "fifo-key": ("tw_fifo.sv", "push && (pop || !valid_q)", "push && !valid_q"),
     "tokens": ("tw_tokens.sv", "count_q != CountBits'(1)", "count_q != CountBits'(2)"),
     "rows": ("tw_rows.sv", "plane_q  <= after_o;", "plane_q  <= row_q;"),
     "bursts": ("tw_bursts.sv", "row_beat[PageBits-1:0], '1)", "page_t'(0), '1)"),
@@ -33,8 +34,9 @@ FAULTS = {
         "push_i (port_awvalid_o && port_awready_i)",
     ),
     "queue": ("tw_queue.sv", "Start: state_d = ended || started_q ?", "Start: state_d = ended ?"),
-    "fetch": ("tw_fetch.sv", "!at_finish && (fetch_q < end_q)", "(fetch_q < end_q)"),
-    "load": ("tw_load.sv", "in_range = addr_last < depth", "in_range = addr < depth"),
+    "fetch": ("tw_fetch.sv", "!at_finish && more_q", "more_q"),
+    "fetch-parts": ("tw_fetch.sv", "{1'b1, opcode_d == tw_pkg::OpFinish}", "{1'b1, 1'b0}"),
+    "load": ("tw_load.sv", "in_range = addr_last < act_q", "in_range = addr < act_q"),
     "load-int4": (
         "tw_load.sv",
         "tile_shift[cur_q.memory] - 4'(cur_q.int4 && has_int4)",
@@ -57,8 +59,8 @@ AXI = {
         "read", "tw_read.sv", "in_flight_q < 5'(sizes", "in_flight_q <= 5'(sizes",
     ),
     "a missing RLAST is no error": (
-        "read", "tw_read.sv", "(rlast_i != (beats_q == owner_len))",
-        "(rlast_i && (beats_q != owner_len))",
+        "read", "tw_read.sv", "(rlast_q != (beats_q == owner_len))",
+        "(rlast_q && (beats_q != owner_len))",
     ),
     "beats behind a missing RLAST": ("read", "tw_read.sv", "beat && !over_q;", "beat;"),
     "a burst of a beat too many": (
@@ -80,6 +82,9 @@ AXI = {
         "write", "tw_store.sv", "!aw_valid_q && !tag_valid && !fifo_valid",
         "!aw_valid_q && !fifo_valid",
     ),
+    "idle before the last response counts": (
+        "write", "tw_store.sv", ".pop_i  (answer_q),", ".pop_i  (bvalid_i),",
+    ),
     "an address beyond the memory": (
         "write", "tw_store.sv", "announce = burst_ready && burst_in_range;",
         "announce = burst_ready;",
@@ -100,7 +105,7 @@ AXI = {
 }  # fmt: skip
 """What breaks a rule of AXI4 on the memory port: proof that finds it, and the fault as above."""
 
-DEEP = {"queue": 11}
+DEEP = {"queue": 11, "fetch-parts": 12}
 """Cycles from reset to faults that 9 do not show."""
 
 LONGEST = ("load", "load-int4")
