@@ -188,20 +188,32 @@ def _settle(
     low: Floats,
     high: Floats,
 ) -> tuple[Floats, Floats]:
-    """Single steps of each parameter, finer and finer, while one is better."""
+    """Steps of each parameter, finer and finer, while one is better.
+
+    A slower channel looks like a longer latency, so these two also step against each other.
+    """
+    latencies = [place for place, name in enumerate(names) if "latency" in name]
+    costs = [place for place, name in enumerate(names) if "latency" not in name]
+    alone = [((place, sign),) for place in range(len(names)) for sign in (1, -1)]
+    against = [
+        ((latency, sign), (cost, -sign))
+        for latency in latencies
+        for cost in costs
+        for sign in (1, -1)
+    ]
     for share in (0.1, 0.03, 0.01, 0.003):
-        for place, name in enumerate(names):
-            size = max(1.0, round(share * point[place])) if "latency" in name else share
-            better = True
-            while better:
-                better = False
-                for sign in (1, -1):
-                    tried = point.copy()
+        for moves in (*alone, *against):
+            while True:
+                tried = point.copy()
+                for place, sign in moves:
+                    size = share
+                    if place in latencies:
+                        size = max(1.0, round(share * point[place])) if len(moves) == 1 else 1.0
                     tried[place] = np.clip(point[place] + sign * size, low[place], high[place])
-                    there = judge(tried)
-                    if there @ there < (1 - _SETTLED) * (found @ found):
-                        point, found, better = tried, there, True
-                        break
+                there = judge(tried)
+                if there @ there >= (1 - _SETTLED) * (found @ found):
+                    break
+                point, found = tried, there
     return point, found
 
 

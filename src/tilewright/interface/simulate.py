@@ -121,7 +121,7 @@ def simulate(
         >>> layer = tw.conv2d("example", 14, 16, 16, kernel=3, pad=1, stride=1)
         >>> measured = tw.simulate(layer, hw="tiny-4x4")
         >>> measured.cycles, measured.output_checked
-        (30289, True)
+        (30281, True)
         >>> twin = tw.simulate(layer, hw="tiny-4x4", fidelity="twin")
         >>> twin.counters == measured.counters
         True
@@ -187,7 +187,7 @@ def open_device(
         >>> with closing(tw.open_device("tiny-4x4", "ideal")) as device:
         ...     result = device.run(program, program.image())
         >>> result.counters.cycles
-        327
+        328
     """
     return open_simulated(fidelity, load_hwconfig(hw), load_memory(memory))
 

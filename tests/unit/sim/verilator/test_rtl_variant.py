@@ -25,7 +25,7 @@ from tilewright.tuner.measure.oracle import rtl_identity
 TINY = load_hwconfig("tiny-4x4")
 IDEAL = load_memory("ideal")
 
-SHORT_QUEUE = (".Depth(16)", ".Depth(2)")
+SHORT_QUEUE = (".Depth  (16)", ".Depth  (2)")
 SHORT_COUNT = ("logic [4:0] unused_count", "logic [1:0] unused_count")
 """Two instructions wait for each unit, not sixteen: the same results in other cycles."""
 
