@@ -192,23 +192,20 @@ def _settle(
 
     A slower channel looks like a longer latency, so these two also step against each other.
     """
-    latencies = [place for place, name in enumerate(names) if "latency" in name]
-    costs = [place for place, name in enumerate(names) if "latency" not in name]
-    alone = [((place, sign),) for place in range(len(names)) for sign in (1, -1)]
+    late = {place for place, name in enumerate(names) if "latency" in name}
+    rates = set(range(len(names))) - late
+    signs = (1, -1)
+    alone = [((place, sign),) for place in range(len(names)) for sign in signs]
     against = [
-        ((latency, sign), (cost, -sign))
-        for latency in latencies
-        for cost in costs
-        for sign in (1, -1)
+        ((n, sign), (r, -sign)) for n in sorted(late) for r in sorted(rates) for sign in signs
     ]
     for share in (0.1, 0.03, 0.01, 0.003):
         for moves in (*alone, *against):
             while True:
                 tried = point.copy()
                 for place, sign in moves:
-                    size = share
-                    if place in latencies:
-                        size = max(1.0, round(share * point[place])) if len(moves) == 1 else 1.0
+                    whole = max(1.0, round(share * point[place])) if len(moves) == 1 else 1.0
+                    size = whole if place in late else share
                     tried[place] = np.clip(point[place] + sign * size, low[place], high[place])
                 there = judge(tried)
                 if there @ there >= (1 - _SETTLED) * (found @ found):
