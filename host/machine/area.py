@@ -42,7 +42,7 @@ HOLD_BEATS: Final = 16
 """Beats that LOAD can hold, or a longest burst if that has more (rtl/core/tw_hold.sv)."""
 WRITE_BEATS: Final = 4
 """Beats in the FIFO of the write channel, each with its strobes and the mark of a burst's end."""
-FIFO_QUADS: Final = 238
+FIFO_QUADS: Final = 246
 """RAM32M of the other FIFOs (queued instructions, bursts in flight); no parameter sizes them."""
 
 LUT_PER_PRODUCT: Final = 40
@@ -62,9 +62,9 @@ LUT_PER_INT4_BIT: Final = (0.0, 5.5, 11.3)
 """LUTs that unpack weights of 4 bits, by ``int4_weights``, per bit of the bus: two beats of int8,
 and one more size of a tile among the strides that LOAD multiplies; with scales also products."""
 LUT_OF_ROW_UNIT: Final = 876
-LUT_PER_ROW_LANE: Final = 502
+LUT_PER_ROW_LANE: Final = 362
 FF_OF_ROW_UNIT: Final = 320
-FF_PER_ROW_LANE: Final = 89
+FF_PER_ROW_LANE: Final = 91
 """A row unit (rtl/vector/tw_reduce.sv): slots and one total with its logarithm; of each lane its
 operand, EXP2, SQUARE and a share of the tree."""
 LUT_PER_TOTAL: Final = 440
@@ -119,13 +119,13 @@ FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=6006.4,
-    lut_per_lane=656.0,
-    lut_per_element=365.2,
-    lut_per_axi_bit=8.5,
-    ff_fixed=7205.2,
-    ff_per_lane=190.6,
-    ff_per_element=78.3,
+    lut_fixed=6020.8,
+    lut_per_lane=693.0,
+    lut_per_element=390.7,
+    lut_per_axi_bit=7.9,
+    ff_fixed=7888.8,
+    ff_per_lane=373.6,
+    ff_per_element=75.9,
 )
 
 

@@ -203,7 +203,7 @@ def test_logic_model_is_linear_in_its_coefficients():
 def test_plain_16x16_does_not_fit_the_zynq_7020_for_want_of_dsps():
     fit = fits(HwConfig(mac_packed=0), load_board("pynq-z2"))
     assert not fit.ok
-    assert "DSP 338 exceeds 220 by 118" in fit.text
+    assert "DSP 306 exceeds 220 by 86" in fit.text
     assert "LUT" not in fit.text
 
 

@@ -83,7 +83,7 @@ def test_the_area_is_that_of_the_cores_and_what_stands_around_them():
 def test_what_does_not_fit_is_named():
     wide = load_hwconfig("zu-32x32")
     text = fits(SystemConfig(cores=(SystemCore(hw=wide),) * 2), load_board("pynq-z2")).text
-    assert "DSP 1348 exceeds 220 by 1128" in text
+    assert "DSP 1220 exceeds 220 by 1000" in text
     assert f"core 1: axi_data_bits {wide.axi_data_bits} exceeds the port's 64" in text
 
 
