@@ -58,13 +58,13 @@ LUT_PER_TABLE_LANE: Final = 15
 """LUTs of a lane beside its activation table: address of LOAD or result, entry or by-pass."""
 TABLE_LUT_BITS: Final = 64
 """Bits of a LUT of the activation table, which has one port (RAM128X1S: two LUTs)."""
-LUT_PER_INT4_BIT: Final = (0.0, 5.5, 11.3)
+LUT_PER_INT4_BIT: Final = (0.0, 5.2, 11.3)
 """LUTs that unpack weights of 4 bits, by ``int4_weights``, per bit of the bus: two beats of int8,
 and one more size of a tile among the strides that LOAD multiplies; with scales also products."""
-LUT_OF_ROW_UNIT: Final = 876
-LUT_PER_ROW_LANE: Final = 362
-FF_OF_ROW_UNIT: Final = 320
-FF_PER_ROW_LANE: Final = 91
+LUT_OF_ROW_UNIT: Final = 1126
+LUT_PER_ROW_LANE: Final = 346
+FF_OF_ROW_UNIT: Final = 357
+FF_PER_ROW_LANE: Final = 89
 """A row unit (rtl/vector/tw_reduce.sv): slots and one total with its logarithm; of each lane its
 operand, EXP2, SQUARE and a share of the tree."""
 LUT_PER_TOTAL: Final = 440
@@ -119,12 +119,12 @@ FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=6020.8,
-    lut_per_lane=693.0,
+    lut_fixed=6020.6,
+    lut_per_lane=693.1,
     lut_per_element=390.7,
     lut_per_axi_bit=7.9,
-    ff_fixed=7888.8,
-    ff_per_lane=373.6,
+    ff_fixed=7889.4,
+    ff_per_lane=373.5,
     ff_per_element=75.9,
 )
 
