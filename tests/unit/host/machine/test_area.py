@@ -232,7 +232,7 @@ def test_every_named_configuration_fits_some_board():
     ("option", "lut", "before"), [(1, 13_562, 13_228), (2, 13_950, 13_228)], ids=["plain", "scaled"]
 )
 def test_unpacking_of_weights_costs_about_what_it_takes_when_synthesised(option, lut, before):
-    """LUT of `tiny-4x4` by Yosys, with and without; flip-flops 10,967 and 11,040, 10,964 without."""
+    """LUT of `tiny-4x4` by Yosys, with and without; flip-flops 10,967, 11,040, 10,964 without."""
     plain = load_hwconfig("tiny-4x4")
     found, without = estimate(plain.with_(int4_weights=option)), estimate(plain)
     assert abs(found.lut / lut - 1) < LUT_ERROR
