@@ -94,7 +94,7 @@ module tw_vector #(
   // Products and shifts
   function automatic logic takes_long(logic [3:0] op);
     return op == tw_pkg::VecMul || op == tw_pkg::VecShr ||
-           (Sizes.row_unit != 0 && (op == tw_pkg::VecSquare || op == tw_pkg::VecExp2));
+           (sizes.row_unit != '0 && (op == tw_pkg::VecSquare || op == tw_pkg::VecExp2));
   endfunction
 
   // ---------------------------------------------------------------------------------------
