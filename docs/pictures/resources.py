@@ -14,7 +14,7 @@ from tilewright.host.machine.board import load_board
 
 RESULTS: Final = Path(__file__).resolve().parents[2] / "constraints/synthesis/results.yaml"
 BOARD: Final = "pynq-z2"
-NAMES: Final = ("tiny-4x4", "edge-8x8", "pynq-16x16", "wide-8x32", "pynq-16x32")
+NAMES: Final = ("tiny-4x4", "edge-8x8", "pynq-16x16", "pynq-16x16-rows", "pynq-16x32")
 KINDS: Final = (("LUT", "blue"), ("FF", "orange"), ("BRAM36", "green"), ("DSP", "purple"))
 
 
