@@ -3,13 +3,16 @@
 //
 // A tile is processed in parts of VectorLanes elements, one part a cycle. Stages: 0 issue and
 // addresses, 1 out of the memories, 2 operands in registers: sum, minimum and so on, 3 saturate
-// and write ACC. Results are forwarded to the next three parts, so that the initiation interval is
-// 1 for every address pattern. Requantise flows through tw_requant from stage 2 on, and so does a
-// product. Products and shifts, the long operations, are written to ACC in stage 5: a part that
-// reads a tile of one on its way is not issued before, and the next instruction is taken once the
-// last is in ACC. All retire after the same latency, so tokens leave in program order. PARAM entries of a channel block are
-// copied to registers before each outer iteration that needs new ones, once no part in flight
-// needs the old ones.
+// and write ACC. Results are forwarded to the next three parts, so that these operations issue a
+// part in every cycle, whatever their addresses.
+//
+// Requantise flows through tw_requant from stage 2 on, and so does a product. Products and shifts,
+// the long operations, are written to ACC in stage 5: a part that reads a tile of one on its way is
+// not issued before, and the next instruction is taken once the last is in ACC. All retire after
+// the same latency, so tokens leave in program order.
+//
+// PARAM entries of a channel block are copied to registers before each outer iteration that needs
+// new ones, once no part in flight needs the old ones.
 //
 // With the row unit, an outer iteration may begin with a tile slot that fetches its second operand
 // from ACC, and end with one that puts what tw_reduce made of the results. The next instruction
