@@ -10,36 +10,46 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
 from tilewright.host.common.errors import BuildError, TilewrightError
-from tilewright.sim.tools.toolchain import Tool, find_compiler, find_verilator
+from tilewright.sim.tools.build_cache import cached_object, digest, run_compiler, source_text
+from tilewright.sim.tools.toolchain import (
+    Tool,
+    find_compiler,
+    find_verilator,
+    verilator_include,
+)
+from tilewright.sim.verilator.build import run_verilator, runtime_units
 
 SEED_VARIABLE: Final = "TILEWRIGHT_SEED"
 """Environment variable that carries the seed into the bench."""
 
-_RUNTIME_OBJECTS: Final = (
-    "verilated.o",
-    "verilated_dpi.o",
-    "verilated_threads.o",
-    "verilated_vpi.o",
-)
-"""Objects that do not depend on the design (cocotb's own main program does: it holds the model)."""
 _DONE: Final = "complete"
 _LOG_LINES: Final = 60
-_LATER_SECONDS: Final = 600.0
-_BUILD_ARGS: Final = ("--no-public-flat-rw", "-Wall", "--assert", "--no-timing")
-_MAKE: Final = "OPT_FAST=-O0 VM_PARALLEL_BUILDS=0"
-"""A bench runs shorter than it is compiled: all at once, not optimised, takes a third less."""
+_PREFIX: Final = "Vtop"
+"""Of the model, as cocotb's main program calls it."""
+_BUILD_ARGS: Final = (
+    *("--cc", "--vpi", "-Wall", "--assert", "--no-timing", "--timescale", "1ns/1ns"),
+)
+_FLAGS: Final = (
+    *("-std=gnu++17", "-O0", "-w", "-pthread", "-faligned-new", "-DVERILATOR=1", "-DVM_VPI=1"),
+    *(f"-DVM_{name}=0" for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST")),
+    *("-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0"),
+)
+"""A bench runs shorter than it is compiled: nothing of its own code is optimised."""
+_HEADER: Final = "".join(
+    f"#include <{name}>\n"
+    for name in ("libgen.h", "stdio.h", "memory", "string", "verilated_dpi.h", "verilated_vpi.h")
+)
 _INSTALL: Final = "pip install cocotb==2.1.0"
 
 
@@ -58,62 +68,94 @@ class Bench:
     top: str  # HDL top module; its signals are visible to the tests, those below are not
     sources: Sequence[Path]  # SystemVerilog and `.vlt` files in dependency order
     parameters: Mapping[str, int | str] = field(default_factory=dict)
-    flags: Sequence[str] = ()  # further Verilator arguments
 
-    def key(self, verilator: Tool, compiler: Tool, *, waves: bool) -> str:
+    def key(self) -> str:
         """Hash of everything that the build depends on."""
-        digest = hashlib.sha256()
-        description = {
-            "top": self.top,
-            "parameters": dict(self.parameters),
-            "flags": [*self.flags, *_BUILD_ARGS, _MAKE],
-            "tools": [verilator.version, str(verilator.path), compiler.version],
-            "waves": waves,
-        }
-        digest.update(json.dumps(description, sort_keys=True).encode())
-        for source in self.sources:
-            digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-        return digest.hexdigest()[:20]
+        parts = [
+            *(self.top, json.dumps(dict(self.parameters), sort_keys=True), _INSTALL),
+            *(*_BUILD_ARGS, *_FLAGS, *_tools()),
+            *(f"{source.name}\0{source_text(source)}" for source in self.sources),
+        ]
+        return digest(parts)[:20]
 
 
-def build_bench(bench: Bench, *, cache: Path, waves: bool = False) -> Path:
+def build_bench(bench: Bench, *, cache: Path) -> Path:
     """Build a bench unless the cache has it."""
-    verilator, compiler = find_verilator(), find_compiler()
-    folder = cache / f"{bench.top}-{bench.key(verilator, compiler, waves=waves)}"
+    folder = cache / f"{bench.top}-{bench.key()}"
     with _locked(folder.with_suffix(".lock")):
         if (folder / _DONE).exists():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        runtime = cache / f"runtime-{_runtime_key(verilator, compiler, waves=waves)}"
-        _copy_objects(runtime, folder)
-        visible = folder / "visible.vlt"
-        visible.write_text(
-            f'`verilator_config\npublic_flat_rw -module "{bench.top}" -var "*"\n', encoding="utf-8"
-        )
-        log = folder / "build.log"
-        with _environment({**_tool_variables(verilator), "MAKEFLAGS": _MAKE}):
-            try:
-                _new_runner().build(
-                    sources=[visible, *bench.sources],
-                    parameters=dict(bench.parameters),
-                    build_args=[*_BUILD_ARGS, *bench.flags],
-                    hdl_toplevel=bench.top,
-                    build_dir=folder,
-                    waves=waves,
-                    always=True,
-                    timescale=("1ns", "1ns"),
-                    log_file=log,
-                )
-            except (SystemExit, Exception) as error:
-                raise BuildError(
-                    f"the bench does not build ({error})\n{_tail(log)}",
-                    field=bench.top,
-                    value=dict(bench.parameters),
-                ) from error
-        _keep_objects(folder, runtime)
+        try:
+            _build(bench, folder)
+        except BuildError as error:
+            raise BuildError(
+                f"the bench does not build ({error})",
+                field=bench.top,
+                value=dict(bench.parameters),
+            ) from error
         (folder / _DONE).touch()
     return folder
+
+
+def _build(bench: Bench, folder: Path) -> None:
+    """Verilate and compile, the generated code and cocotb's main program as one unit."""
+    visible = folder / "visible.vlt"
+    visible.write_text(
+        f'`verilator_config\npublic_flat_rw -module "{bench.top}" -var "*"\n', encoding="utf-8"
+    )
+    run_verilator(
+        [
+            *_BUILD_ARGS,
+            *(f"-G{name}={value}" for name, value in bench.parameters.items()),
+            *("--top-module", bench.top, "--prefix", _PREFIX, "--Mdir", str(folder)),
+            *map(str, (visible, *bench.sources)),
+        ]
+    )
+    places = _cocotb("config")
+    main = places.share_dir / "lib" / "verilator" / "verilator.cpp"
+    unit = folder / "unit.cpp"
+    files = [*sorted(path.name for path in folder.glob("*.cpp")), main]
+    unit.write_text("".join(f'#include "{path}"\n' for path in files), encoding="utf-8")
+    header = folder / "before.h"
+    header.write_text(_HEADER, encoding="utf-8")
+    include = verilator_include(find_verilator())
+    flags = [*_FLAGS, f"-I{include}", f"-I{include / 'vltstd'}"]
+    header.with_name(f"{header.name}.gch").symlink_to(_precompiled(flags))
+    objects = [_runtime_object(include / f"{n}.cpp", flags) for n in runtime_units(folder, _PREFIX)]
+    run_compiler(
+        [
+            *(*flags, f"-include{header}", f"-I{folder}", str(unit), *map(str, objects)),
+            *(f"-Wl,-rpath,{places.libs_dir}", f"-L{places.libs_dir}", "-lcocotbvpi_verilator"),
+            *("-rdynamic", "-latomic", "-ldl", "-o", str(folder / bench.top)),
+        ]
+    )
+
+
+def _precompiled(flags: Sequence[str]) -> Path:
+    """What every unit begins with, half a second of each compilation; the compiler maps it."""
+
+    def compile_to(target: Path) -> None:
+        text = target.with_suffix(".h")
+        text.write_text(_HEADER, encoding="utf-8")
+        run_compiler([*flags, "-x", "c++-header", str(text), "-o", str(target)])
+
+    return cached_object("header-" + digest([_HEADER, *flags, *_tools()]), compile_to)
+
+
+def _runtime_object(source: Path, flags: Sequence[str]) -> Path:
+    """A part of Verilator's run time, which is the same in every bench."""
+    optimised = [*flags, "-O1"]
+    return cached_object(
+        f"bench-{source.stem}-" + digest([source_text(source), *optimised, *_tools()]),
+        lambda target: run_compiler([*optimised, "-c", str(source), "-o", str(target)]),
+    )
+
+
+def _tools() -> list[str]:
+    verilator = find_verilator()
+    return [verilator.version, str(verilator.path), find_compiler().version]
 
 
 def run_bench(
@@ -125,11 +167,10 @@ def run_bench(
     seed: int,
     variables: Mapping[str, str] | None = None,
     test_filter: str | None = None,
-    waves: bool = False,
     wall_seconds: int = 900,
 ) -> int:
     """Build (or reuse) a bench and run the cocotb tests of a module."""
-    folder = build_bench(bench, cache=cache, waves=waves)
+    folder = build_bench(bench, cache=cache)
     name = f"{module}-{os.getpid()}"
     results, log = folder / f"{name}.xml", folder / f"{name}.log"
     python_path = os.pathsep.join(
@@ -143,7 +184,7 @@ def run_bench(
     }
     if limiter := shutil.which("timeout"):
         environment["SIM_CMD_PREFIX"] = f"{limiter} --signal=KILL {wall_seconds}"
-    runner = _new_runner()
+    runner = _cocotb("runner").get_runner("verilator")
     runner.build_dir = folder
     stopped = ""
     with _environment(environment), _python_path(search_path, python_path):
@@ -157,7 +198,6 @@ def run_bench(
                 test_dir=folder,
                 results_xml=str(results),
                 test_filter=test_filter,
-                waves=waves,
                 timescale=("1ns", "1ns"),
                 extra_env=environment,
                 log_file=log,
@@ -179,48 +219,17 @@ def run_bench(
     return count
 
 
-def _new_runner() -> Any:
-    """A Verilator runner of cocotb, which is an optional dependency without types here."""
+def _cocotb(module: str) -> Any:
+    """A module of cocotb's tools, which are an optional dependency without types here."""
     try:
-        from cocotb_tools.runner import get_runner  # noqa: PLC0415 - optional dependency
+        return import_module(f"cocotb_tools.{module}")
     except ImportError as error:
         raise BuildError("cocotb is not installed", field="cocotb", remedy=_INSTALL) from error
-    return get_runner("verilator")
 
 
 def _tool_variables(verilator: Tool) -> dict[str, str]:
     path = os.pathsep.join([str(verilator.path.parent), os.environ.get("PATH", "")])
     return {**verilator.environment, "PATH": path}
-
-
-def _runtime_key(verilator: Tool, compiler: Tool, *, waves: bool) -> str:
-    text = f"{verilator.path} {verilator.version} {compiler.version} {waves} {_INSTALL}"
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _copy_objects(runtime: Path, folder: Path) -> None:
-    """Put Verilator's compiled run time into a new build, so that make takes it for up to date.
-
-    The objects depend on the makefile that Verilator is about to write: they must be younger.
-    """
-    if not (runtime / _DONE).exists():
-        return
-    for name in _RUNTIME_OBJECTS:
-        if (runtime / name).is_file():
-            shutil.copyfile(runtime / name, folder / name)
-            later = time.time() + _LATER_SECONDS
-            os.utime(folder / name, (later, later))
-
-
-def _keep_objects(folder: Path, runtime: Path) -> None:
-    with _locked(runtime.with_suffix(".lock")):
-        if (runtime / _DONE).exists():
-            return
-        runtime.mkdir(parents=True, exist_ok=True)
-        for name in _RUNTIME_OBJECTS:
-            if (folder / name).is_file():
-                shutil.copyfile(folder / name, runtime / name)
-        (runtime / _DONE).touch()
 
 
 def _read_results(results: Path) -> tuple[int, list[str]]:

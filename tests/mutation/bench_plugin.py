@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +20,5 @@ def pytest_configure(config: Any) -> None:
     builds = __import__("builds")
     rtl = builds.MANIFESTS[0].parent
     builds.MANIFESTS = tuple(work / "rtl" / path.relative_to(rtl) for path in builds.MANIFESTS)
-    stock, builds.CACHE = builds.CACHE, work / "cocotb"
-    for runtime in stock.glob("runtime-*/"):  # compiled once for all builds
-        shutil.copytree(runtime, builds.CACHE / runtime.name, dirs_exist_ok=True)
+    builds.CACHE = work / "cocotb"
     builds.run_bench = functools.partial(builds.run_bench, wall_seconds=WALL_SECONDS)
