@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def at_import(name):
     return {module for module, _ in runs_at_import(tree)}
 
 
+@functools.cache
 def needy():
     """Modules whose import needs an optional package, by themselves or by another module."""
     reached = {name: at_import(name) for name in SOURCES}

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.warm_python import WARM
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -32,7 +33,7 @@ def run(*words, site, cwd):
     paths = os.pathsep.join([str(site), *filter(None, sys.path)])
     return subprocess.run(
         [sys.executable, "-m", *words], capture_output=True, text=True, check=False, cwd=cwd,
-        env={**os.environ, "PYTHONPATH": paths}, timeout=900,
+        env={**os.environ, **WARM, "PYTHONPATH": paths}, timeout=900,
     )  # fmt: skip
 
 
