@@ -120,7 +120,7 @@ def channels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | Non
         return None
     pixels = prod(sides)
     source = np.empty(batch * channels * pixels, np.int64)
-    source[_places(want)] = _places(have)
+    source[places(want)] = places(have)
     moved = source.reshape(batch, channels, pixels)
     chosen = moved[0, :, 0] // pixels
     expected = (np.arange(batch)[:, None] * channels + chosen)[..., None] * pixels
@@ -136,7 +136,7 @@ def pixels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
     if have.shape[0] != 1 or (1, channels, pixels) != (*want.shape[:2], prod(want.shape[2:])):
         return None
     source = np.empty(channels * pixels, np.int64)
-    source[_places(want)] = _places(have)
+    source[places(want)] = places(have)
     chosen = source[:pixels]
     if not np.array_equal(source.reshape(channels, pixels), np.add.outer(
         np.arange(channels) * pixels, chosen
@@ -154,25 +154,25 @@ def is_turned(have: TensorLayout, want: TensorLayout) -> bool:
     if min(channels, pixels) == 1:
         return False
     source = np.empty(channels * pixels, np.int64)
-    source[_places(want)] = _places(have)
+    source[places(want)] = places(have)
     return np.array_equal(source.reshape(pixels, channels), np.arange(source.size).reshape(
         channels, pixels
     ).T)  # fmt: skip
 
 
-def _places(layout: TensorLayout) -> npt.NDArray[np.int64]:
+def places(layout: TensorLayout) -> npt.NDArray[np.int64]:
     """Where each of the model's elements, in its order, lies in the normal form."""
     sizes = [0] * len(layout.order)
     for size, rank in layout.order:
         sizes[rank] = size
-    places = np.arange(prod(sizes)).reshape(sizes)
-    return places.transpose([rank for _, rank in layout.order]).reshape(-1)
+    numbers = np.arange(prod(sizes)).reshape(sizes)
+    return numbers.transpose([rank for _, rank in layout.order]).reshape(-1)
 
 
 def in_normal_form(array: npt.NDArray[Any], layout: TensorLayout) -> npt.NDArray[Any]:
     """A model's array as it lies in a normal form."""
     lying = np.empty(array.size, array.dtype)
-    lying[_places(layout)] = array.reshape(-1)
+    lying[places(layout)] = array.reshape(-1)
     return lying.reshape(layout.shape)
 
 

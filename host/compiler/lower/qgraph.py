@@ -137,6 +137,7 @@ class QConv(QOperator):
     groups: int = 1  # as in ONNX; equals the channels of a depthwise convolution
     transposed: bool = False
     output_padding: Pair = (0, 0)
+    subtracts: bool = False  # the residual
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,8 +145,8 @@ class QPool(QOperator):
     """Max or average pooling over windows.
 
     Attributes:
-        maximum: maximum, otherwise the average over all elements of the window; the front end
-            admits padding only where padding counts as elements with value 0.
+        maximum: maximum, otherwise the average over all elements of the window; padding counts as
+            elements with value 0.
         kernel, stride: (rows, columns).
     """
 
@@ -153,11 +154,14 @@ class QPool(QOperator):
     kernel: Pair
     stride: Pair
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)  # (top, left, bottom, right)
+    factor: float = 1.0  # real factor of an average; as many as the elements make it a sum
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QAdd(QOperator):
-    """The sum of two tensors of equal shape."""
+    """The sum of two tensors of equal shape, or their difference."""
+
+    subtracts: bool = False  # the second one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -252,6 +256,16 @@ class QMultiply(QOperator):
 
     Such a factor (B, C, 1, 1) multiplies each channel of the other one, (B, C, H, W).
     """
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QExtreme(QOperator):
+    """The greater or the lesser one of two tensors, element by element.
+
+    Both have the scale and zero point that the result is rounded to.
+    """
+
+    maximum: bool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,6 +17,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QConv,
     QEnlarge,
+    QExtreme,
     QGather,
     QGraph,
     QLayerNorm,
@@ -91,11 +92,17 @@ def _result(operator: QOperator, output: QTensor, values: torch.Tensor) -> np.nd
 
 def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
     if isinstance(operator, QConv):
-        return _convolve(operator, inputs[0]) + sum(inputs[1:])
+        sign = -1 if operator.subtracts else 1
+        return _convolve(operator, inputs[0]) + sum(sign * each for each in inputs[1:])
     if isinstance(operator, QPool):
         return _pool(operator, inputs[0])
-    if isinstance(operator, (QAdd, QMultiply)):
-        return (torch.add if isinstance(operator, QAdd) else torch.mul)(*inputs)
+    if isinstance(operator, QAdd):
+        return inputs[0] - inputs[1] if operator.subtracts else inputs[0] + inputs[1]
+    if isinstance(operator, QMultiply | QExtreme):
+        extreme = isinstance(operator, QExtreme) and (
+            torch.maximum if operator.maximum else torch.minimum
+        )
+        return (extreme or torch.mul)(*inputs)
     if isinstance(operator, QConcat | QSelect | QStack):
         joined = torch.cat(inputs, 2 if isinstance(operator, QStack) else 1)
         return joined[:, list(operator.channels)] if isinstance(operator, QSelect) else joined
@@ -144,7 +151,7 @@ def _pool(operator: QPool, x: torch.Tensor) -> torch.Tensor:
     fill = -torch.inf if operator.maximum else 0.0
     x = functional.pad(x, (left, right, top, bottom), value=fill)
     pool = functional.max_pool2d if operator.maximum else functional.avg_pool2d
-    return pool(x, operator.kernel, operator.stride)
+    return operator.factor * pool(x, operator.kernel, operator.stride)
 
 
 def _multiply(operator: QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
