@@ -186,9 +186,9 @@ class _Work:
     ) -> None:
         page, output = self.page, self.unit.output
         if operator in ("maximum", "minimum"):
-            names = [
-                page.at_scale(page.made(data, layout, tensor), output) for data, tensor in operands
-            ]
+            names = [page.made(data, layout, tensor) for data, tensor in operands]
+            if len({(tensor.scale, tensor.zero_point) for _, tensor in operands}) > 1:
+                names = [page.at_scale(name, output) for name in names]
             made: QOperator = QExtreme(**placeholders(2), maximum=operator == "maximum")
         elif operator == "multiply":
             names = [page.factor(data, layout, tensor) for data, tensor in operands]
@@ -307,19 +307,23 @@ class _Work:
         self.page.maps[self.step.var] = IndexMap(sources=(source,), places=found.result)
 
     def _maximum(self, name: str, tensor: QuantisedTensor, found: _Reduction) -> str:
-        """Over pixels; then over channels, which become pixels."""
-        kept, reduced = found.channels.shape
-        if found.pixels.shape[1] > 1 or reduced == 1:
-            name = self._pooled(name, tensor, found, last=reduced == 1)
-        if reduced == 1:
-            return name
-        pixels = len(found.pixels)
-        wanted = found.channels[:, None, :] * pixels + np.arange(pixels)[:, None]
-        source = Source(name, self.page.tensors[name].shape[1], pixels)
-        turned = self.page.laid((source,), wanted.reshape(kept * pixels, reduced), (reduced, 1),
-                                tensor)  # fmt: skip
-        pool = QPool(**placeholders(1), maximum=True, kernel=(reduced, 1), stride=(reduced, 1))
-        return self._stage(pool, turned, (1, kept * pixels, 1, 1), self.unit.output, last=True)
+        """Over pixels; then over channels: of halves that overlap, until one is left."""
+        left = found.channels
+        if found.pixels.shape[1] > 1 or left.shape[1] == 1:
+            name = self._pooled(name, tensor, found, last=left.shape[1] == 1)
+        while left.shape[1] > 1:
+            half = -(-left.shape[1] // 2)
+            parts = [
+                self.page.chosen(name, tuple(part.reshape(-1).tolist()))
+                for part in (left[:, :half], left[:, -half:])
+            ]
+            left = np.arange(len(left) * half).reshape(len(left), half)
+            shape = (1, left.size, *self.page.tensors[name].shape[2:])
+            last = half == 1
+            extreme = QExtreme(**placeholders(2), maximum=True)
+            like = self.unit.output if last else tensor
+            name = self._stage(extreme, parts, shape, like, last=last)
+        return name
 
     def _pooled(self, name: str, tensor: QuantisedTensor, found: _Reduction, *, last: bool) -> str:
         """The mean, sum or maximum over pixels."""
@@ -347,7 +351,7 @@ class _Work:
             stride=kernel,
             factor=float(total),
         )
-        return self._stage(pool, name, shape, self.unit.output if last else tensor, last=last)
+        return self._stage(pool, [name], shape, self.unit.output if last else tensor, last=last)
 
     def _summed(self, name: str, found: _Reduction, *, last: bool) -> str:
         """The mean or sum over channels: a product with a matrix of ones."""
@@ -363,13 +367,13 @@ class _Work:
             bias=np.zeros(kept),
         )
         like = self.unit.output if last else self.page.tensors[name]
-        return self._stage(conv, name, (1, kept, sides[0], sides[1]), like, last=last)
+        return self._stage(conv, [name], (1, kept, sides[0], sides[1]), like, last=last)
 
     def _stage(
         self,
         operator: QOperator,
-        source: str,
-        shape: tuple[int, int, int, int],
+        sources: Sequence[str],
+        shape: tuple[int, ...],
         like: Any,
         *,
         last: bool,
@@ -379,7 +383,7 @@ class _Work:
         name = self.page.tensor(stem, like, layouts.image(shape), shape)
         bounds: Bounds = self.bounds if last else UNBOUNDED
         label = self.label if last else name
-        written = self.page.append(replace(operator, bounds=bounds), label, (source,), name)
+        written = self.page.append(replace(operator, bounds=bounds), label, tuple(sources), name)
         if last:
             self.page.of_step[self.step.index] = written
         return name

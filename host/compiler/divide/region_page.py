@@ -355,7 +355,7 @@ class RegionPage:
                     raise Refusal("its data lie in an order that it does not take")
                 data = self.map_of_layout(name, layout, model_shape)
                 return self.made(data, needed, self.tensors[name])
-            name = self._chosen(name, channels)
+            name = self.chosen(name, channels)
         if layout.shape == needed.shape:
             return name
         whole = needed.shape == (layout.shape[0], prod(layout.shape[1:]), 1, 1)
@@ -466,7 +466,7 @@ class RegionPage:
         name = self._known[key]
         if move.order is not None:
             name = (
-                self._chosen(name, tuple(move.order.tolist()))
+                self.chosen(name, tuple(move.order.tolist()))
                 if move.by_channels
                 else self._gathered(name, move.order, sides)
             )
@@ -479,8 +479,8 @@ class RegionPage:
         name = self._turned(source) if turned else source.name
         if move.pixels is not None and move.pixels.size < prod(self.tensors[name].shape[2:]):
             name = self._gathered(name, move.pixels, sides)
-            return self._chosen(name, move.channels)
-        name = self._chosen(name, move.channels)
+            return self.chosen(name, move.channels)
+        name = self.chosen(name, move.channels)
         if move.pixels is not None:
             return self._gathered(name, move.pixels, sides)
         return self.shaped(name, (1, self.tensors[name].shape[1], *sides), ())
@@ -504,7 +504,7 @@ class RegionPage:
             self.append(gather, moved, (name,), moved)
         return self.shaped(self._known[key], shape)
 
-    def _chosen(self, name: str, channels: tuple[int, ...] | None) -> str:
+    def chosen(self, name: str, channels: tuple[int, ...] | None) -> str:
         """The tensor that holds some channels of another one, in its shape."""
         if channels is None:
             return name

@@ -417,7 +417,7 @@ def _table(match: Match) -> QOperator:
     data, output = match.inputs[0], match.output
     entries = match.parts["curve"].entries(output.scale, output.zero_point)
     if entries is None:
-        raise Refusal("its function has no value for some inputs")
+        raise Refusal("its function has no value for any input")
     lookup = Lookup(scale=data.scale, zero_point=data.zero_point, entries=entries)
     return QRescale(**placeholders(1), lookup=lookup)
 

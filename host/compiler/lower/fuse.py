@@ -33,7 +33,7 @@ from tilewright.host.compiler.lower.qgraph import (
     compose,
 )
 
-_ABSORBING = (QConv, QAdd, QPool, QMatmul, QMultiply)
+_ABSORBING = (QConv, QAdd, QPool, QMatmul, QMultiply, QExtreme)
 """Operators whose result may be rounded to another scale."""
 
 
@@ -228,7 +228,7 @@ def _absorb_tables(graph: QGraph) -> QGraph:
         if (
             isinstance(table, QRescale)
             and table.lookup is not None
-            and isinstance(writer, (*_ABSORBING, QExtreme, QRescale))
+            and isinstance(writer, (*_ABSORBING, QRescale))
             and writer.lookup is None
             and _addresses(table, graph.tensors[between])
             and len(readers[between]) == 1

@@ -13,7 +13,7 @@ With data x and factor y, scales sx and sy, zero points zx and zy, the real prod
 m1 has 15 bits, so the roundings of m2 and of the bias shift a result by less than 2.5 steps of the
 accumulator, which are ``sx * sy``. With zx = 0 both are exact.
 
-The maximum or minimum of two tensors of one scale is computed of their codes: nothing is missing.
+The maximum or minimum of two tensors of one scale is computed of their codes, and rounded once.
 
 PReLU, whose slope is one number per channel, as operators that there are already.
 
@@ -29,11 +29,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.host.compiler.lower.epilogue import (
-    COPY_WEIGHT,
-    operator_epilogue,
-    rounded_result,
-)
+from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, operator_epilogue
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
 from tilewright.host.compiler.lower.qgraph import (
     QConv,
@@ -128,17 +124,16 @@ def _roles(operator: QMultiply, first: QTensor, second: QTensor) -> tuple[QTenso
 def _extreme_epilogue(
     operator: QExtreme, first: QTensor, second: QTensor, output: QTensor
 ) -> RequantParams:
-    """Codes as they are; both tensors have the scale of what they are rounded to."""
-    rounded = rounded_result(operator, output)
-    known = {(each.scale, each.zero_point) for each in (first, second, rounded)}
+    """Of codes of one scale."""
+    known = {(each.scale, each.zero_point) for each in (first, second)}
     if len(known) > 1 or first.shape != second.shape:
         raise refused(operator, "what is compared has several scales or shapes")
     channels = first.shape[1]
     return operator_epilogue(
         operator,
         output,
-        units=np.full(channels, rounded.scale),
-        bias=np.full(channels, -rounded.zero_point, float),
+        units=np.full(channels, first.scale),
+        bias=np.full(channels, -first.zero_point, float),
     )
 
 

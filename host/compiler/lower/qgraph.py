@@ -262,7 +262,7 @@ class QMultiply(QOperator):
 class QExtreme(QOperator):
     """The greater or the lesser one of two tensors, element by element.
 
-    Both have the scale and zero point that the result is rounded to.
+    Both have one scale and zero point.
     """
 
     maximum: bool

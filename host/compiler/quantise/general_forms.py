@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that the accelerator takes in any form (`divide.relax_general`), where data are int8.
+
+Two tensors or a tensor and a constant, element by element; reductions over constant axes; moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from tilewright.host.compiler.read.edit import (
+    Array,
+    array_of,
+    axes_of,
+    input_of,
+    integers,
+    is_kind,
+    shape_of,
+    text_of,
+)
+from tilewright.host.network.operators import LAYERS, MOVES, having
+
+_PAIRS: Final = ("Add", "Div", "Max", "Min", "Mul", "Sub")
+_REDUCTIONS: Final = ("ReduceMax", "ReduceMean", "ReduceSum")
+_COPIES: Final = having(lambda each: each.moves in ("part", "repeat", "join"))
+"""They leave elements out, or have some more than once."""
+_OWN_RANGES: Final = ("Concat",)
+"""Moves that join tensors of several ranges."""
+
+
+def is_general(
+    node: ir.Node, int8: Collection[ir.Value], constants: list[tuple[str, int, Array]]
+) -> bool:
+    """Whether an operator is taken; constants of it that stay real numbers are noted."""
+    if len(node.outputs) != 1 or not _is_float(node.outputs[0]):
+        return False
+    if is_kind(node, *_PAIRS):
+        return _is_pair(node, int8, constants)
+    if is_kind(node, *_COPIES):
+        return _is_move(node, int8, constants)
+    if node.inputs[0] not in int8:
+        return False
+    if is_kind(node, *_REDUCTIONS):
+        stated = input_of(node, 1)
+        known = stated is None or array_of(stated) is not None
+        return known and bool(axes_of(node)) and _is_single_image(node.inputs[0])
+    plain = not set(integers(node, "dilations", ())) - {1}
+    return is_kind(node, "AveragePool") and plain and len(shape_of(node.inputs[0]) or ()) == 4
+
+
+def _is_pair(
+    node: ir.Node, int8: Collection[ir.Value], constants: list[tuple[str, int, Array]]
+) -> bool:
+    """A tensor with another one or with a constant, of which a quotient has to be the tensor."""
+    if len(node.inputs) != 2 or not _is_single_image(node.outputs[0]):
+        return False
+    arrays = [array_of(value) for value in node.inputs]
+    known = [index for index, array in enumerate(arrays) if array is not None]
+    if len(known) > 1 or any(
+        value not in int8 for value, array in zip(node.inputs, arrays, strict=True) if array is None
+    ):
+        return False
+    if node.op_type == "Div" and known != [1]:
+        return False
+    for index in known:
+        array = arrays[index]
+        if array is None or array.dtype != np.float32 or not np.isfinite(array).all():
+            return False
+        if node.op_type == "Div" and not array.all():
+            return False
+        constants.append((node.name or "", index, array))
+    return True
+
+
+def _is_move(
+    node: ir.Node, int8: Collection[ir.Value], constants: list[tuple[str, int, Array]]
+) -> bool:
+    """A move of int8 by what is known of it, of one image."""
+    if not _is_single_image(node.outputs[0]):
+        return False
+    joins = is_kind(node, "Concat")
+    floats = [v for v in node.inputs if v is not None and v.dtype in (None, ir.DataType.FLOAT)]
+    data = [value for value in floats if array_of(value) is None]
+    if not data or any(value not in int8 for value in data) or (not joins and len(data) > 1):
+        return False
+    others = [v for v in node.inputs if v is not None and v not in data]
+    if any(array_of(value) is None for value in others):
+        return False
+    if is_kind(node, "Pad") and text_of(node, "mode", "constant") != "constant":
+        return False
+    if is_kind(node, "Split", "GatherND"):
+        return False
+    for index, value in enumerate(node.inputs):
+        array = array_of(value)
+        if array is not None and array.dtype == np.float32:
+            if not np.isfinite(array).all():
+                return False
+            constants.append((node.name or "", index, array))
+    return True
+
+
+def first_moves(graph: ir.Graph) -> set[ir.Value]:
+    """Inputs of a network that only moves read which leave out or join elements for its layers."""
+    found = set()
+    for value in graph.inputs:
+        readers = list(_readers_behind_moves(value))
+        if (
+            _is_float(value)
+            and readers
+            and all(is_kind(reader, *LAYERS) for reader in readers)
+            and any(is_kind(use.node, *_COPIES) for use in value.uses())
+        ):
+            found.add(value)
+    return found
+
+
+def _readers_behind_moves(value: ir.Value) -> Iterable[ir.Node]:
+    for use in value.uses():
+        if is_kind(use.node, *MOVES, "Pad", "Concat"):
+            for result in use.node.outputs:
+                yield from _readers_behind_moves(result)
+        else:
+            yield use.node
+
+
+def keep_ranges(
+    graph: ir.Graph, nodes: Collection[str], ranges: dict[str, tuple[float, float]]
+) -> None:
+    """Let what moves make have the ranges of what they move, in place."""
+    for node in graph:
+        if node.name in nodes and is_kind(node, *MOVES, "Pad") and node.inputs[0] is not None:
+            source, result = node.inputs[0].name, node.outputs[0].name
+            if source in ranges and result in ranges:
+                ranges[result or ""] = ranges[source or ""]
+
+
+def _is_float(value: ir.Value | None) -> bool:
+    return value is not None and value.dtype in (None, ir.DataType.FLOAT)
+
+
+def _is_single_image(value: ir.Value | None) -> bool:
+    """Whether a tensor is of one image, or what its batch is does not matter."""
+    shape = shape_of(value)
+    return bool(shape) and 0 not in (shape or ())
