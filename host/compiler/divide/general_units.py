@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 _STEPS: Final = 127
+_WHOLE: Final = 64
+"""Pixels of an image that a convolution reduces as a whole, with one rounding."""
 
 
 def compute(page: RegionPage, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
@@ -65,12 +67,17 @@ def compute(page: RegionPage, step: RelaxStep, unit: OffloadUnit, label: str) ->
     operator = unit.general.operator
     if not operator:
         work.move()
-    elif operator == MASKED_MEAN:
+        return
+    if operator == MASKED_MEAN:
         work.masked_mean()
     elif operator in PAIRS:
         work.pair()
     else:
         work.reduce()
+    if unit.general.after is not None:
+        data = page.map_of(step.var, unit.general.shape)
+        page.lies.pop(step.var, None)
+        page.maps[step.var] = data.with_places(unit.general.after([data.places]))
 
 
 class _Reduction(NamedTuple):
@@ -87,11 +94,12 @@ class _Work:
         assert unit.general is not None
         self.found = unit.general
         self.bounds = unit.operator.bounds
+        self.output = replace(unit.output, shape=self.found.shape)
 
     # -- moves -------------------------------------------------------------------------------
 
     def move(self) -> None:
-        (operand,), output = self.found.operands, self.unit.output
+        (operand,), output = self.found.operands, self.output
         assert isinstance(operand, Operand)
         pairs = zip(self.unit.data, self.unit.inputs, strict=True)
         leaves = [self.page.rescaled(var, each, output, self.bounds) for var, each in pairs]
@@ -123,7 +131,7 @@ class _Work:
 
     def pair(self) -> None:
         operator, operands = self.found.operator, self._tensors()
-        shape = self.unit.output.shape
+        shape = self.output.shape
         if operator == "divide":
             divisor = operands[1]
             if isinstance(divisor, tuple) or not divisor.all():
@@ -150,7 +158,7 @@ class _Work:
 
     def _layout(self, data: Sequence[IndexMap]) -> TensorLayout:
         """How the result lies: as an operand that is one tensor as it stands, or at least cost."""
-        shape, unit = self.unit.output.shape, self.unit
+        shape, unit = self.output.shape, self.unit
         plain = [
             self.page.lies[var][1]
             for var, tensor in zip(unit.data, unit.inputs, strict=True)
@@ -184,7 +192,7 @@ class _Work:
         layout: TensorLayout,
         operands: Sequence[tuple[IndexMap, QuantisedTensor]],
     ) -> None:
-        page, output = self.page, self.unit.output
+        page, output = self.page, self.output
         if operator in ("maximum", "minimum"):
             names = [page.made(data, layout, tensor) for data, tensor in operands]
             if len({(tensor.scale, tensor.zero_point) for _, tensor in operands}) > 1:
@@ -213,7 +221,7 @@ class _Work:
         """A tensor and a constant (channels, pixels); which of them is first."""
         name, _ = data
         by_channel = (values == values[:, :1]).all()
-        output = self.unit.output
+        output = self.output
         if operator in ("maximum", "minimum"):
             bound = float(values.flat[0])
             if (values == bound).all():
@@ -252,7 +260,7 @@ class _Work:
 
     def _finish(self, operator: QOperator, layout: TensorLayout, *names: str) -> None:
         """The operator that computes the unit's result."""
-        self.page.enter(self.step.var, self.unit.output, layout)
+        self.page.enter(self.step.var, self.output, layout)
         made = replace(operator, bounds=self.bounds)
         written = self.page.append(made, self.label, names, self.page.lies[self.step.var][0])
         self.page.of_step[self.step.index] = written
@@ -260,7 +268,7 @@ class _Work:
     # -- means that leave padding out --------------------------------------------------------
 
     def masked_mean(self) -> None:
-        shares, output = self.found.operands[1], self.unit.output
+        shares, output = self.found.operands[1], self.output
         assert isinstance(shares, np.ndarray)
         layout, shape = layouts.image(output.shape), output.shape
         if shape[0] != 1:
@@ -296,6 +304,8 @@ class _Work:
         channels, pixels = found.channels.shape[1], found.pixels.shape[1]
         if self.found.operator == "max":
             result = self._maximum(name, tensor, found)
+        elif channels > 1 and len(found.pixels) == 1 and 1 < pixels <= _WHOLE:
+            result = self._summed(name, found, last=True, whole=True)
         elif channels == 1 or (pixels > 1 and pixels < channels):
             mid = self._pooled(name, tensor, found, last=channels == 1)
             result = mid if channels == 1 else self._summed(mid, found, last=True)
@@ -321,7 +331,7 @@ class _Work:
             shape = (1, left.size, *self.page.tensors[name].shape[2:])
             last = half == 1
             extreme = QExtreme(**placeholders(2), maximum=True)
-            like = self.unit.output if last else tensor
+            like = self.output if last else tensor
             name = self._stage(extreme, parts, shape, like, last=last)
         return name
 
@@ -351,22 +361,25 @@ class _Work:
             stride=kernel,
             factor=float(total),
         )
-        return self._stage(pool, [name], shape, self.unit.output if last else tensor, last=last)
+        return self._stage(pool, [name], shape, self.output if last else tensor, last=last)
 
-    def _summed(self, name: str, found: _Reduction, *, last: bool) -> str:
-        """The mean or sum over channels: a product with a matrix of ones."""
+    def _summed(self, name: str, found: _Reduction, *, last: bool, whole: bool = False) -> str:
+        """The mean or sum over channels: a product with a matrix of ones; or over a whole image."""
         kept, reduced = found.channels.shape
         _, channels, *sides = self.page.tensors[name].shape
-        weights = np.zeros((kept, channels, 1, 1), np.int8)
+        kernel = tuple(sides) if whole else (1, 1)
+        weights = np.zeros((kept, channels, *kernel), np.int8)
         weights[np.arange(kept)[:, None], found.channels] = 1
         total = reduced * found.pixels.shape[1] if self.found.operator == "sum" and last else 1
+        if whole:
+            reduced, sides = reduced * found.pixels.shape[1], [1, 1]
         conv = QConv(
             **placeholders(1),
             weights=weights,
             weight_scales=np.full(kept, total / reduced),
             bias=np.zeros(kept),
         )
-        like = self.unit.output if last else self.page.tensors[name]
+        like = self.output if last else self.page.tensors[name]
         return self._stage(conv, [name], (1, kept, sides[0], sides[1]), like, last=last)
 
     def _stage(

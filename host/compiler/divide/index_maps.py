@@ -3,7 +3,7 @@
 
 An `IndexMap` names the place of every element in tensors of a region, so that slices, pads,
 broadcasts, permutations, joins and any other moves compose by indexing one array. `moved` turns
-the map of a tensor, in the normal form that a reader wants, into moves of whole channels and pixels:
+the map of a tensor, as a reader wants it to lie, into moves of whole channels and pixels:
 
 - all channels of a group lie at the same pixels: channels are chosen, pixels are moved;
 - all pixels of a group have the same channels: the same;
@@ -29,6 +29,11 @@ MAX_ELEMENTS: Final = 1 << 24
 """Of a tensor whose elements are followed one by one."""
 MAX_GROUPS: Final = 32
 """Parts that a move may be joined of: each is a layer."""
+MAX_SHUFFLED: Final = 1024
+"""Channels that a move may permute: it is a product with a matrix of as many rows and columns."""
+_BLOCK: Final = 64
+_MORE_RUNS: Final = 2
+"""Parts that are better than to put the result in order behind them."""
 _TURN_COST: Final = 4
 """Of an exchange, in moves."""
 
@@ -233,7 +238,7 @@ class _Elements:
         if not same:
             return None
         source = self.sources[int(self.source[0, 0])]
-        if source.values is not None:
+        if source.values is not None or not _are_few(channels):
             return None
         all_channels = np.array_equal(channels, np.arange(source.channels))
         all_pixels = np.array_equal(pixels, np.arange(source.pixels))
@@ -245,25 +250,21 @@ class _Elements:
 
     def joined(self, by_channels: bool, depth: int) -> Joined | None:
         """Groups of channels, or of pixels, that are moved alike."""
-        groups: dict[Hashable, list[int]] = {}
-        for index, key in enumerate(self._keys(by_channels)):
-            groups.setdefault(key, []).append(index)
-            if len(groups) > MAX_GROUPS:
-                return None
-        if len(groups) < 2:
+        groups = _groups(self._keys(by_channels))
+        if not 2 <= len(groups) <= MAX_GROUPS:
             return None
         parts: list[Move] = []
-        for group in groups.values():
-            chosen = np.array(group)
+        for chosen in groups:
             part = (
                 self.part(chosen, slice(None)) if by_channels else self.part(slice(None), chosen)
             ).move(depth - 1)
             if part is None:
                 return None
             parts.append(part)
-        places = np.concatenate([np.array(group) for group in groups.values()])
-        order = np.argsort(places, kind="stable")
+        order = np.argsort(np.concatenate(groups), kind="stable")
         same = np.array_equal(order, np.arange(order.size))
+        if by_channels and not (same and _are_blocks(groups)) and order.size > MAX_SHUFFLED:
+            return None
         return Joined(parts=tuple(parts), by_channels=by_channels, order=None if same else order)
 
     def _keys(self, by_channels: bool) -> list[Hashable]:
@@ -289,6 +290,34 @@ class _Elements:
             else:
                 keys.append(np.where(constant[index], -1, source[index]).tobytes())
         return keys
+
+
+def _groups(keys: Sequence[Hashable]) -> list[Places]:
+    """Which of a list have one key: in runs, if those are hardly more than keys."""
+    found: dict[Hashable, list[int]] = {}
+    runs: list[list[int]] = []
+    last: Hashable = None
+    for index, key in enumerate(keys):
+        found.setdefault(key, []).append(index)
+        if index and key == last:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+        last = key
+        if len(found) > MAX_GROUPS:
+            return []
+    chosen = runs if len(runs) <= len(found) + _MORE_RUNS else list(found.values())
+    return [np.array(group) for group in chosen]
+
+
+def _are_few(channels: Places) -> bool:
+    """Whether channels follow each other, or may be permuted."""
+    return channels.size <= MAX_SHUFFLED or bool((np.diff(channels) == 1).all())
+
+
+def _are_blocks(groups: Sequence[Places]) -> bool:
+    """Whether parts but the last are whole blocks of channels on any array."""
+    return all(group.size % _BLOCK == 0 for group in groups[:-1])
 
 
 def size_is_followed(shape: Sequence[int]) -> bool:

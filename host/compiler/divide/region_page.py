@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ from tilewright.host.compiler.lower.qgraph import (
 
 Expr = Any
 Var = Any
+Result = TypeVar("Result")
 Form = Callable[[Sequence[int]], TensorLayout]
 Int8Array = npt.NDArray[np.int8]
 Lying = tuple[str, TensorLayout]
@@ -144,15 +145,19 @@ class RegionPage:
 
     def add(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
         """Append a unit; a move only makes its result known by its elements."""
+        self.noting(step, lambda step, page: page._add(step, unit, label))
+
+    def noting(self, step: RelaxStep, work: Callable[[RelaxStep, RegionPage], Result]) -> Result:
+        """What some work returns, whose operators are for a step."""
         before = len(self._operators)
-        try:
-            self._add(step, unit, label)
-        finally:
-            made = self._operators[before:]
-            own = self.of_step.get(step.index)
-            self.moves_of[step.index] = tuple(
-                each for each in made if each is not own and not isinstance(each, QReshape)
-            )
+        result = work(step, self)
+        own = self.of_step.get(step.index)
+        self.moves_of[step.index] = self.moves_of.get(step.index, ()) + tuple(
+            each
+            for each in self._operators[before:]
+            if each is not own and not isinstance(each, QReshape)
+        )
+        return result
 
     def _add(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
         if unit.moves_only and unit.data[0] in self.lies:

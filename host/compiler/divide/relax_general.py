@@ -31,7 +31,7 @@ Arrange = Callable[[Sequence[Array]], Array]
 PAIRS: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 REDUCTIONS: Final = ("mean", "sum", "max")
 MASKED_MEAN: Final = "masked mean"
-"""A mean over windows that leaves padding out, of a tensor and what the mean with padding misses."""
+"""A mean over windows without their padding, of a tensor and what the mean with padding misses."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,11 +59,15 @@ class Computation:
         operator: one of `PAIRS` or `REDUCTIONS`; empty for a move.
         operands: in order; a constant is its real numbers.
         axes: that a reduction runs over.
+        shape: of what the operator computes.
+        after: moves that of the result.
     """
 
     operator: str
     operands: tuple[Operand | Array, ...]
     axes: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    after: Arrange | None = None
 
 
 def match_general(root: Expr, values: Any) -> dict[str, Any] | None:
@@ -81,6 +85,9 @@ def match_general(root: Expr, values: Any) -> dict[str, Any] | None:
         parts[name.removeprefix("nn.")] = expr
         expr = _value(expr.args[0], values)
         name = _name(expr)
+    after, inner = _moves_behind(expr, values)
+    if after is not None:
+        expr, name = inner, _name(inner)
     operands: list[Operand | Array | None]
     axes: tuple[int, ...] = ()
     if name in PAIRS:
@@ -98,8 +105,31 @@ def match_general(root: Expr, values: Any) -> dict[str, Any] | None:
         return None
     leaves = [leaf for each in tensors for leaf in each.leaves]
     parts |= {f"data{index}": leaf for index, leaf in enumerate(leaves)}
-    parts["computation"] = Computation(operator=name, operands=tuple(found), axes=axes)
+    parts["computation"] = Computation(
+        operator=name,
+        operands=tuple(found),
+        axes=axes,
+        shape=shape_of(expr) or (),
+        after=after,
+    )
     return parts
+
+
+def _moves_behind(expr: Expr, values: Any) -> tuple[Arrange | None, Expr]:
+    """How what an operator computes is moved, and the operator; ``None``: it is not."""
+    moves: list[Arrange] = []
+    while (read := _moved_by(expr, values)) is not None and len(read[0]) == 1:
+        moves.insert(0, read[1])
+        expr = _value(read[0][0], values)
+
+    def arrange(arrays: Sequence[Array]) -> Array:
+        (array,) = arrays
+        for move in moves:
+            array = move([array])
+        return array
+
+    computes = _name(expr) in (*PAIRS, *REDUCTIONS)
+    return (arrange if moves and computes else None), expr
 
 
 def _value(expr: Expr, values: Any) -> Expr:

@@ -21,6 +21,7 @@ from tilewright.host.compiler.divide.relax_calls import (
     variables_of,
 )
 from tilewright.host.compiler.divide.relax_graph import RelaxStep, StepGraph
+from tilewright.host.compiler.divide.relax_units import GENERAL
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.own_call import QuantisedTensor
 from tilewright.host.compiler.lower.qgraph import QGraph, QOperator
@@ -151,7 +152,7 @@ class RegionWriter:
         if not inputs:
             raise Misfit(kept[0], "all that its region would read is constant")
         outputs = [step for step in kept if self._leaves(step, inside)]
-        results = [self._leaving(step, page) for step in outputs]
+        results = [page.noting(step, self._leaving) for step in outputs]
         return RelaxRegion(
             steps=tuple(kept),
             graph=page.graph(name, inputs, results, self._any_strides(outputs, results, inside)),
@@ -191,7 +192,7 @@ class RegionWriter:
                 ):
                     del kept[var]
                     changed = True
-        return list(kept.values())
+        return [] if all(map(_only_moves, kept.values())) else list(kept.values())
 
     def _leaves(self, step: RelaxStep, inside: set[Var]) -> bool:
         """Whether something outside reads a unit's result, also through moves of the region."""
@@ -252,10 +253,21 @@ class RegionWriter:
             apart = [want for want in same_order if want.shape[:2] == layout.shape[:2]]
             if apart:
                 return page.reshaped(name, layout, apart[0], tensor.shape)
+        if len(tensor.shape) == MAX_RANK - 1:
+            pixels = layouts.pixels(tensor.shape, 1)
+            wanted += [pixels] if _is_pixels(pixels, tensor.shape) else []
         try:
             return page.leaving(step.var, tensor, wanted)
         except Refusal as refusal:
             raise Misfit(step, str(refusal)) from refusal
+
+
+def _only_moves(step: RelaxStep) -> bool:
+    """Whether a step moves data, in a way that is known or in any other."""
+    unit = step.unit
+    assert unit is not None
+    moves = unit.kind == GENERAL and unit.general is not None and not unit.general.operator
+    return moves or unit.moves_only
 
 
 def _is_pixels(layout: TensorLayout, shape: Sequence[int]) -> bool:

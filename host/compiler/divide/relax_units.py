@@ -342,7 +342,7 @@ def _masked_mean(match: Match, data: Expr) -> Computation | None:
         return match.parts.get("computation")
     leaf = Operand(leaves=(data,), constants=(), arrange=lambda arrays: arrays[0],
                    shape=match.inputs[0].shape, plain=True)  # fmt: skip
-    return Computation(operator=MASKED_MEAN, operands=(leaf, shares))
+    return Computation(operator=MASKED_MEAN, operands=(leaf, shares), shape=match.output.shape)
 
 
 def _global_pool(call: Expr, data: QuantisedTensor, *, maximum: bool) -> QPool:

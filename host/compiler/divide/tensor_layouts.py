@@ -40,6 +40,11 @@ def image(shape: Sequence[int]) -> TensorLayout:
     return TensorLayout(shape=(b, c, h, w), order=_order(shape, (0, 1, 2, 3)))
 
 
+def vector(shape: Sequence[int]) -> TensorLayout:
+    """``(C,)`` as ``(1, C, 1, 1)``."""
+    return TensorLayout(shape=(1, shape[0], 1, 1), order=_order(shape, (0,)))
+
+
 def features(shape: Sequence[int]) -> TensorLayout:
     """``(B, C)`` as ``(B, C, 1, 1)``."""
     b, c = shape
@@ -102,7 +107,7 @@ def natural(
         shape: the model's.
         of_rank_4: what a tensor of rank 4 is: an `image`, `heads`, or a `sequence`.
     """
-    by_rank = {2: features, 3: sequence, 4: of_rank_4}
+    by_rank = {1: vector, 2: features, 3: sequence, 4: of_rank_4}
     return by_rank[len(shape)](shape) if len(shape) in by_rank else None
 
 

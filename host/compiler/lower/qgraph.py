@@ -366,7 +366,7 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
 
     Four-dimensional arrays keep their shape, or, as attention's ``(B, H, T, d)``, fold heads into
     channels, or, with channels last, ``(B, H, W, C)`` becomes ``(B, C, H*W, 1)``; ``(B, T, C)``
-    becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``.
+    becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``, and ``(C,)`` ``(1, C, 1, 1)``.
     """
     if data.shape == shape:
         return np.ascontiguousarray(data)
@@ -376,6 +376,8 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
     elif data.ndim == 4 and shape[3] == 1:
         b, heads, tokens, width = data.shape
         folded = data.transpose(0, 1, 3, 2).reshape(b, heads * width, tokens, 1)
+    elif data.ndim == 1:
+        folded = data.reshape(1, -1, 1, 1)
     elif data.ndim == 3:
         folded = data.transpose(0, 2, 1)[..., None]
     else:

@@ -82,23 +82,18 @@ def _is_move(
     """A move of int8 by what is known of it, of one image."""
     if not _is_single_image(node.outputs[0]):
         return False
-    joins = is_kind(node, "Concat")
     floats = [v for v in node.inputs if v is not None and v.dtype in (None, ir.DataType.FLOAT)]
     data = [value for value in floats if array_of(value) is None]
-    if not data or any(value not in int8 for value in data) or (not joins and len(data) > 1):
+    others = [array_of(v) for v in node.inputs if v is not None and v not in data]
+    moves = not is_kind(node, "Split", "GatherND") and (is_kind(node, "Concat") or len(data) == 1)
+    plain = not is_kind(node, "Pad") or text_of(node, "mode", "constant") == "constant"
+    if not (moves and plain and data) or any(value not in int8 for value in data):
         return False
-    others = [v for v in node.inputs if v is not None and v not in data]
-    if any(array_of(value) is None for value in others):
-        return False
-    if is_kind(node, "Pad") and text_of(node, "mode", "constant") != "constant":
-        return False
-    if is_kind(node, "Split", "GatherND"):
+    if any(array is None or not np.isfinite(array).all() for array in others):
         return False
     for index, value in enumerate(node.inputs):
         array = array_of(value)
         if array is not None and array.dtype == np.float32:
-            if not np.isfinite(array).all():
-                return False
             constants.append((node.name or "", index, array))
     return True
 
