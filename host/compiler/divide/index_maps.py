@@ -13,7 +13,7 @@ the map of a tensor, as a reader wants it to lie, into moves of whole channels a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final, NamedTuple
@@ -267,7 +267,7 @@ class _Elements:
             return None
         return Joined(parts=tuple(parts), by_channels=by_channels, order=None if same else order)
 
-    def _keys(self, by_channels: bool) -> list[Hashable]:
+    def _keys(self, by_channels: bool) -> Iterator[Hashable]:
         """What the elements of one move have in common, by channel or by pixel.
 
         Of channels that are one source's the pixels, of pixels the channels; where that fails to
@@ -279,20 +279,18 @@ class _Elements:
             else (self.source.T, self.pixel.T, self.channel.T)
         )
         constant = self.is_constant() if by_channels else self.is_constant().T
-        keys: list[Hashable] = []
         for index in range(source.shape[0]):
             if constant[index].all():
-                keys.append("constant")
+                yield "constant"
             elif (source[index] == source[index, 0]).all() and (
                 across[index] == across[index, 0]
             ).all():
-                keys.append((int(source[index, 0]), along[index].tobytes()))
+                yield int(source[index, 0]), along[index].tobytes()
             else:
-                keys.append(np.where(constant[index], -1, source[index]).tobytes())
-        return keys
+                yield np.where(constant[index], -1, source[index]).tobytes()
 
 
-def _groups(keys: Sequence[Hashable]) -> list[Places]:
+def _groups(keys: Iterable[Hashable]) -> list[Places]:
     """Which of a list have one key: in runs, if those are hardly more than keys."""
     found: dict[Hashable, list[int]] = {}
     runs: list[list[int]] = []

@@ -150,21 +150,6 @@ def pixels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
     return tuple(chosen.tolist())
 
 
-@lru_cache(maxsize=256)
-def is_turned(have: TensorLayout, want: TensorLayout) -> bool:
-    """Whether the channels of one normal form of one image are the pixels of another one."""
-    channels, pixels = have.shape[1], prod(have.shape[2:])
-    if have.shape[0] != 1 or (1, pixels, channels) != (*want.shape[:2], prod(want.shape[2:])):
-        return False
-    if min(channels, pixels) == 1:
-        return False
-    source = np.empty(channels * pixels, np.int64)
-    source[places(want)] = places(have)
-    return np.array_equal(source.reshape(pixels, channels), np.arange(source.size).reshape(
-        channels, pixels
-    ).T)  # fmt: skip
-
-
 def places(layout: TensorLayout) -> npt.NDArray[np.int64]:
     """Where each of the model's elements, in its order, lies in the normal form."""
     sizes = [0] * len(layout.order)
