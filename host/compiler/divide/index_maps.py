@@ -279,12 +279,13 @@ class _Elements:
             else (self.source.T, self.pixel.T, self.channel.T)
         )
         constant = self.is_constant() if by_channels else self.is_constant().T
-        for index in range(source.shape[0]):
-            if constant[index].all():
+        known = np.asarray(constant.all(axis=1))
+        apart = (source != source[:, :1]) | (across != across[:, :1])
+        mixed = set(np.flatnonzero(apart.any(axis=1)).tolist())
+        for index in range(len(source)):
+            if known[index]:
                 yield "constant"
-            elif (source[index] == source[index, 0]).all() and (
-                across[index] == across[index, 0]
-            ).all():
+            elif index not in mixed:
                 yield int(source[index, 0]), along[index].tobytes()
             else:
                 yield np.where(constant[index], -1, source[index]).tobytes()

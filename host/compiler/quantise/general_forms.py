@@ -24,7 +24,9 @@ from tilewright.host.compiler.read.edit import (
 )
 from tilewright.host.network.operators import LAYERS, MOVES, having
 
-_PAIRS: Final = ("Add", "Div", "Max", "Min", "Mul", "Sub")
+_PAIRS: Final = having(
+    lambda each: each.by_element == 2 and each.unit == "array" and each.rounded_once
+)
 _REDUCTIONS: Final = ("ReduceMax", "ReduceMean", "ReduceSum")
 _COPIES: Final = having(lambda each: each.moves in ("part", "repeat", "join"))
 """They leave elements out, or have some more than once."""
@@ -56,24 +58,25 @@ def _is_pair(
     node: ir.Node, int8: Collection[ir.Value], constants: list[tuple[str, int, Array]]
 ) -> bool:
     """A tensor with another one or with a constant, of which a quotient has to be the tensor."""
-    if len(node.inputs) != 2 or not _is_single_image(node.outputs[0]):
-        return False
     arrays = [array_of(value) for value in node.inputs]
-    known = [index for index, array in enumerate(arrays) if array is not None]
-    if len(known) > 1 or any(
-        value not in int8 for value, array in zip(node.inputs, arrays, strict=True) if array is None
-    ):
+    known = [(index, array) for index, array in enumerate(arrays) if array is not None]
+    data = [v for v, array in zip(node.inputs, arrays, strict=True) if array is None]
+    quotient = is_kind(node, "Div")
+    if len(arrays) != 2 or not data or any(value not in int8 for value in data):
         return False
-    if node.op_type == "Div" and known != [1]:
+    if not _is_single_image(node.outputs[0]) or (quotient and [i for i, _ in known] != [1]):
         return False
-    for index in known:
-        array = arrays[index]
-        if array is None or array.dtype != np.float32 or not np.isfinite(array).all():
-            return False
-        if node.op_type == "Div" and not array.all():
-            return False
-        constants.append((node.name or "", index, array))
+    # One number alone is for a table, or for nothing.
+    if not all(array.size > 1 and _is_real(array, divides=quotient) for _, array in known):
+        return False
+    constants += [(node.name or "", index, array) for index, array in known]
     return True
+
+
+def _is_real(array: Array, *, divides: bool) -> bool:
+    """Whether a constant has finite numbers, and those that divide are not 0."""
+    real = array.dtype == np.float32 and bool(np.isfinite(array).all())
+    return real and (not divides or bool(array.all()))
 
 
 def _is_move(

@@ -174,6 +174,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
         floats = ending.joins_floats(node, int8)
         taken = _is_taken(node, int8, selection) or (
             (ending.is_before_layers(node) or _is_inner(node, int8))
+            and not (options.activation_tables and pointwise.takes(node, int8))
             and is_general(node, int8, selection.constants)
         )
         if itself or inside or floats or not taken:

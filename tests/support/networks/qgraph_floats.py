@@ -96,13 +96,8 @@ def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
         return _convolve(operator, inputs[0]) + sum(sign * each for each in inputs[1:])
     if isinstance(operator, QPool):
         return _pool(operator, inputs[0])
-    if isinstance(operator, QAdd):
-        return inputs[0] - inputs[1] if operator.subtracts else inputs[0] + inputs[1]
-    if isinstance(operator, QMultiply | QExtreme):
-        extreme = isinstance(operator, QExtreme) and (
-            torch.maximum if operator.maximum else torch.minimum
-        )
-        return (extreme or torch.mul)(*inputs)
+    if isinstance(operator, QAdd | QMultiply | QExtreme):
+        return _pair(operator, *inputs)
     if isinstance(operator, QConcat | QSelect | QStack):
         joined = torch.cat(inputs, 2 if isinstance(operator, QStack) else 1)
         return joined[:, list(operator.channels)] if isinstance(operator, QSelect) else joined
@@ -110,6 +105,15 @@ def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
         return _attend(operator, inputs)
     assert isinstance(operator, QEnlarge | QPrelu | QRescale), operator
     return _by_pixel(operator, inputs[0])
+
+
+def _pair(operator: QOperator, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if isinstance(operator, QExtreme):
+        return (torch.maximum if operator.maximum else torch.minimum)(x, y)
+    if isinstance(operator, QMultiply):
+        return x * y
+    assert isinstance(operator, QAdd)
+    return x - y if operator.subtracts else x + y
 
 
 def _by_pixel(operator: QOperator, x: torch.Tensor) -> torch.Tensor:
