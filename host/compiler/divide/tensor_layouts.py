@@ -107,6 +107,8 @@ def natural(
         shape: the model's.
         of_rank_4: what a tensor of rank 4 is: an `image`, `heads`, or a `sequence`.
     """
+    if len(shape) > 4 and shape[0] == 1:
+        return image((1, prod(shape[1:-2]), *shape[-2:]))
     by_rank = {1: vector, 2: features, 3: sequence, 4: of_rank_4}
     return by_rank[len(shape)](shape) if len(shape) in by_rank else None
 

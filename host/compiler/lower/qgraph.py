@@ -376,8 +376,8 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
     elif data.ndim == 4 and shape[3] == 1:
         b, heads, tokens, width = data.shape
         folded = data.transpose(0, 1, 3, 2).reshape(b, heads * width, tokens, 1)
-    elif data.ndim == 1:
-        folded = data.reshape(1, -1, 1, 1)
+    elif data.ndim == 1 or data.ndim > 4:
+        folded = data.reshape(1, -1, *shape[2:])
     elif data.ndim == 3:
         folded = data.transpose(0, 2, 1)[..., None]
     else:

@@ -129,7 +129,7 @@ def quantise(
     editor = Editor(quantised.graph)
     name_conversions_apart(editor)
     _restore_floats(editor, selection)
-    _round_for_all_readers(editor, set(selection.nodes))
+    _round_for_all_readers(editor, {*selection.nodes, *selection.tables})
     _drop_inner_pairs(editor, {name for name, _, _ in selection.floats})
     round_masks(editor, selection.masks)
     editor.drop_unused()

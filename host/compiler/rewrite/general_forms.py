@@ -6,7 +6,8 @@ What is written here has a unit between int8 tensors (`divide.relax_general`, ac
 - a quotient is a product with a reciprocal, of which a table knows every value;
 - a choice between tensors is a product with 0 or 1, and a sum;
 - a normalisation is a mean, a difference, the mean of its squares, and a product;
-- a norm is a function of a sum of functions.
+- a norm is a function of a sum of functions;
+- a softmax of more than four axes is that of the rows of a matrix.
 
 Only what layers are behind is rewritten: the end of a network stays as it is.
 """
@@ -14,6 +15,7 @@ Only what layers are behind is rewritten: the end of a network stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -36,6 +38,8 @@ from tilewright.host.network.operators import LAYERS
 
 _AXES_ARE_INPUTS: Final = 18
 """Operator set since which ReduceMean has its axes as an input."""
+_MOST_AXES: Final = 4
+"""Of a softmax that rows compute as it stands."""
 _LARGEST: Final = 1e4
 """What is chosen beyond it is a mask, which no scale fits."""
 _COMPARISONS: Final = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
@@ -97,6 +101,19 @@ class _Writer:
             self._node, "Cast", [data], {"to": ir.DataType.FLOAT}, stem=self._stem, like=data,
             dtype=ir.DataType.FLOAT,
         )  # fmt: skip
+
+    def permuted(self, data: ir.Value, axes: list[int]) -> ir.Value:
+        made = self._editor.before(
+            self._node, "Transpose", [data], {"perm": axes}, stem=self._stem, like=data
+        )
+        made.shape = ir.Shape([(shape_of(data) or ())[axis] for axis in axes])
+        return made
+
+    def reshaped(self, data: ir.Value, shape: list[int], full: list[int]) -> ir.Value:
+        """In another shape, of which one size may follow from the full one."""
+        known = prod(size for size in shape if size > 0)
+        sizes = [prod(full) // known if size < 0 else size for size in shape]
+        return self._editor.reshaped(self._node, data, sizes, stem=self._stem)
 
     def condition(self, kind: str, first: ir.Value, second: ir.Value) -> ir.Value:
         made = self.pair(kind, first, second)
@@ -248,6 +265,19 @@ def _by_deviation(writer: _Writer, data: ir.Value, axes: Sequence[int], epsilon:
     return writer.pair("Mul", data, writer.inverse_root(squares, epsilon))
 
 
+def _rows(writer: _Writer, node: ir.Node) -> ir.Value | None:
+    """A softmax of many axes as that of the rows of a matrix."""
+    data, shape = node.inputs[0], shape_of(node.inputs[0])
+    if data is None or shape is None or len(shape) <= _MOST_AXES or shape[0] != 1:
+        return None
+    axis = integer(node, "axis", -1) % len(shape)
+    last = [each for each in range(len(shape)) if each != axis] + [axis]
+    wide = [shape[each] for each in last]
+    rows = writer.reshaped(writer.permuted(data, last), [1, -1, shape[axis]], wide)
+    rows = writer.reshaped(writer.of_one("Softmax", rows), wide, wide)
+    return writer.permuted(rows, np.argsort(last).tolist())
+
+
 def _axes(node: ir.Node) -> list[int]:
     """The axes that a reduction runs over, if they are known."""
     shape, stated = shape_of(node.inputs[0]), input_of(node, 1)
@@ -271,6 +301,7 @@ _REWRITES: Final[Mapping[str, Callable[[_Writer, ir.Node], ir.Value | None]]] = 
     "ReduceLogSum": _norm,
     "ReduceMin": _norm,
     "ReduceSumSquare": _norm,
+    "Softmax": _rows,
     "Sum": _several,
     "Where": _chosen,
 }

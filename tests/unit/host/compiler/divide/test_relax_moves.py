@@ -469,7 +469,8 @@ def test_natural_forms_follow_rank_and_use() -> None:
     assert layouts.natural((1, 8, 4, 4)) == layouts.image((1, 8, 4, 4))
     assert layouts.natural((1, 8, 4, 4), layouts.heads) == layouts.heads((1, 8, 4, 4))
     assert layouts.natural((8,)).shape == (1, 8, 1, 1)
-    assert layouts.natural((1, 2, 3, 4, 5)) is None
+    assert layouts.natural((1, 2, 3, 4, 5)) == layouts.image((1, 6, 4, 5))
+    assert layouts.natural((2, 2, 3, 4, 5)) is None
 
 
 def test_an_array_lies_as_its_tensor_does() -> None:

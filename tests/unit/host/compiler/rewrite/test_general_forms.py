@@ -76,11 +76,19 @@ def root_mean_square(model: Model, x: str, _y: str) -> str:
     return model.add("Mul", x, model.add("Div", np.float32(1), root))
 
 
+def softmax_between_branches(model: Model, x: str, y: str) -> str:
+    parts = [model.add("Unsqueeze", each, np.array([1])) for each in (x, y)]
+    joined = model.add("Concat", *parts, axis=1)
+    shares = model.add("Softmax", joined, axis=1)
+    both = model.add("Mul", joined, shares)
+    return model.add("ReduceSum", both, np.array([1]), keepdims=0)
+
+
 FORMS: dict[str, Callable[[Model, str, str], str]] = {
     each.__name__: each
     for each in (
         quotient, chosen, chosen_by_a_constant, extreme_of_three, norm, divided_by_its_length,
-        instances, groups, root_mean_square,
+        instances, groups, root_mean_square, softmax_between_branches,
     )
 }  # fmt: skip
 
