@@ -314,7 +314,9 @@ class _Work:
             result = mid if pixels == 1 else self._pooled(mid, tensor, found, last=True)
         kept = len(found.channels), len(found.pixels)
         source = Source(result, *kept)
-        self.page.maps[self.step.var] = IndexMap(sources=(source,), places=found.result)
+        self.page.maps[self.step.var] = IndexMap(
+            sources=(source,), places=found.result.reshape(self.output.shape)
+        )
 
     def _maximum(self, name: str, tensor: QuantisedTensor, found: _Reduction) -> str:
         """Over pixels; then over channels: of halves that overlap, until one is left."""

@@ -244,3 +244,18 @@ def test_a_reduction_meets_what_it_is_of_again() -> None:
     centred = add("Sub", rows, mean)
     made.leave(add("Reshape", centred, np.array([1, 24, 5, 6])), real, 3)
     made.check()
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_a_reduction_of_a_reduction(case) -> None:
+    """Axes that are gone behind the first one count no more in the second one."""
+    rng = generator(f"reductions of reductions {case}")
+    made = Branches(rng)
+    for _ in range(3):
+        x = made.input(1, *(int(n) for n in rng.integers(2, 7, 3)))
+        first, second = (int(axis) for axis in (rng.integers(1, 4), rng.integers(1, 3)))
+        real = made.real[x].max(first)
+        inner = made.model.quantised(made.model.add("ReduceMax", x, axes=[first], keepdims=0), 0.03)
+        outer = made.model.add("ReduceMean", inner, axes=[second], keepdims=0)
+        made.leave(outer, real.mean(second), 2, 0.03)
+    made.check()
