@@ -259,3 +259,20 @@ def test_a_reduction_of_a_reduction(case) -> None:
         outer = made.model.add("ReduceMean", inner, axes=[second], keepdims=0)
         made.leave(outer, real.mean(second), 2, 0.03)
     made.check()
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_a_difference_goes_into_the_convolution_that_it_is_of(case) -> None:
+    """On either side of it, with saturation and with a ReLU behind it."""
+    rng = generator(f"differences {case}")
+    made = Branches(rng)
+    model, x, y = made.model, made.input(1, 5, 4, 6), made.input(1, 9, 4, 6)
+    for first in (True, False):
+        codes = model.constant(rng.integers(-127, 128, (9, 5, 1, 1)).astype(np.int8))
+        weights = model.add("DequantizeLinear", codes, np.float32(0.004), np.int8(0))
+        z = model.quantised(model.add("Conv", x, weights), float(rng.choice([0.004, 0.02])))
+        difference = model.add("Sub", *((z, y) if first else (y, z)))
+        if rng.random() < 0.5:
+            difference = model.add("Relu", difference)
+        made.leave(difference, np.full(1, 2.0), 2, 0.02)
+    made.check()
