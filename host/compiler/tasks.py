@@ -24,7 +24,9 @@ from tilewright.host.network.workload import Kind, Workload
 _UNTUNED: Final = {
     Kind.AVGPOOL: "average pooling",
     Kind.GATHER: "move of pixels",
+    Kind.MAXIMUM: "maximum of tensors",
     Kind.MAXPOOL: "max pooling",
+    Kind.MINIMUM: "minimum of tensors",
     Kind.MULTIPLY: "product of tensors",
     Kind.ROWS: "softmax, layer normalisation",
     Kind.SCALE: "product of tensors",

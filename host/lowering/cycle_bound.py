@@ -62,7 +62,7 @@ def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
     """Cycles of the vector unit without convolution; channels and batch in whole blocks."""
     tiles = blocks_of(workload.n, hw.batch) * blocks_of(workload.channels_out, hw.block_out)
     tiles *= hw.out_tile_bytes // hw.vector_lanes
-    if workload.kind.multiplies:  # move, multiply, requantise; a factor of one pixel moves once
+    if workload.kind.pairs:  # move, multiply, requantise; a factor of one pixel moves once
         pixels = workload.height * workload.width
         moved = 1 if workload.kind is Kind.SCALE else pixels
         return tiles * (moved + 2 * pixels)

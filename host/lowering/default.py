@@ -69,7 +69,7 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
 def _found(hw: HwConfig, workload: Workload) -> Schedule:
     if workload.kind.pools:
         return default_pool_schedule(hw, workload)
-    if workload.kind.multiplies:
+    if workload.kind.pairs:
         return default_product_schedule(hw, workload)
     if not workload.kind.alone:  # refuse what does not fit
         if workload.kind is Kind.ROWS:

@@ -224,7 +224,7 @@ def append_layer(
 def _plan(hw: HwConfig, workload: Workload, schedule: Schedule) -> AnyPlan | Legality:
     if workload.kind.pools:
         return make_pool_plan(hw, workload, schedule)
-    if workload.kind.multiplies:
+    if workload.kind.pairs:
         return make_product_plan(hw, workload, schedule)
     return make_plan(hw, workload, schedule)
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ProductPlan`: a product of two tensors checked against a configuration, with buffers' places.
 
+So are their maximum and minimum, which differ in one operation of the vector unit.
+
 A tile is ``tile_co`` output blocks of ``tile_h`` whole rows. Data and factor are loaded into RES;
 the vector unit moves the factor to ACC, takes its zero point off, multiplies by the data, and
 requantises with the factor as residual. GEMM has nothing to do. A factor of one pixel (`SCALE`) is
@@ -229,6 +231,8 @@ def _cycles(plan: ProductPlan) -> float:
     return max(bus, vector) + outside
 
 
+_OPERATIONS: Final = {Kind.MAXIMUM: VectorOp.MAX, Kind.MINIMUM: VectorOp.MIN}
+
 _ACC: Final = ("acc", 0)
 """ACC holds one tile: only the vector unit works on it, in order."""
 
@@ -353,7 +357,8 @@ class _ProductEmitter(Emission):
         operand["opd_base"] = self._data(tile)
         products = self._products(tile)
         if not plan.by_channel:
-            self._vector(VectorOp.MUL, 0, factor, (data,), **whole, **operand)
+            op = _OPERATIONS.get(plan.workload.kind, VectorOp.MUL)
+            self._vector(op, 0, factor, (data,), **whole, **operand)
             return
         pixels, interleave = self._pixels(tile), plan.interleave
         span = plan.data_tiles(tile.blocks[1], tile.rows[1]) + products

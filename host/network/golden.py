@@ -46,7 +46,7 @@ class LayerTensors:
                 value=self.weights is not None,
                 remedy="give int8 weights for a convolution, None for any other kind",
             )
-        if workload.kind.multiplies != (self.factor is not None):
+        if workload.kind.pairs != (self.factor is not None):
             raise WorkloadError(
                 "a factor must be given exactly when the workload is a product",
                 field=f"{workload.name}.factor",
@@ -132,18 +132,23 @@ def _taps(
             yield i, j, padded[:, :, rows, columns].reshape(n, channels, -1)
 
 
+_PAIRED: Final = {Kind.MAXIMUM: np.maximum, Kind.MINIMUM: np.minimum}
+"""What is computed of two tensors that is no product."""
+
+
 def conv2d_int8(workload: Workload, tensors: LayerTensors) -> Int8Array:
     """The workload's output, int8 (N, O, OH, OW), by definition rather than by tiles.
 
-    Of a product the accumulator is ``data * (factor - factor_zero)``, and the factor is also the
-    residual: with the data's zero point z, ``m2 * 2^8`` close to ``-z * m1`` takes z times the
-    factor off again.
+    Of a product the accumulator is ``data * (factor - factor_zero)``, of a maximum or minimum that
+    of both. The factor is also the residual: with the data's zero point z, ``m2 * 2^8`` close to
+    ``-z * m1`` takes z times the factor off a product again.
     """
     tensors.check(workload)
     if tensors.factor is not None:
         factor = np.broadcast_to(tensors.factor, tensors.data.shape)
-        product = tensors.data.astype(np.int32) * (factor.astype(np.int32) - tensors.factor_zero)
-        return requantise(product, tensors.requant, factor)
+        other = factor.astype(np.int32) - tensors.factor_zero
+        acc = _PAIRED.get(workload.kind, np.multiply)(tensors.data.astype(np.int32), other)
+        return requantise(acc, tensors.requant, factor)
     acc = accumulate(workload, tensors.data, tensors.weights)
     return requantise(acc, tensors.requant, tensors.residual)
 
@@ -160,7 +165,7 @@ def random_tensors(
     channels = workload.channels_out
     centre, deviation = _accumulator_spread(workload, factor_zero)
     scales = rng.uniform(25.0, 50.0, channels) / deviation
-    adds = workload.residual or workload.kind.multiplies
+    adds = workload.residual or workload.kind.pairs
     residual_scales = rng.uniform(0.2, 0.6, channels) if adds else np.zeros(channels)
     spread = int(deviation / 2)
     bias = rng.integers(-spread, spread, channels, dtype=np.int32, endpoint=True) - round(centre)
@@ -172,7 +177,7 @@ def random_tensors(
         snap_scales(float(a), float(b)) for a, b in zip(scales, residual_scales, strict=True)
     ]
     m1, m2, shift = (np.array(column) for column in zip(*snapped, strict=True))
-    if workload.kind.multiplies:
+    if workload.kind.pairs:
         m2 *= rng.choice([-1, 1], channels)
     low, high = clip_bounds(workload)
     requant = RequantParams(
@@ -187,7 +192,7 @@ def random_tensors(
         weights=int8(workload.weight_shape, workload.weight_bits) if workload.kind.weighs else None,
         requant=requant,
         residual=int8(workload.output_shape) if workload.residual else None,
-        factor=int8(workload.factor_shape) if workload.kind.multiplies else None,
+        factor=int8(workload.factor_shape) if workload.kind.pairs else None,
         factor_zero=factor_zero,
     )
 
@@ -201,8 +206,8 @@ def _accumulator_spread(workload: Workload, factor_zero: int) -> tuple[float, fl
     if workload.kind.weighs:
         weights = 74.0 if workload.weight_bits == 8 else 4.6
         return 0.0, 74.0 * weights * math.sqrt(workload.reduction)
-    if workload.kind.multiplies:
-        return 0.0, 74.0 * math.hypot(74.0, factor_zero)
+    if workload.kind.pairs:
+        return 0.0, 74.0 * (1.0 if workload.kind in _PAIRED else math.hypot(74.0, factor_zero))
     taps = workload.kernel_h * workload.kernel_w
     if workload.kind is Kind.AVGPOOL:
         return 0.0, 74.0 * math.sqrt(taps)

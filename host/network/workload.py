@@ -30,6 +30,10 @@ class Kind(StrEnum):
     """Each element times the one of another tensor in its place."""
     SCALE = "scale"
     """Each element times the one of its image and channel: the factor has one pixel."""
+    MAXIMUM = "maximum"
+    """The greater one of each element and the one of another tensor in its place."""
+    MINIMUM = "minimum"
+    """The lesser one."""
     GATHER = "gather"
     """Pixels of a tensor in another order, of as many as the result has; which is no part of it."""
     ROWS = "rows"
@@ -51,9 +55,9 @@ class Kind(StrEnum):
         return self not in (Kind.GATHER, Kind.ROWS)
 
     @property
-    def multiplies(self) -> bool:
-        """Whether it multiplies by another tensor, its factor."""
-        return self in (Kind.MULTIPLY, Kind.SCALE)
+    def pairs(self) -> bool:
+        """Whether it computes with another tensor, its factor, element by element."""
+        return self in (Kind.MULTIPLY, Kind.SCALE, Kind.MAXIMUM, Kind.MINIMUM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +68,8 @@ class Workload:
     and shift, optional residual, clip (``relu`` raises the lower bound to 0), int8 output. The
     accumulator of a pool is the maximum or the sum of its window, so a pool can change scale and
     clip; it has no weights, dilation or residual, and an average pool no padding. The accumulator
-    of a product is ``data * (factor - zero point of the factor)``; its residual is the factor (see
-    `host.network.golden`).
+    of a product is ``data * (factor - zero point of the factor)``, of a maximum the greater one of
+    both; its residual is the factor (see `host.network.golden`).
 
     Attributes:
         name: label, e.g. ``C2``; not part of `key`.
@@ -186,7 +190,7 @@ class Workload:
     def _require_plain(self) -> None:
         """Refuse what only convolutions have, and of a product what only windows have."""
         needed: dict[str, int] = {"dilation_h": 1, "dilation_w": 1, "residual": False}
-        if self.kind.multiplies or not self.kind.alone:
+        if self.kind.pairs or not self.kind.alone:
             needed |= dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), 1)
         if self.kind is not Kind.MAXPOOL:
             needed |= dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0)
@@ -238,7 +242,7 @@ class Workload:
         """NCHW shape of the int8 factor of a product; of other workloads without elements."""
         if self.kind is Kind.SCALE:
             return (self.n, self.channels_in, 1, 1)
-        return self.input_shape if self.kind is Kind.MULTIPLY else (0, 0, 0, 0)
+        return self.input_shape if self.kind.pairs else (0, 0, 0, 0)
 
     @property
     def output_shape(self) -> tuple[int, int, int, int]:

@@ -84,15 +84,18 @@ class CostModel:
     def _accelerator_seconds(
         self, candidate: OffloadCandidate, *, fused: bool, from_host: bool
     ) -> float:
-        if candidate.operator is None or candidate.output is None:
-            return 0.0
-        tensors = (*candidate.inputs, candidate.output)
+        workloads: list[Workload] = []
         try:
-            workloads = self._workloads(candidate.operator, tensors, from_host=from_host)
+            for move, tensors in candidate.moves:
+                workloads += self._workloads(move, tensors, from_host=False)
+            if candidate.operator is not None and candidate.output is not None:
+                tensors = (*candidate.inputs, candidate.output)
+                own = self._workloads(candidate.operator, tensors, from_host=from_host)
+                workloads += [] if fused else own
         except TilewrightError as error:
             self._reasons[candidate.id] = f"the accelerator cannot run it: {error.rule}"
             return inf
-        if self._offload_all or fused:
+        if self._offload_all:
             return 0.0
         cycles = sum(bound(self._hw, each, self._board.memory).cycles for each in workloads)
         return cycles / (self._board.clock_mhz * 1e6)

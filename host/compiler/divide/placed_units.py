@@ -34,15 +34,6 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 
 
-def is_reached(have: TensorLayout, want: TensorLayout) -> bool:
-    """Whether moving channels or pixels, or exchanging both, leads from one layout to another."""
-    return (
-        layouts.channels_of(have, want) is not None
-        or layouts.pixels_of(have, want) is not None
-        or layouts.is_turned(have, want)
-    )
-
-
 def with_channels_last(lying: TensorLayout, shape: Sequence[int]) -> TensorLayout | None:
     """How a tensor lies, if its last axis is the channels of its normal form.
 
@@ -173,7 +164,6 @@ def placed(
         needed, output = (_tokens(shapes[0]),), _tokens(unit.output.shape)
     else:
         needed, output = (_plain(shapes[0]),), _plain(unit.output.shape)
-    _require_order(lying, needed)
     return operator, needed, output
 
 
@@ -194,7 +184,6 @@ def _placed_rows(
             raise Refusal("its rows are of heads of several images")
         needed = (layouts.window_heads if in_windows(lying, shape) else layouts.heads)(shape)
         operator = replace(operator, heads=shape[1])
-    _require_order(placed_in, (needed, *masks))
     if isinstance(operator, QSoftmax) and operator.addend is not None:
         addend = layouts.in_normal_form(operator.addend, needed).astype(np.float64)
         operator = replace(operator, addend=addend)
@@ -264,12 +253,5 @@ def _placed_product(
         heads, rows, windows = layouts.window_heads, layouts.window_rows, a[0]
     by_rows = lying[1].order == rows(b).order != heads(b).order
     needed = (heads(a), rows(b) if by_rows else heads(b))
-    _require_order(lying, needed)
     operator = replace(operator, b_rows_are_outputs=by_rows, windows=windows)
     return operator, needed, heads(unit.output.shape)
-
-
-def _require_order(lying: Sequence[TensorLayout], needed: Sequence[TensorLayout]) -> None:
-    for have, want in zip(lying, needed, strict=True):
-        if have.order != want.order and not is_reached(have, want):
-            raise Refusal("its data lie in an order that it does not take")

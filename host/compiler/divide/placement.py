@@ -59,6 +59,8 @@ class OffloadCandidate:
         inputs, output: the operator's tensors.
         work: what it has to do on the CPU, with its conversions between int8 and float; a change
             of shape or order has none.
+        moves: operators beside it with their inputs and outputs: they bring its data to where it
+            takes them, or compute parts of it.
     """
 
     id: int  # names it for `Choose`; ids grow in topological order
@@ -66,6 +68,7 @@ class OffloadCandidate:
     inputs: tuple[QTensor, ...]
     output: QTensor | None
     work: Work
+    moves: tuple[tuple[QOperator, tuple[QTensor, ...]], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

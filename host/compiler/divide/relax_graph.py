@@ -16,10 +16,11 @@ from tilewright.host.compiler.divide.relax_calls import (
     operator_name,
     variables_of,
 )
+from tilewright.host.compiler.divide.relax_general import match_general
 from tilewright.host.compiler.divide.relax_import import RelaxModel, operator_index
 from tilewright.host.compiler.divide.relax_own import OwnNode, match_own
 from tilewright.host.compiler.divide.relax_patterns import match_table, match_unit
-from tilewright.host.compiler.divide.relax_units import OffloadUnit, read_unit
+from tilewright.host.compiler.divide.relax_units import GENERAL, OffloadUnit, read_unit
 from tilewright.host.network.operators import CONVERSIONS
 
 Var = Any
@@ -70,20 +71,21 @@ def read_steps(model: RelaxModel, *, tables: bool = False, rows: bool = False) -
         matched = match_own(value, values, own) or match_unit(value, values, rows=rows)
         if tables and (matched is None or matched[0] in _PERHAPS_TABLES):
             matched = match_table(value, values, own) or matched
-        if matched is None:
-            continue
-        kind, parts = matched
-        stops = {parts[name].args[0] for name in parts if name.startswith("data")}
-        interior = _interior(value, stops, values)
-        try:
-            _require_private(var, interior, users)
-            unit = read_unit(kind, value, parts)
-        except Refusal as refusal:
+        for kind, parts in _ways(matched, match_general(value, values)):
+            stops = {parts[name].args[0] for name in parts if name.startswith("data")}
+            interior = _interior(value, stops, values)
+            try:
+                _require_private(var, interior, users)
+                unit = read_unit(kind, value, parts)
+            except Refusal as refusal:
+                for operator in _operators(interior, model):
+                    refusals.setdefault(operator, str(refusal))
+                continue
+            units[var] = (unit, interior)
+            inside |= {name for name, _ in interior}
             for operator in _operators(interior, model):
-                refusals[operator] = str(refusal)
-            continue
-        units[var] = (unit, interior)
-        inside |= {name for name, _ in interior}
+                refusals.pop(operator, None)
+            break
     steps: list[RelaxStep] = []
     for var, value in bindings:
         if var in inside:
@@ -115,6 +117,21 @@ def read_steps(model: RelaxModel, *, tables: bool = False, rows: bool = False) -
         result=function.body.body,
         refusals=refusals,
     )
+
+
+def _ways(
+    matched: tuple[str, dict[str, Any]] | None, general: dict[str, Any] | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A match, which knows its general form if that has the same data, and that form alone."""
+    if matched is not None:
+        kind, parts = matched
+        data = [[part for name, part in each.items() if name.startswith("data")]
+                for each in (parts, general or {})]  # fmt: skip
+        if general is not None and [d.args[0] for d in data[0]] == [d.args[0] for d in data[1]]:
+            parts = {**parts, "computation": general["computation"]}
+        yield kind, parts
+    if general is not None:
+        yield GENERAL, general
 
 
 def _own_nodes(bindings: list[tuple[Var, Expr]], model: RelaxModel) -> dict[Var, OwnNode]:

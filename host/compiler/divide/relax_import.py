@@ -8,6 +8,7 @@ import io
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -375,11 +376,26 @@ def _tile(inputs: Any, _attributes: Any, _opset: int) -> Any:
 def _gather(inputs: Any, attributes: Any, _opset: int) -> Any:
     """Gather at constant positions along an axis."""
     positions, axis = _constant_input(inputs, 1), attributes.get("axis", 0)
-    if positions is None or positions.ndim != 1 or not dtype_of(inputs[0]):
+    shape = shape_of(inputs[0]) if dtype_of(inputs[0]) else None
+    if positions is None or not positions.size or shape is None:
         return None
-    if isinstance(inputs[0], tvm.ir.GenericConst) or positions.min(initial=0) < 0:
+    if isinstance(inputs[0], tvm.ir.GenericConst):
         return None
-    return relax.op.take(inputs[0], inputs[1], axis)
+    places = np.where(positions < 0, positions + shape[axis], positions)
+    if not 0 <= places.min() <= places.max() < shape[axis]:
+        return None
+    return relax.op.take(inputs[0], relax.const(places.astype(np.int64)), axis)
+
+
+def _extreme(inputs: Any, _attributes: Any, _opset: int, *, largest: bool) -> Any:
+    """The greatest or the least of floats, one after another: TVM would stack them."""
+    data = [each for each in inputs if each is not None]
+    if any(dtype_of(each) != "float32" for each in data):
+        return None
+    result = data[0]
+    for each in data[1:]:
+        result = (relax.op.maximum if largest else relax.op.minimum)(result, each)
+    return result
 
 
 def _layer_norm(inputs: Any, attributes: Any, _opset: int) -> Any:
@@ -446,6 +462,8 @@ _OWN_CONVERTERS: Final[Mapping[str, Callable[[Any, Any, int], Any]]] = {
     "Dropout": _dropout,
     "Gather": _gather,
     "LayerNormalization": _layer_norm,
+    "Max": partial(_extreme, largest=True),
+    "Min": partial(_extreme, largest=False),
     "Pad": _pad,
     "Pow": _power,
     "RMSNormalization": _rms_norm,

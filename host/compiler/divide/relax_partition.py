@@ -167,7 +167,8 @@ class _Divider:
         operator = region.operators[step.index] if region is not None else None
         tensors = region.graph.tensors if region is not None else {}
         work = Work()
-        if operator is not None:
+        moves = region.moves.get(step.index, ()) if region is not None else ()
+        if operator is not None or (step.unit is not None and not step.unit.moves_only):
             for index in self._indices(step):
                 work += self._work[index]
         return OffloadCandidate(
@@ -176,6 +177,10 @@ class _Divider:
             inputs=tuple(tensors[name] for name in operator.inputs) if operator is not None else (),
             output=tensors[operator.output] if operator is not None else None,
             work=work,
+            moves=tuple(
+                (move, tuple(tensors[name] for name in (*move.inputs, move.output)))
+                for move in moves
+            ),
         )
 
     @staticmethod

@@ -41,14 +41,29 @@ _erf: Final = np.vectorize(math.erf, otypes=[np.float64])
 
 _FUNCTIONS: Final[Mapping[str, Callable[..., Float64]]] = {
     "abs": np.abs,
+    "acos": np.arccos,
+    "acosh": np.arccosh,
     "add": np.add,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atanh": np.arctanh,
     "ceil": np.ceil,
     "cos": np.cos,
+    "cosh": np.cosh,
     "divide": np.divide,
+    "equal": np.equal,
     "erf": _erf,
     "exp": np.exp,
     "floor": np.floor,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
     "log": np.log,
+    "logical_and": np.logical_and,
+    "logical_not": np.logical_not,
+    "logical_or": np.logical_or,
     "maximum": np.maximum,
     "minimum": np.minimum,
     "multiply": np.multiply,
@@ -59,12 +74,18 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Float64]]] = {
     "nn.relu": lambda x: np.maximum(x, 0),
     "nn.silu": lambda x: x / (1 + np.exp(-x)),
     "power": np.power,
+    "round": np.rint,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
     "sign": np.sign,
     "sin": np.sin,
+    "sinh": np.sinh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "sqrt": np.sqrt,
+    "square": np.square,
     "subtract": np.subtract,
+    "tan": np.tan,
     "tanh": np.tanh,
+    "where": lambda condition, x, y: np.asarray(np.where(condition != 0, x, y)),
 }
 """Operators of Relax that work element by element, by name."""
 
@@ -79,14 +100,19 @@ class Curve:
     own: Mapping[Expr, OwnNode]  # users' operators by the variables of their results
 
     def entries(self, output_scale: float, output_zero_point: int) -> npt.NDArray[np.int8] | None:
-        """The table for an output of this scale; None where the function has no value."""
+        """The table for an output of this scale; None: the function has no value at all.
+
+        A step that it has no value for, such as a root's below 0, gets that of the nearest one.
+        """
         steps = np.arange(-128, 128, dtype=np.float64)
         with np.errstate(all="ignore"):
             real = _Evaluation(self.data, steps, self.values, self.own).of(self.result)
             rounded = _rounded(real, output_scale, output_zero_point)
-        if np.isnan(rounded).any():
+        known = np.flatnonzero(~np.isnan(rounded))
+        if not known.size:
             return None
-        return rounded.astype(np.int8)
+        nearest = np.abs(np.arange(len(rounded))[:, None] - known).argmin(axis=1)
+        return np.asarray(rounded[known[nearest]].astype(np.int8))
 
 
 def match_table(
@@ -150,6 +176,8 @@ def _arguments(expr: Expr, own: Mapping[Expr, OwnNode]) -> list[Expr] | None:
         return list(own[expr].inputs) if own[expr].operator.pointwise else None
     if name in ("clip", "nn.leakyrelu") or (name == "reshape" and is_constant(expr.args[0])):
         return [expr.args[0]]
+    if name == "astype":
+        return [expr.args[0]] if dtype_of(expr) in ("float32", "bool") else None
     return list(expr.args) if name in _FUNCTIONS else None
 
 
@@ -202,6 +230,8 @@ class _Evaluation:
             return np.minimum(np.maximum(first, low), high)
         if name == "nn.leakyrelu":
             return np.where(first > 0, first, float(call.attrs.alpha) * first)
+        if name == "astype":
+            return (first != 0).astype(np.float64) if dtype_of(call) == "bool" else first * 1.0
         if name == "reshape":
             return first
         return _FUNCTIONS[name](first, *(self.of(argument) for argument in call.args[1:]))

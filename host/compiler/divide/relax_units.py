@@ -20,6 +20,13 @@ from tilewright.host.compiler.divide.relax_calls import (
     operator_name,
     shape_of,
 )
+from tilewright.host.compiler.divide.relax_general import (
+    MASKED_MEAN,
+    Computation,
+    Operand,
+    permutation,
+    slices,
+)
 from tilewright.host.compiler.divide.relax_import import UNLIMITED
 from tilewright.host.compiler.divide.relax_own import OWN
 from tilewright.host.compiler.divide.tensor_layouts import natural
@@ -76,6 +83,9 @@ def prelu(match: Match) -> QOperator:
 
 Expr = Any
 
+GENERAL: Final = "general"
+"""Kind of a match of `relax_general`."""
+
 RANKS: Final = (2, 3, MAX_RANK)
 """Of tensors that have a normal form."""
 
@@ -95,6 +105,7 @@ class OffloadUnit:
     inputs: tuple[QuantisedTensor, ...]
     output: QuantisedTensor
     axes: tuple[int, ...] = ()
+    general: Computation | None = None  # the same, for tensors that lie in any way
 
     @property
     def moves_only(self) -> bool:
@@ -117,7 +128,7 @@ def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
     if any(0 in tensor.shape for tensor in (*inputs, output)):
         raise Refusal("it has an empty tensor")
     wrong = [t.shape for t in (*inputs, output) if len(t.shape) not in RANKS]
-    if kind != "move" and wrong:
+    if kind not in ("move", GENERAL) and wrong:
         raise Refusal(f"a tensor of it has {len(wrong[0])} axes {wrong[0]}, not two, three or four")
     match = Match(parts=parts, inputs=inputs, output=output)
     if kind == OWN:
@@ -136,6 +147,7 @@ def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
         inputs=inputs,
         output=output,
         axes=_axes(kind, match),
+        general=_masked_mean(match, calls[0]) if kind == "pool" else parts.get("computation"),
     )
 
 
@@ -254,7 +266,7 @@ def _dense(match: Match) -> QOperator:
     if len(constant(matrix.args[0]).shape) != 2:
         raise Refusal("its weights are not one matrix")
     channels = match.output.shape[-1]
-    turned = "turned" in parts and _permutation(parts["turned"]) == (1, 0)
+    turned = "turned" in parts and permutation(parts["turned"]) == (1, 0)
     weights, scales = _weights(matrix, 0 if turned else 1, channels, 1)
     rows = weights if turned else weights.T
     return QConv(
@@ -301,8 +313,6 @@ def _pool(match: Match) -> QOperator:
         raise Refusal("its window is dilated")
     kernel, stride = _pair(attrs.pool_size), _pair(attrs.strides)
     top, left, bottom, right = _four(attrs.padding)
-    if any((top, left, bottom, right)) and not maximum and not attrs.count_include_pad:
-        raise Refusal("its average leaves out the padding")
     if attrs.ceil_mode:  # `read.onnx_pools` leaves none of known sizes
         raise Refusal("its size is rounded up")
     return QPool(
@@ -312,6 +322,27 @@ def _pool(match: Match) -> QOperator:
         stride=stride,
         pads=(top, left, bottom, right),
     )
+
+
+def _masked_mean(match: Match, data: Expr) -> Computation | None:
+    """A mean over windows that leaves out the padding: what the mean with padding misses."""
+    call, attrs = match.call, match.call.attrs
+    if operator_name(call) != "relax.nn.avg_pool2d" or attrs.count_include_pad:
+        return match.parts.get("computation")
+    counts = []
+    pads, sizes = _four(attrs.padding), match.inputs[0].shape[2:]
+    windows = zip(sizes, _pair(attrs.pool_size), _pair(attrs.strides), pads[:2], pads[2:],
+                  strict=True)  # fmt: skip
+    for size, window, stride, before, after in windows:
+        first = np.arange(0, size + before + after - window + 1, stride) - before
+        inside = np.minimum(first + window, size) - np.maximum(first, 0)
+        counts.append(window / np.maximum(inside, 1))
+    shares = np.outer(*counts)
+    if (shares == 1).all():
+        return match.parts.get("computation")
+    leaf = Operand(leaves=(data,), constants=(), arrange=lambda arrays: arrays[0],
+                   shape=match.inputs[0].shape, plain=True)  # fmt: skip
+    return Computation(operator=MASKED_MEAN, operands=(leaf, shares), shape=match.output.shape)
 
 
 def _global_pool(call: Expr, data: QuantisedTensor, *, maximum: bool) -> QPool:
@@ -363,12 +394,9 @@ def _select(match: Match) -> QOperator:
 
 def _cut(match: Match) -> dict[int, range]:
     """The axes of which a slice does not take all positions, and which it takes."""
-    call, shape = match.call, match.inputs[0].shape
-    bounds = [_numbers(call.args[index]) for index in range(1, 5)]
-    chosen = [range(size) for size in shape]
-    for axis, start, end, step in zip(*bounds, strict=True):
-        chosen[axis] = chosen[axis][start:end:step]
-    return {axis: chosen[axis] for axis, size in enumerate(shape) if chosen[axis] != range(size)}
+    whole = [range(size) for size in match.inputs[0].shape]
+    chosen = [each[cut] for each, cut in zip(whole, slices(match.call), strict=True)]
+    return {axis: part for axis, part in enumerate(chosen) if part != whole[axis]}
 
 
 def _gather(match: Match) -> QOperator:
@@ -381,18 +409,6 @@ def _gather(match: Match) -> QOperator:
     return QGather(**placeholders(1), pixels=places.astype(np.int64))
 
 
-def _numbers(expr: Expr) -> list[int]:
-    """The integers of a tuple of constants."""
-    found = []
-    for field in getattr(expr, "fields", (None,)):
-        value = getattr(field, "value", None)
-        number = getattr(value, "value", value)
-        if not isinstance(number, int):
-            raise Refusal("it is no slice by constant bounds")
-        found.append(number)
-    return found
-
-
 def _rescale(_match: Match) -> QOperator:
     return QRescale(**placeholders(1))
 
@@ -401,7 +417,7 @@ def _table(match: Match) -> QOperator:
     data, output = match.inputs[0], match.output
     entries = match.parts["curve"].entries(output.scale, output.zero_point)
     if entries is None:
-        raise Refusal("its function has no value for some inputs")
+        raise Refusal("its function has no value for any input")
     lookup = Lookup(scale=data.scale, zero_point=data.zero_point, entries=entries)
     return QRescale(**placeholders(1), lookup=lookup)
 
@@ -450,7 +466,7 @@ def _axes(kind: str, match: Match) -> tuple[int, ...]:
         axis = match.call.attrs.axis
         return (int(axis if axis is not None else 0) % len(match.output.shape),)
     if kind == "move" and operator_name(match.call) == "relax.permute_dims":
-        return _permutation(match.call)
+        return permutation(match.call)
     if kind == "select":
         return tuple(_cut(match))
     if kind == "gather":
@@ -464,6 +480,7 @@ _READERS: Final[Mapping[str, Callable[[Match], QOperator]]] = {
     "convolution": _convolution,
     "dense": _dense,
     "enlarge": enlarge,
+    GENERAL: _move,
     "gather": _gather,
     "layer norm": _layer_norm,
     "move": _move,
@@ -476,12 +493,6 @@ _READERS: Final[Mapping[str, Callable[[Match], QOperator]]] = {
     "softmax": _softmax,
     "table": _table,
 }
-
-
-def _permutation(call: Expr) -> tuple[int, ...]:
-    rank = len(shape_of(call) or ())
-    stated = call.attrs.axes
-    return tuple(int(a) % rank for a in (stated if stated is not None else range(rank)[::-1]))
 
 
 def _pair(values: Sequence[Any]) -> tuple[int, int]:

@@ -40,6 +40,11 @@ def image(shape: Sequence[int]) -> TensorLayout:
     return TensorLayout(shape=(b, c, h, w), order=_order(shape, (0, 1, 2, 3)))
 
 
+def vector(shape: Sequence[int]) -> TensorLayout:
+    """``(C,)`` as ``(1, C, 1, 1)``."""
+    return TensorLayout(shape=(1, shape[0], 1, 1), order=_order(shape, (0,)))
+
+
 def features(shape: Sequence[int]) -> TensorLayout:
     """``(B, C)`` as ``(B, C, 1, 1)``."""
     b, c = shape
@@ -102,7 +107,9 @@ def natural(
         shape: the model's.
         of_rank_4: what a tensor of rank 4 is: an `image`, `heads`, or a `sequence`.
     """
-    by_rank = {2: features, 3: sequence, 4: of_rank_4}
+    if len(shape) > 4 and shape[0] == 1:
+        return image((1, prod(shape[1:-2]), *shape[-2:]))
+    by_rank = {1: vector, 2: features, 3: sequence, 4: of_rank_4}
     return by_rank[len(shape)](shape) if len(shape) in by_rank else None
 
 
@@ -120,7 +127,7 @@ def channels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | Non
         return None
     pixels = prod(sides)
     source = np.empty(batch * channels * pixels, np.int64)
-    source[_places(want)] = _places(have)
+    source[places(want)] = places(have)
     moved = source.reshape(batch, channels, pixels)
     chosen = moved[0, :, 0] // pixels
     expected = (np.arange(batch)[:, None] * channels + chosen)[..., None] * pixels
@@ -136,7 +143,7 @@ def pixels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
     if have.shape[0] != 1 or (1, channels, pixels) != (*want.shape[:2], prod(want.shape[2:])):
         return None
     source = np.empty(channels * pixels, np.int64)
-    source[_places(want)] = _places(have)
+    source[places(want)] = places(have)
     chosen = source[:pixels]
     if not np.array_equal(source.reshape(channels, pixels), np.add.outer(
         np.arange(channels) * pixels, chosen
@@ -145,34 +152,19 @@ def pixels_of(have: TensorLayout, want: TensorLayout) -> tuple[int, ...] | None:
     return tuple(chosen.tolist())
 
 
-@lru_cache(maxsize=256)
-def is_turned(have: TensorLayout, want: TensorLayout) -> bool:
-    """Whether the channels of one normal form of one image are the pixels of another one."""
-    channels, pixels = have.shape[1], prod(have.shape[2:])
-    if have.shape[0] != 1 or (1, pixels, channels) != (*want.shape[:2], prod(want.shape[2:])):
-        return False
-    if min(channels, pixels) == 1:
-        return False
-    source = np.empty(channels * pixels, np.int64)
-    source[_places(want)] = _places(have)
-    return np.array_equal(source.reshape(pixels, channels), np.arange(source.size).reshape(
-        channels, pixels
-    ).T)  # fmt: skip
-
-
-def _places(layout: TensorLayout) -> npt.NDArray[np.int64]:
+def places(layout: TensorLayout) -> npt.NDArray[np.int64]:
     """Where each of the model's elements, in its order, lies in the normal form."""
     sizes = [0] * len(layout.order)
     for size, rank in layout.order:
         sizes[rank] = size
-    places = np.arange(prod(sizes)).reshape(sizes)
-    return places.transpose([rank for _, rank in layout.order]).reshape(-1)
+    numbers = np.arange(prod(sizes)).reshape(sizes)
+    return numbers.transpose([rank for _, rank in layout.order]).reshape(-1)
 
 
 def in_normal_form(array: npt.NDArray[Any], layout: TensorLayout) -> npt.NDArray[Any]:
     """A model's array as it lies in a normal form."""
     lying = np.empty(array.size, array.dtype)
-    lying[_places(layout)] = array.reshape(-1)
+    lying[places(layout)] = array.reshape(-1)
     return lying.reshape(layout.shape)
 
 

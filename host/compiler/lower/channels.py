@@ -38,6 +38,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QConv,
     QEnlarge,
+    QExtreme,
     QGather,
     QGraph,
     QMatmul,
@@ -53,7 +54,8 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 from tilewright.host.network.layout import blocks_of
 
-_IN_PLACE: Final = (QConv, QPool, QAdd, QMatmul, QMultiply, QRescale, QEnlarge, QSoftmax)
+_IN_PLACE: Final = (QConv, QPool, QAdd, QMatmul, QMultiply, QExtreme, QRescale, QEnlarge,
+                    QSoftmax)  # fmt: skip
 """Operators that can write into a concatenation."""
 
 

@@ -63,6 +63,7 @@ def operator_epilogue(
     units: npt.NDArray[np.float64],
     bias: npt.NDArray[np.float64],
     residual: QTensor | None = None,
+    subtracts: bool = False,
 ) -> RequantParams:
     """Integer parameters of an operator's epilogue, with its table."""
     requant = epilogue(
@@ -71,6 +72,7 @@ def operator_epilogue(
         output=rounded_result(operator, output),
         bounds=operator.bounds,
         residual=residual,
+        subtracts=subtracts,
         where=operator.name,
     )
     if operator.lookup is None:
@@ -85,6 +87,7 @@ def epilogue(
     output: QTensor,
     bounds: Bounds,
     residual: QTensor | None = None,
+    subtracts: bool = False,
     where: str,
 ) -> RequantParams:
     """Integer parameters of an epilogue.
@@ -95,11 +98,13 @@ def epilogue(
         output: scale and zero point of the result.
         bounds: real activation bounds.
         residual: the tensor that is added.
+        subtracts: it is taken off.
         where: label for errors.
     """
     residual_scale = residual.scale / output.scale if residual is not None else 0.0
     snapped = [snap_scales(float(unit) / output.scale, residual_scale) for unit in units]
     m1, m2, shift = (np.array(column) for column in zip(*snapped, strict=True))
+    m2 = -m2 if subtracts else m2
     if residual is not None and residual.zero_point:
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = -residual.zero_point * (m2.astype(np.float64) * 2**RESIDUAL_SHIFT) / m1

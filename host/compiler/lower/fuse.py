@@ -21,6 +21,7 @@ from tilewright.host.compiler.lower.qgraph import (
     UNBOUNDED,
     QAdd,
     QConv,
+    QExtreme,
     QGraph,
     QMatmul,
     QMultiply,
@@ -32,7 +33,8 @@ from tilewright.host.compiler.lower.qgraph import (
     compose,
 )
 
-_ABSORBING = (QConv, QAdd, QPool, QMatmul, QMultiply)
+_ABSORBING = (QConv, QAdd, QPool, QMatmul, QMultiply, QExtreme)
+"""Operators whose result may be rounded to another scale."""
 
 
 def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
@@ -128,7 +130,7 @@ def _absorb_adds(graph: QGraph) -> QGraph:
                 if name in position
                 and len(readers[name]) == 1
                 and name not in graph.outputs
-                and _takes_residual(graph.operators[position[name]])
+                and _takes_residual(graph.operators[position[name]], add, name)
                 and not (graph.saturates and _may_clip(graph, name, add))
             ]
             if not candidates:
@@ -136,20 +138,30 @@ def _absorb_adds(graph: QGraph) -> QGraph:
             chosen = max(candidates, key=position.__getitem__)
             conv = graph.operators[position[chosen]]
             other = add.inputs[1] if add.inputs[0] == chosen else add.inputs[0]
+            assert isinstance(conv, QConv)
+            if add.subtracts and chosen == add.inputs[1]:
+                conv = replace(conv, weights=-conv.weights, bias=-conv.bias)
             merged = replace(
-                conv, inputs=(*conv.inputs, other), output=add.output, bounds=add.bounds
+                conv,
+                inputs=(*conv.inputs, other),
+                output=add.output,
+                bounds=add.bounds,
+                subtracts=add.subtracts and chosen == add.inputs[0],
             )
             graph = _rebuilt(
-                graph, [merged if o is add else o for o in graph.operators if o is not conv]
+                graph, [merged if o is add else o for o in graph.operators if o.output != chosen]
             )
             break
         else:
             return graph
 
 
-def _takes_residual(operator: QOperator) -> bool:
+def _takes_residual(operator: QOperator, add: QAdd, name: str) -> bool:
+    """Whether a convolution can add what is added to its result; if it is taken off, negated."""
+    negated = add.subtracts and name == add.inputs[1]
     return (
         isinstance(operator, QConv)
+        and not (negated and operator.weights.min() == -128)
         and not operator.transposed
         and len(operator.inputs) == 1
         and operator.bounds == UNBOUNDED
@@ -166,15 +178,21 @@ def _may_clip(graph: QGraph, name: str, add: QAdd) -> bool:
     conv = graph.writers()[name]
     assert isinstance(conv, QConv)
     between, target = graph.tensors[name], graph.tensors[add.output]
-    added = _real_range(graph, add.inputs[1] if add.inputs[0] == name else add.inputs[0])
+    first = add.inputs[0] == name
+    added = _real_range(graph, add.inputs[1] if first else add.inputs[0])
     least, most = _least_and_most(graph, conv)
     low, high = between.real(-128), between.real(127)
     kept = compose((target.real(-128), target.real(127)), add.bounds)
     assert kept[0] is not None
     assert kept[1] is not None
+    ends = kept[0], kept[1]
+    if add.subtracts and first:
+        added = -added[1], -added[0]
+    elif add.subtracts:  # the sum of what the convolution is taken off, as if all were negated
+        added, ends = (-added[1], -added[0]), (-ends[1], -ends[0])
     half = between.scale / 2
-    below = least < low - half and low + added[1] > kept[0]
-    above = most > high + half and high + added[0] < kept[1]
+    below = least < low - half and low + added[1] > ends[0]
+    above = most > high + half and high + added[0] < ends[1]
     return below or above
 
 

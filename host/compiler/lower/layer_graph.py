@@ -37,7 +37,7 @@ class Layer:
         weights: constant, of the workload's weight shape; a part of a tensor whose first pixels are
             the output channels (`QMatmul`); None for kinds without weights.
         weight_packing: how tokens lie in such a part, if a pixel is not one of them.
-        factor: of a product (`Kind.multiplies`), the tensor that multiplies `data`.
+        factor: the tensor that a pair (`Kind.pairs`) computes of with `data`.
         mask: of rows, the tensor of one pixel that is added to all of them.
         spread: the pixels of `output` that it writes, if not all (transposed convolution).
         rows: what it computes of the channels of each pixel, if the workload is of rows.

@@ -49,6 +49,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConv,
     QEnlarge,
+    QExtreme,
     QGather,
     QGraph,
     QLayerNorm,
@@ -151,7 +152,7 @@ class _Layers:
                 self._reshape(operator)
             case QMatmul() | QTurn():
                 self._multiply_tensors(operator)
-            case QMultiply():
+            case QMultiply() | QExtreme():
                 self._product(operator)
             case QSoftmax() | QLayerNorm():
                 self._rows(operator)
@@ -228,6 +229,7 @@ class _Layers:
             units=units,
             bias=bias,
             residual=residual,
+            subtracts=operator.subtracts,
         )
         depthwise = operator.groups > 1 and operator.groups == channels == outputs
         base = workload_on(
@@ -341,7 +343,7 @@ class _Layers:
         data = self._tensor(operator.inputs[0])
         output, target = self._part(operator.output), self._tensor(operator.output)
         channels, taps = data.shape[1], prod(operator.kernel)
-        unit = data.scale if operator.maximum else data.scale / taps
+        unit = data.scale if operator.maximum else operator.factor * data.scale / taps
         requant = operator_epilogue(
             operator,
             target,
@@ -367,9 +369,9 @@ class _Layers:
         first, second = operator.inputs
         if self._tensor(first).shape != self._tensor(second).shape:
             raise refused(operator, "the shapes of an addition must be equal")
-        self._copy(operator, first, residual=second)
+        self._copy(operator, first, residual=second, subtracts=operator.subtracts)
 
-    def _product(self, operator: QMultiply) -> None:
+    def _product(self, operator: QMultiply | QExtreme) -> None:
         first, second = (self._tensor(name) for name in operator.inputs)
         target = self._part(operator.output), self._tensor(operator.output)
         self.layers.append(product_layer(operator, first, second, target, self._part))
@@ -398,6 +400,7 @@ class _Layers:
         source: str,
         *,
         residual: str | None = None,
+        subtracts: bool = False,
         spread: Spread | None = None,
     ) -> None:
         """An identity convolution: rescales a tensor, clips it, adds another one to it."""
@@ -410,6 +413,7 @@ class _Layers:
             units=np.full(channels, data.scale / COPY_WEIGHT),
             bias=np.full(channels, -data.zero_point * COPY_WEIGHT, float),
             residual=added,
+            subtracts=subtracts,
         )
         workload = workload_on(operator, data, kind=Kind.DEPTHWISE, residual=added is not None)
         self._append(

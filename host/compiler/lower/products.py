@@ -13,6 +13,8 @@ With data x and factor y, scales sx and sy, zero points zx and zy, the real prod
 m1 has 15 bits, so the roundings of m2 and of the bias shift a result by less than 2.5 steps of the
 accumulator, which are ``sx * sy``. With zx = 0 both are exact.
 
+The maximum or minimum of two tensors of one scale is computed of their codes, and rounded once.
+
 PReLU, whose slope is one number per channel, as operators that there are already.
 
 ``PReLU(x) = x + (slope - 1) * min(x, 0)``. The minimum is a clip at the scale of ``x``, which is
@@ -31,6 +33,7 @@ from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, operator_epilog
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, Layer
 from tilewright.host.compiler.lower.qgraph import (
     QConv,
+    QExtreme,
     QGraph,
     QMultiply,
     QOperator,
@@ -79,25 +82,31 @@ def expand_prelus(graph: QGraph) -> tuple[QGraph, dict[str, str]]:
 
 
 def product_layer(
-    operator: QMultiply,
+    operator: QMultiply | QExtreme,
     first: QTensor,
     second: QTensor,
     target: tuple[ChannelSlice, QTensor],
     part_of: Callable[[str], ChannelSlice],
 ) -> Layer:
-    """The layer of a product."""
-    data, factor = _roles(operator, first, second)
-    kind = Kind.MULTIPLY if data.shape == factor.shape else Kind.SCALE
+    """The layer of a product, or of a maximum or minimum."""
     output, result = target
+    if isinstance(operator, QExtreme):
+        data, factor = first, second
+        kind = Kind.MAXIMUM if operator.maximum else Kind.MINIMUM
+        requant = _extreme_epilogue(operator, data, factor, result)
+    else:
+        data, factor = _roles(operator, first, second)
+        kind = Kind.MULTIPLY if data.shape == factor.shape else Kind.SCALE
+        requant = _epilogue(operator, data, factor, result)
     return Layer(
         name=operator.name,
         workload=workload_on(operator, data, kind=kind),
         data=part_of(data.name),
         weights=None,
         factor=part_of(factor.name),
-        factor_zero=factor.zero_point,
+        factor_zero=0 if isinstance(operator, QExtreme) else factor.zero_point,
         output=output,
-        requant=_epilogue(operator, data, factor, result),
+        requant=requant,
         operators=(operator.name,),
     )
 
@@ -110,6 +119,22 @@ def _roles(operator: QMultiply, first: QTensor, second: QTensor) -> tuple[QTenso
         if factor.shape == (*data.shape[:2], 1, 1):
             return data, factor
     raise refused(operator, f"{first.shape} times {second.shape} is not one number a channel")
+
+
+def _extreme_epilogue(
+    operator: QExtreme, first: QTensor, second: QTensor, output: QTensor
+) -> RequantParams:
+    """Of codes of one scale."""
+    known = {(each.scale, each.zero_point) for each in (first, second)}
+    if len(known) > 1 or first.shape != second.shape:
+        raise refused(operator, "what is compared has several scales or shapes")
+    channels = first.shape[1]
+    return operator_epilogue(
+        operator,
+        output,
+        units=np.full(channels, first.scale),
+        bias=np.full(channels, -first.zero_point, float),
+    )
 
 
 def _epilogue(

@@ -137,6 +137,7 @@ class QConv(QOperator):
     groups: int = 1  # as in ONNX; equals the channels of a depthwise convolution
     transposed: bool = False
     output_padding: Pair = (0, 0)
+    subtracts: bool = False  # the residual
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,8 +145,8 @@ class QPool(QOperator):
     """Max or average pooling over windows.
 
     Attributes:
-        maximum: maximum, otherwise the average over all elements of the window; the front end
-            admits padding only where padding counts as elements with value 0.
+        maximum: maximum, otherwise the average over all elements of the window; padding counts as
+            elements with value 0.
         kernel, stride: (rows, columns).
     """
 
@@ -153,11 +154,14 @@ class QPool(QOperator):
     kernel: Pair
     stride: Pair
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)  # (top, left, bottom, right)
+    factor: float = 1.0  # real factor of an average; as many as the elements make it a sum
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QAdd(QOperator):
-    """The sum of two tensors of equal shape."""
+    """The sum of two tensors of equal shape, or their difference."""
+
+    subtracts: bool = False  # the second one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -252,6 +256,16 @@ class QMultiply(QOperator):
 
     Such a factor (B, C, 1, 1) multiplies each channel of the other one, (B, C, H, W).
     """
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QExtreme(QOperator):
+    """The greater or the lesser one of two tensors, element by element.
+
+    Both have one scale and zero point.
+    """
+
+    maximum: bool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -352,7 +366,7 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
 
     Four-dimensional arrays keep their shape, or, as attention's ``(B, H, T, d)``, fold heads into
     channels, or, with channels last, ``(B, H, W, C)`` becomes ``(B, C, H*W, 1)``; ``(B, T, C)``
-    becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``.
+    becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``, and ``(C,)`` ``(1, C, 1, 1)``.
     """
     if data.shape == shape:
         return np.ascontiguousarray(data)
@@ -362,6 +376,8 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
     elif data.ndim == 4 and shape[3] == 1:
         b, heads, tokens, width = data.shape
         folded = data.transpose(0, 1, 3, 2).reshape(b, heads * width, tokens, 1)
+    elif data.ndim == 1 or data.ndim > 4:
+        folded = data.reshape(1, -1, *shape[2:])
     elif data.ndim == 3:
         folded = data.transpose(0, 2, 1)[..., None]
     else:

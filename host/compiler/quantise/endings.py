@@ -32,6 +32,10 @@ class Ending:
                 before.add(node)
         self._before = before
 
+    def is_before_layers(self, node: ir.Node) -> bool:
+        """Whether there is a layer behind an operator."""
+        return node in self._before
+
     def joins_floats(self, node: ir.Node, int8: Collection[ir.Value]) -> bool:
         """Whether an operator at the end joins something that the CPU computes in float."""
         if node in self._before or not is_kind(node, *_JOINS):

@@ -21,6 +21,7 @@ from tilewright.host.compiler.quantise.activation_ranges import find_ranges, pro
 from tilewright.host.compiler.quantise.bias_correction import correct_biases
 from tilewright.host.compiler.quantise.endings import Ending
 from tilewright.host.compiler.quantise.equalisation import equalise
+from tilewright.host.compiler.quantise.general_forms import first_moves, is_general, keep_ranges
 from tilewright.host.compiler.quantise.int4_weights import to_int4
 from tilewright.host.compiler.quantise.masks import round_masks
 from tilewright.host.compiler.quantise.names_apart import (
@@ -120,6 +121,7 @@ def quantise(
     ranges = find_ranges(ir.to_proto(model), rounded, inner, known, options, functions)
     scores = Ending(model.graph, lambda node: _is_any_layer(node, own)).score_ranges()
     ranges |= {name: found for name, found in scores.items() if name in rounded}
+    keep_ranges(model.graph, selection.nodes, ranges)
     symmetric = product_factors(model.graph, selection.nodes) & rounded
     quantised = quantise_static(
         model, selection.nodes, selection.kinds, {*selection.one_scale, *symmetric}, ranges, options
@@ -127,7 +129,7 @@ def quantise(
     editor = Editor(quantised.graph)
     name_conversions_apart(editor)
     _restore_floats(editor, selection)
-    _round_for_all_readers(editor, set(selection.nodes))
+    _round_for_all_readers(editor, {*selection.nodes, *selection.tables})
     _drop_inner_pairs(editor, {name for name, _, _ in selection.floats})
     round_masks(editor, selection.masks)
     editor.drop_unused()
@@ -149,7 +151,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     """
     selection, pointwise = _Selection(), PointwiseResults(own)
     ending = Ending(graph, lambda node: _is_any_layer(node, own))
-    int8: set[ir.Value] = set()
+    int8: set[ir.Value] = first_moves(graph)
     functions: set[str] = set()
     for node in graph:
         if _looks_up_layers_data(node, rows=options.row_functions):
@@ -170,7 +172,12 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
         inside = is_kind(node, *_ACTIVATIONS) and pointwise.continues(node)
         itself = options.activation_tables and _is_of_one(node, pointwise, int8)
         floats = ending.joins_floats(node, int8)
-        if itself or inside or floats or not _is_taken(node, int8, selection):
+        taken = _is_taken(node, int8, selection) or (
+            (ending.is_before_layers(node) or _is_inner(node, int8))
+            and not (options.activation_tables and pointwise.takes(node, int8))
+            and is_general(node, int8, selection.constants)
+        )
+        if itself or inside or floats or not taken:
             if options.activation_tables and pointwise.takes(node, int8):
                 int8.add(node.outputs[0])
                 selection.tables.add(node.name or "")
@@ -187,6 +194,11 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     left = ending.left_to_cpu(set(selection.nodes) - biases, functions)
     selection.nodes = [name for name in selection.nodes if name not in left]
     return selection
+
+
+def _is_inner(node: ir.Node, int8: Collection[ir.Value]) -> bool:
+    """Whether all that a node computes with is int8 anyway."""
+    return all(value is None or value in int8 for value in node.inputs)
 
 
 def _looks_up_layers_data(node: ir.Node, *, rows: bool) -> bool:

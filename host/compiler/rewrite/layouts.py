@@ -48,43 +48,26 @@ def move_by_layers(editor: Editor) -> None:
 
 
 def _slice_parts(editor: Editor, node: ir.Node) -> None:
-    """A slice for each part of a split of channels, of an image or of a sequence."""
+    """A slice for each part of a split."""
     data, shape = node.inputs[0], shape_of(node.inputs[0])
     shapes = [shape_of(output) for output in node.outputs]
-    if shape is None or len(shape) not in (_IMAGE_RANK - 1, _IMAGE_RANK) or None in shapes:
+    if not is_single(data) or shape is None or None in shapes:
         return
-    is_image = len(shape) == _IMAGE_RANK or _is_flat_image(data)
-    channels = _CHANNELS if is_image else len(shape) - 1
-    if integer(node, "axis", 0) % len(shape) != channels:
-        return
-    sizes = [each[channels] for each in shapes if each is not None]
-    if sum(sizes) != shape[channels]:
+    axis = integer(node, "axis", 0) % len(shape)
+    sizes = [each[axis] for each in shapes if each is not None]
+    if sum(sizes) != shape[axis]:
         return
     start = 0
     for output, size in zip(node.outputs, sizes, strict=True):
         stem = output.name or "part"
         bounds = [
             editor.constant(f"{stem}_{name}", np.array([value], np.int64))
-            for name, value in (("start", start), ("end", start + size), ("axis", channels))
+            for name, value in (("start", start), ("end", start + size), ("axis", axis))
         ]
         part = editor.before(node, "Slice", [data, *bounds], stem=stem, like=output)
         stand_for(output, part)
         start += size
     editor.graph.remove(node, safe=True)
-
-
-def _is_flat_image(value: ir.Value | None) -> bool:
-    """Whether a value (N, C, P) has the channels and pixels of images, perhaps joined."""
-    node = None if value is None else value.producer()
-    if is_kind(node, "Concat"):
-        along = integer(node, "axis", 0) % (_IMAGE_RANK - 1)
-        return along != 0 and all(_is_flat_image(each) for each in node.inputs)
-    if not is_kind(node, "Flatten", "Reshape"):
-        return False
-    before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
-    if before is None or after is None or len(before) != _IMAGE_RANK:
-        return False
-    return before[:2] == after[:2]
 
 
 def _enlarge(editor: Editor, node: ir.Node) -> None:

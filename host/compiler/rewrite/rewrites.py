@@ -25,6 +25,7 @@ from tilewright.host.compiler.read.edit import (
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.rewrite.attention import state_attention
 from tilewright.host.compiler.rewrite.detections import apply_before_joining, split_before_joining
+from tilewright.host.compiler.rewrite.general_forms import state_general
 from tilewright.host.compiler.rewrite.images import take_apart, widen
 from tilewright.host.compiler.rewrite.layouts import move_by_layers
 from tilewright.host.compiler.rewrite.linear_layers import (
@@ -80,6 +81,8 @@ def rewrite(
     fold_factors(editor)
     rewrite_windows(editor)
     state_attention(editor, masks=options.row_functions, mask_inputs=mask_inputs)
+    if options.activation_tables:
+        state_general(editor, model.opset_imports.get("", 0))
     fold_factors(editor)
     fold_behind_transposed(editor)
     convolve_affine(editor)

@@ -17,6 +17,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QConcat,
     QConv,
     QEnlarge,
+    QExtreme,
     QGather,
     QGraph,
     QLayerNorm,
@@ -91,11 +92,12 @@ def _result(operator: QOperator, output: QTensor, values: torch.Tensor) -> np.nd
 
 def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
     if isinstance(operator, QConv):
-        return _convolve(operator, inputs[0]) + sum(inputs[1:])
+        sign = -1 if operator.subtracts else 1
+        return _convolve(operator, inputs[0]) + sum(sign * each for each in inputs[1:])
     if isinstance(operator, QPool):
         return _pool(operator, inputs[0])
-    if isinstance(operator, (QAdd, QMultiply)):
-        return (torch.add if isinstance(operator, QAdd) else torch.mul)(*inputs)
+    if isinstance(operator, QAdd | QMultiply | QExtreme):
+        return _pair(operator, *inputs)
     if isinstance(operator, QConcat | QSelect | QStack):
         joined = torch.cat(inputs, 2 if isinstance(operator, QStack) else 1)
         return joined[:, list(operator.channels)] if isinstance(operator, QSelect) else joined
@@ -103,6 +105,15 @@ def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
         return _attend(operator, inputs)
     assert isinstance(operator, QEnlarge | QPrelu | QRescale), operator
     return _by_pixel(operator, inputs[0])
+
+
+def _pair(operator: QOperator, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if isinstance(operator, QExtreme):
+        return (torch.maximum if operator.maximum else torch.minimum)(x, y)
+    if isinstance(operator, QMultiply):
+        return x * y
+    assert isinstance(operator, QAdd)
+    return x - y if operator.subtracts else x + y
 
 
 def _by_pixel(operator: QOperator, x: torch.Tensor) -> torch.Tensor:
@@ -144,7 +155,7 @@ def _pool(operator: QPool, x: torch.Tensor) -> torch.Tensor:
     fill = -torch.inf if operator.maximum else 0.0
     x = functional.pad(x, (left, right, top, bottom), value=fill)
     pool = functional.max_pool2d if operator.maximum else functional.avg_pool2d
-    return pool(x, operator.kernel, operator.stride)
+    return operator.factor * pool(x, operator.kernel, operator.stride)
 
 
 def _multiply(operator: QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

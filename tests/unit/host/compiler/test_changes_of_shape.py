@@ -86,19 +86,17 @@ def step_of(qdq: onnx.ModelProto, output: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("make", "regions"),
+    "make",
     [
-        (features_as_an_image, 2),
-        (an_image_as_another, 2),
-        (a_sum_behind_a_flattened_image, 2),
-        (a_norm_behind_a_flattened_image, 2),
-        (an_activation_behind_a_flattened_image, 1),
+        features_as_an_image,
+        an_image_as_another,
+        a_sum_behind_a_flattened_image,
+        a_norm_behind_a_flattened_image,
+        an_activation_behind_a_flattened_image,
     ],
 )
-def test_what_makes_pixels_channels_is_left_to_the_cpu(
-    make: Callable[[Model], str], regions: int
-) -> None:
-    assert len(compiled(make).layers) == regions
+def test_what_makes_pixels_channels_is_moved_inside_a_region(make: Callable[[Model], str]) -> None:
+    assert len(compiled(make).layers) == 1
 
 
 @pytest.mark.parametrize(("side", "regions"), [(8, 1), (20, 2)])

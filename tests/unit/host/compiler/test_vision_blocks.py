@@ -245,13 +245,3 @@ def test_a_classifier_of_bytes_is_one_region_with_its_bits(block_in: int) -> Non
     np.testing.assert_allclose(found.reshape(-1), power / power.sum(), rtol=1e-4)
     (exact,) = (run_all(model, data)[value.name] for value in model.graph.output)
     assert np.abs(found - exact).max() < 0.1
-
-
-def test_without_exchanges_channels_and_positions_meet_on_the_cpu() -> None:
-    hw, rng = HW, np.random.default_rng(5)
-    known = rng.integers(0, KINDS, (4, BYTES), dtype=np.int32)
-    network = compile_model(
-        classifier(rng), hw, load_board("pynq-z2"), calibration=Calibration(arrays={"x": known})
-    ).imported
-    reasons = {p.reason for p in partition(network, tables=True, rows=True).placements}
-    assert "its data lie in an order that it does not take" in reasons

@@ -32,7 +32,7 @@ def workloads(draw):
     channels = draw(st.integers(1, 8))
     plain, padded = not kind.weighs, kind.weighs or kind is Kind.MAXPOOL
     names = ("kernel_h", "kernel_w", "stride_h", "stride_w")
-    windows = kind.alone and not kind.multiplies
+    windows = kind.alone and not kind.pairs
     values = {name: draw(SMALL) if windows else 1 for name in names}
     values |= {name: 1 if plain else draw(SMALL) for name in ("dilation_h", "dilation_w")}
     values |= {

@@ -159,17 +159,6 @@ def test_pools(kind, attributes) -> None:
     assert [type(operator) for operator in operators(parts)] == [QConv, QPool]
 
 
-def test_an_average_that_leaves_padding_out_stays_on_the_cpu() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(4, 3, 1, 1))
-    y = model.quantised(y, 0.02)
-    y = model.add("AveragePool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-    y = model.quantised(y, 0.02)
-    parts = partition(import_network(_with_quantised_convolutions(model, y)))
-    (placement,) = [p for p in parts.placements if p.kind == "AveragePool"]
-    assert (placement.place, placement.reason) == ("cpu", "its average leaves out the padding")
-
-
 def test_means_over_rows_and_columns_are_global_pools() -> None:
     for keeps in (0, 1):
         model = Model(fresh_rng())

@@ -86,12 +86,12 @@ def test_images_are_joined_pixel_by_pixel_and_leave_without_rows() -> None:
         assert {p.place for p in parts.placements} == {"accelerator"}
 
 
-def test_slices_of_rows_stay_on_the_cpu() -> None:
+def test_slices_of_rows_are_moves_of_pixels() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 1, 1))
     y = model.add("Slice", y, *(model.constant(np.array([number])) for number in (1, 3, 2)))
     parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 8, 1, 1))))
-    assert [p.kind for p in parts.placements if p.place == "cpu"] == ["Slice"]
+    assert [type(o) for o in operators(parts)] == [QConv, QGather, QConv]
 
 
 def test_flatten_between_image_and_vector_is_a_reshape_and_costs_nothing_for_one_pixel() -> None:
@@ -112,19 +112,15 @@ def test_an_image_as_a_sequence_of_pixels() -> None:
     assert [type(o) for o in operators(parts)] == [QConv, QConv, QReshape]
 
 
-def test_moves_that_no_form_expresses_run_on_the_cpu_and_the_result_is_right() -> None:
+def test_channels_and_rows_exchanged_are_parts_that_are_joined() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 4, 6, 6), model.weights(4, 4, 1, 1))
     y = model.add("Transpose", y, perm=[0, 2, 1, 3])  # channels and rows
     y = model.add("Conv", y, model.weights(4, 6, 1, 1))
     network = imported(model.proto(y))
-    parts = partition(network)
-    assert len(parts.regions) == 2
-    (placement,) = [p for p in parts.placements if p.kind == "Transpose"]
-    assert (placement.place, placement.reason) == (
-        "cpu",
-        "its data lie in an order that it does not take",
-    )
+    parts = partition(network, turns=True)
+    assert len(parts.regions) == 1
+    assert {placement.place for placement in parts.placements} == {"accelerator"}
     assert_same_outputs(network, parts)
 
 
@@ -321,6 +317,14 @@ def every_step(curve, scale=0.0507, zero_point=-13):
     return model.proto(result), ((steps - zero_point) * scale).astype(np.float32)
 
 
+def test_a_step_without_a_value_has_that_of_the_nearest() -> None:
+    proto, _ = every_step(lambda model, x: model.add("Sqrt", x), 0.05, 20)
+    (region,) = partition(import_network(proto), tables=True).regions
+    entries = region.operators[0].lookup.entries
+    assert (entries[: 20 + 128] == entries[20 + 128]).all()
+    assert (np.diff(entries[20 + 128 :].astype(int)) >= 0).all()
+
+
 @pytest.mark.parametrize("name", CURVES)
 def test_every_entry_is_what_onnx_runtime_computes(name):
     proto, data = every_step(CURVES[name])
@@ -357,7 +361,7 @@ def test_what_is_no_table_stays_on_the_cpu(why):
         y = model.quantised(model.input(1, 4, 8, 8, name="y"), 0.05)
         result = model.add("Mul", model.add("Sigmoid", x), y)
     elif why == "no value":
-        result = model.add("Sqrt", x)
+        result = model.add("Sqrt", model.add("Sub", x, np.float32(100)))
     elif why == "16 bits in between":
         gate = model.quantised(model.add("Sigmoid", x), 1 / 32767, 0, np.int16)
         result = model.add("Mul", x, gate)
@@ -464,7 +468,9 @@ def test_an_axis_that_cuts_blocks_apart_has_no_order() -> None:
 def test_natural_forms_follow_rank_and_use() -> None:
     assert layouts.natural((1, 8, 4, 4)) == layouts.image((1, 8, 4, 4))
     assert layouts.natural((1, 8, 4, 4), layouts.heads) == layouts.heads((1, 8, 4, 4))
-    assert layouts.natural((8,)) is None
+    assert layouts.natural((8,)).shape == (1, 8, 1, 1)
+    assert layouts.natural((1, 2, 3, 4, 5)) == layouts.image((1, 6, 4, 5))
+    assert layouts.natural((2, 2, 3, 4, 5)) is None
 
 
 def test_an_array_lies_as_its_tensor_does() -> None:

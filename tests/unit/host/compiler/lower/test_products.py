@@ -125,7 +125,7 @@ def test_a_network_of_gates_is_one_region_with_its_bits(asymmetric):
     (graph,) = compilation.layers
     assert {p.where for p in compilation.network.placements} == {"accelerator"}
     kinds = [layer.workload.kind for layer in graph.layers]
-    assert [kind for kind in kinds if kind.multiplies] == [Kind.SCALE, Kind.MULTIPLY]
+    assert [kind for kind in kinds if kind.pairs] == [Kind.SCALE, Kind.MULTIPLY]
     assert sum(layer.requant.table is not None for layer in graph.layers) == 2
     data = np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)
     qdq = compilation.imported.qdq

@@ -135,13 +135,6 @@ def test_parts_that_are_read_together_too_stay_joined() -> None:
     assert rewritten(model.proto(*results, both)).count("Slice") == 2
 
 
-@pytest.mark.parametrize("axis", [1, 2])
-def test_splits_of_other_tensors_of_three_axes_stay(axis) -> None:
-    model = Detector(fresh_rng())
-    parts = model.split(model.add("Relu", model.input(1, 4, 6)), 2, 2, axis=1)
-    assert "Split" in rewritten(model.proto(*(model.add("Neg", part) for part in parts)))
-
-
 def test_a_sigmoid_of_joined_levels_is_behind_their_layers() -> None:
     model, y = head(8, 3)
     kinds = rewritten(model.proto(y), TABLES)
