@@ -181,7 +181,7 @@ def test_a_network_with_what_tvm_does_not_compute(
         session = onnxruntime.InferenceSession(compilation.imported.qdq.SerializeToString())
         (expected,) = session.run(None, {argument.name: data})
         assert found.shape == expected.shape
-        step = np.abs(expected).max() / 100
+        step = np.abs(expected).max() / 50  # a code, where data reach half of their range
         assert (np.abs(found - expected) > step).mean() < 0.05
     assert [p for p in network.placements if "ONNX Runtime" in p.reason]
 
