@@ -4,7 +4,8 @@
 // Two stages: `next` holds where the coming burst starts and how long it may be, the offered burst
 // lies in registers of its own. While a burst waits for its grant the one after it is ready to
 // follow, across rows too, so that a burst can be taken every cycle; only after a first row of a
-// single burst one cycle passes. The first burst is offered two cycles after start_i.
+// single burst one cycle passes. The first burst is offered two cycles after start_i. Between the
+// two lies a spare place: whether `next` moves on does not depend on ready_i, which comes late.
 module tw_bursts #(
     parameter int unsigned BeatBytes  = 8,  // bytes of an AXI beat
     parameter int unsigned BurstBeats = 16  // longest burst, a power of two, at most 4 KiB
@@ -12,6 +13,7 @@ module tw_bursts #(
     input  logic        clk_i,
     input  logic        rst_i,
     input  logic        start_i,      // load a region; the fields below are held until done_o
+    input  logic [39:0] mem_size_i,   // bytes that may be accessed, whole beats
     input  logic [39:0] base_i,       // byte address of the first row
     input  logic [39:0] y_step_i,     // bytes
     input  logic [39:0] z_step_i,     // bytes
@@ -22,6 +24,7 @@ module tw_bursts #(
     input  logic        ready_i,      // and taken
     output logic [39:0] addr_o,       // byte address of the burst, aligned to a beat
     output logic [ 7:0] len_o,        // beats minus 1
+    output logic        inside_o,     // the burst is within mem_size_i
     output logic        last_o,       // last burst of the region
     output logic        done_o        // nothing more to offer
 );
@@ -64,6 +67,7 @@ module tw_bursts #(
       .y_step_i,
       .z_step_i,
       .y_size_i,
+      .y_again_i(y_size_i),
       .z_size_i,
       .next_i  (row_next),
       .addr_o  (walk_addr),
@@ -81,9 +85,10 @@ module tw_bursts #(
   // ---------------------------------------------------------------------------------------
   // The next burst: beats left in its row, and beats up to the longest length or 4 KiB
   logic next_valid_q, next_last_q, next_ends, advance;
-  beat_t next_beat_q;
+  beat_t next_beat_q, mem_beats;
   logic [27:0] left_q;  // beats left in the row, minus 1
   logic [7:0] room_q;   // beats that a burst from here may have, minus 1
+  logic signed [BeatBits:0] until_q;  // beats from here to the end of the memory
 
   // A burst within the last `BurstBeats` beats of a page reaches its end, others are full.
   function automatic logic [7:0] room_of(page_t first, page_t last_start);
@@ -92,6 +97,7 @@ module tw_bursts #(
 
   assign next_ends = left_q <= 28'(room_q);  // the row ends with this burst
   assign row_load = rows_q && !skip_q && (!next_valid_q || (advance && next_ends));
+  assign mem_beats = mem_size_i[39:BeatShift];
   assign row_next = skip_q || row_load;
 
   always_ff @(posedge clk_i) begin
@@ -100,9 +106,11 @@ module tw_bursts #(
       next_last_q <= row_last;
       left_q      <= 28'(row_end >> BeatShift);
       room_q      <= room_of(row_beat[PageBits-1:0], '1);
+      until_q     <= $signed({1'b0, mem_beats}) - $signed({1'b0, row_beat});
     end else if (advance) begin
       next_beat_q <= next_beat_q + beat_t'(room_q) + beat_t'(1);
       left_q      <= left_q + ~28'(room_q);  // less room_q + 1
+      until_q     <= until_q + ~(BeatBits + 1)'(room_q);
       // After a page's end a full burst follows; else the one after a full one.
       room_q      <= (next_beat_q[PageBits-1:0] | offsets) == '1 ? longest :
                      room_of(next_beat_q[PageBits-1:0], ~(offsets + page_t'(1)));
@@ -123,32 +131,46 @@ module tw_bursts #(
 
   // ---------------------------------------------------------------------------------------
   // The offered burst
-  logic valid_q, last_q, busy_q;
-  beat_t beat_q;
-  logic [7:0] len_q;
+  typedef struct packed {
+    beat_t      beat;
+    logic [7:0] len;
+    logic       fits;
+    logic       last;
+  } burst_t;
+  burst_t next, spare_q, offer_q;
+  logic valid_q, spare_valid_q, busy_q, free;
 
-  assign advance = next_valid_q && (!valid_q || ready_i);
+  always_comb begin
+    next.beat = next_beat_q;
+    next.len = next_ends ? left_q[7:0] : room_q;
+    next.fits = !until_q[BeatBits] && (until_q[BeatBits-1:8] != '0 || next.len < until_q[7:0]);
+    next.last = next_ends && next_last_q;
+  end
+  assign advance = next_valid_q && !spare_valid_q;
+  assign free = !valid_q || ready_i;
 
   always_ff @(posedge clk_i) begin
-    if (advance) begin
-      beat_q <= next_beat_q;
-      len_q  <= next_ends ? left_q[7:0] : room_q;
-      last_q <= next_ends && next_last_q;
-    end
+    if (free) offer_q <= spare_valid_q ? spare_q : next;
+    if (!spare_valid_q) spare_q <= next;
     if (rst_i) begin
-      valid_q <= 1'b0;
-      busy_q  <= 1'b0;
+      valid_q       <= 1'b0;
+      spare_valid_q <= 1'b0;
+      busy_q        <= 1'b0;
     end else begin
-      if (advance) valid_q <= 1'b1;
-      else if (ready_i) valid_q <= 1'b0;
+      if (free) valid_q <= spare_valid_q || next_valid_q;
+      spare_valid_q <= !free && (spare_valid_q || next_valid_q);
       if (start_i) busy_q <= 1'b1;
-      else if (valid_q && ready_i && last_q) busy_q <= 1'b0;
+      else if (valid_q && ready_i && offer_q.last) busy_q <= 1'b0;
     end
   end
 
-  assign valid_o = valid_q;
-  assign addr_o  = {beat_q, {BeatShift{1'b0}}};
-  assign len_o   = len_q;
-  assign last_o  = last_q;
-  assign done_o  = !busy_q;
+  assign valid_o  = valid_q;
+  assign addr_o   = {offer_q.beat, {BeatShift{1'b0}}};
+  assign len_o    = offer_q.len;
+  assign inside_o = offer_q.fits;
+  assign last_o   = offer_q.last;
+  assign done_o   = !busy_q;
+
+  logic unused;
+  assign unused = ^mem_size_i[BeatShift-1:0];
 endmodule

@@ -147,7 +147,8 @@ module tw_core #(
 
   // ---------------------------------------------------------------------------------------
   // Fetch, queues, tokens
-  logic [1:0] req_valid, req_ready, beat_valid, range_err, resp_err, last_err;
+  logic [1:0] req_valid, req_ready, beat_valid, resp_err, last_err;
+  logic load_inside, range_err;
   logic [1:0][39:0] req_addr;
   logic [1:0][7:0] req_len;
   logic [BeatBytes*8-1:0] beat_data;
@@ -233,23 +234,23 @@ module tw_core #(
       .Outstanding(Built.read_outstanding)
   ) u_read (
       .clk_i,
-      .rst_i       (unit_rst),
-      .halt_i      (halt),
-      .mem_base_i  (mem_base),
-      .mem_size_i  (mem_size),
-      .req_valid_i (req_valid),
-      .req_ready_o (req_ready),
-      .req_addr_i  (req_addr),
-      .req_len_i   (req_len),
-      .load_index_i(load_issue_index),
-      .beat_valid_o(beat_valid),
-      .beat_data_o (beat_data),
-      .load_index_o(load_beat_index),
-      .idle_o      (read_idle),
-      .burst_o     (read_burst),
-      .range_err_o (range_err),
-      .resp_err_o  (resp_err),
-      .last_err_o  (last_err),
+      .rst_i        (unit_rst),
+      .halt_i       (halt),
+      .mem_base_i   (mem_base),
+      .req_valid_i  (req_valid),
+      .req_ready_o  (req_ready),
+      .req_addr_i   (req_addr),
+      .req_len_i    (req_len),
+      .load_inside_i(load_inside),
+      .load_index_i (load_issue_index),
+      .beat_valid_o (beat_valid),
+      .beat_data_o  (beat_data),
+      .load_index_o (load_beat_index),
+      .idle_o       (read_idle),
+      .burst_o      (read_burst),
+      .range_err_o  (range_err),
+      .resp_err_o   (resp_err),
+      .last_err_o   (last_err),
       .araddr_o,
       .arlen_o,
       .arvalid_o,
@@ -280,10 +281,12 @@ module tw_core #(
       .unit_o       (unit[tw_pkg::UnitLoad]),
       .acc_busy_i   (gemm_lock | vector_lock),
       .acc_lock_o   (load_lock),
+      .mem_size_i   (mem_size),
       .req_valid_o  (req_valid[1]),
       .req_ready_i  (req_ready[1]),
       .req_addr_o   (req_addr[1]),
       .req_len_o    (req_len[1]),
+      .req_inside_o (load_inside),
       .beat_valid_i (beat_valid[1]),
       .beat_data_i  (beat_data),
       .write_mem_o  (write_mem),
@@ -549,13 +552,14 @@ module tw_core #(
   // are kept, and sorted in the next.
   tw_pkg::error_t unit_error_q[5];
   logic [3:0] token_overflow_q;
-  logic [1:0] range_err_q, resp_err_q, last_err_q;
+  logic [1:0] resp_err_q, last_err_q;
+  logic range_err_q;
   tw_pkg::index_t retire_index_q[4], load_issue_index_q, load_beat_index_q, fetch_bus_index_q;
   always_comb begin
     for (int unsigned u = 0; u < 5; u++) wrong[u] = unit_error[u].valid;
     wrong[3:0] |= token_overflow;
-    wrong[0] |= range_err[1] || resp_err[1] || last_err[1];
-    wrong[4] |= range_err[0] || resp_err[0] || last_err[0];
+    wrong[0] |= range_err || resp_err[1] || last_err[1];
+    wrong[4] |= resp_err[0] || last_err[0];
   end
   always_ff @(posedge clk_i) begin
     wrong_q            <= unit_rst ? '0 : wrong;
@@ -583,14 +587,13 @@ module tw_core #(
         error[u].index = retire_index_q[u];
       end
     end
-    if ((range_err_q[1] || resp_err_q[1] || last_err_q[1]) && !unit_error_q[0].valid) begin
+    if ((range_err_q || resp_err_q[1] || last_err_q[1]) && !unit_error_q[0].valid) begin
       error[0].code  = resp_err_q[1] ? tw_pkg::ErrAxiRead :
                        last_err_q[1] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
       error[0].index = resp_err_q[1] || last_err_q[1] ? load_beat_index_q : load_issue_index_q;
     end
-    if ((range_err_q[0] || resp_err_q[0] || last_err_q[0]) && !unit_error_q[4].valid) begin
-      error[4].code  = resp_err_q[0] ? tw_pkg::ErrAxiRead :
-                       last_err_q[0] ? tw_pkg::ErrAxiLast : tw_pkg::ErrDramRange;
+    if ((resp_err_q[0] || last_err_q[0]) && !unit_error_q[4].valid) begin
+      error[4].code  = resp_err_q[0] ? tw_pkg::ErrAxiRead : tw_pkg::ErrAxiLast;
       error[4].index = fetch_bus_index_q;
     end
     for (int unsigned u = 0; u < 5; u++) error[u].valid = wrong_q[u];

@@ -18,11 +18,13 @@ module tw_load #(
     // ACC bank locks
     input  logic        [tw_pkg::AccBanks-1:0] acc_busy_i,    // held by other units
     output logic        [tw_pkg::AccBanks-1:0] acc_lock_o,
+    input  logic        [                39:0] mem_size_i,
     // read engine
     output logic                               req_valid_o,
     input  logic                               req_ready_i,
     output logic        [                39:0] req_addr_o,
     output logic        [                 7:0] req_len_o,
+    output logic                               req_inside_o,  // within mem_size_i
     input  logic                               beat_valid_i,
     input  logic        [     BeatBytes*8-1:0] beat_data_i,
     // scratchpad write, one beat or one padding tile a cycle
@@ -116,7 +118,8 @@ module tw_load #(
   tw_pkg::index_t index_q;
   logic illegal_q, unaligned_q;  // it only errs
   tile_t depth_q;  // of the memory
-  logic has_data, has_pad, tokens_ok, banks_ok, take, to_acc;
+  logic has_data_q, has_pad_q;  // of cur_q: it copies something; it pads
+  logic tokens_ok, banks_ok, take, to_acc;
   logic want, wants_q;  // the head needs ACC banks, and may have them locked
   logic [3:0] shift;
   logic [39:0] y_numbers, z_numbers;  // steps without the scales of tiles
@@ -128,11 +131,12 @@ module tw_load #(
   // (docs/results/yosys-xilinx-dsp.md).
   (* keep *) logic [16:0] width_q;
   logic [16:0] height_q;
-  tile_t wide_rows;
+  tile_t width;
+  tile_t top_q, around_q;  // tiles of the padding rows above a plane, and between two
   logic bursts_done, bursts_last;
   logic pads_done, pads_write, pads_full, pads_wait;
   tile_t pads_addr;
-  logic flight_push, flight_full, flight_valid, flight_pop;
+  logic setup_data, flight_push, flight_full, flight_valid, flight_pop;
   flight_t flight_in, flight_out;
   flight_t act_q;  // instruction whose data arrives
   logic retire_data;
@@ -153,26 +157,28 @@ module tw_load #(
   assign take = (issue_q == Idle) && queue_i.valid && tokens_ok && banks_ok && !flight_full &&
                 !halt_i;
 
-  assign has_data = (cur_q.x_size != '0) && (cur_q.y_size != '0);
-  assign has_pad = |{cur_q.pad_left, cur_q.pad_right, cur_q.pad_top, cur_q.pad_bottom};
   assign shift = cur_q.diagonal ? diag_shift :
                  tile_shift[cur_q.memory] - 4'(cur_q.int4 && has_int4);
   assign y_numbers = 40'(cur_q.y_stride) << shift;
   assign z_numbers = 40'(cur_q.z_stride) << shift;
   assign row_numbers = 28'(cur_q.x_size) << shift;
-  // Tiles of the padding rows between the data of one plane and that of the next, modulo the
-  // address range (an overrun is caught by the range check of each write).
-  assign wide_rows = (tile_t'(cur_q.pad_top) + tile_t'(cur_q.pad_bottom)) * tile_t'(width_q);
+  // Tiles of padding rows are modulo the address range: an overrun is caught by the range check of
+  // each write. Their products have a cycle of their own: the flight is pushed in the first of Run.
+  assign width = tile_t'(width_q);
+  always_ff @(posedge clk_i) begin
+    top_q        <= tile_t'(cur_q.pad_top) * width;
+    around_q     <= (tile_t'(cur_q.pad_top) + tile_t'(cur_q.pad_bottom)) * width;
+    flight_push  <= setup_data && !halt_i && !rst_i;
+  end
 
-  assign flight_push = (issue_q == Setup) && has_data;
+  assign setup_data = (issue_q == Setup) && has_data_q;
   assign flight_in = '{
       index: index_q,
       push: cur_q.push,
       acc_banks: cur_q.acc_banks,
       memory: cur_q.memory,
       depth: depth_q,
-      sram_base: tile_t'(cur_q.sram_base) + tile_t'(cur_q.pad_left) +
-                 tile_t'(cur_q.pad_top) * tile_t'(width_q),
+      sram_base: tile_t'(cur_q.sram_base) + tile_t'(cur_q.pad_left) + top_q,
       base: cur_q.dram_offset[BeatShift-1:0],
       y_step: y_step[BeatShift-1:0],
       z_step: z_step[BeatShift-1:0],
@@ -180,7 +186,7 @@ module tw_load #(
       y_size: cur_q.y_size,
       z_size: cur_q.z_size,
       row_jump: 7'(cur_q.pad_left) + 7'(cur_q.pad_right),
-      plane_jump: tile_t'(cur_q.pad_left) + tile_t'(cur_q.pad_right) + wide_rows,
+      plane_jump: tile_t'(cur_q.pad_left) + tile_t'(cur_q.pad_right) + around_q,
       shift: shift,
       diagonal: cur_q.diagonal,
       phase: cur_q.phase & 4'(DiagBlocks - 1),
@@ -193,7 +199,8 @@ module tw_load #(
   ) u_bursts (
       .clk_i,
       .rst_i,
-      .start_i    (flight_push),
+      .start_i    (setup_data),
+      .mem_size_i,
       .base_i     (cur_q.dram_offset),
       .y_step_i   (y_step),
       .z_step_i   (z_step),
@@ -204,6 +211,7 @@ module tw_load #(
       .ready_i    (req_ready_i && bursts_room),
       .addr_o     (req_addr_o),
       .len_o      (req_len_o),
+      .inside_o   (req_inside_o),
       .last_o     (bursts_last),
       .done_o     (bursts_done)
   );
@@ -213,7 +221,7 @@ module tw_load #(
   tw_padding u_padding (
       .clk_i,
       .rst_i,
-      .start_i     ((issue_q == Setup) && has_pad),
+      .start_i     ((issue_q == Setup) && has_pad_q),
       .base_i      (tile_t'(cur_q.sram_base)),
       .width_i     (width_q),
       .height_i    (height_q),
@@ -233,13 +241,13 @@ module tw_load #(
 
   // Padding must not overtake data of an earlier instruction on its way to the same memory.
   logic [7:0][3:0] in_flight_q;  // instructions with data on the way, by memory
-  assign pads_wait = in_flight_q[cur_q.memory] != 4'(has_data);
+  assign pads_wait = in_flight_q[cur_q.memory] != 4'(has_data_q);
   always_ff @(posedge clk_i) begin
     for (int unsigned m = 0; m < 8; m++) begin
       if (rst_i) in_flight_q[m] <= '0;
-      else if ((flight_push && cur_q.memory == 3'(m)) && !(retire_data && act_q.memory == 3'(m)))
+      else if ((setup_data && cur_q.memory == 3'(m)) && !(retire_data && act_q.memory == 3'(m)))
         in_flight_q[m] <= in_flight_q[m] + 1'b1;
-      else if (!(flight_push && cur_q.memory == 3'(m)) && (retire_data && act_q.memory == 3'(m)))
+      else if (!(setup_data && cur_q.memory == 3'(m)) && (retire_data && act_q.memory == 3'(m)))
         in_flight_q[m] <= in_flight_q[m] - 1'b1;
     end
   end
@@ -250,11 +258,11 @@ module tw_load #(
     pad_only_retire = 1'b0;
     unique case (issue_q)
       Idle: if (take) issue_d = Setup;
-      Setup: issue_d = has_data ? Run : (has_pad ? Run : Flush);
+      Setup: issue_d = has_data_q ? Run : (has_pad_q ? Run : Flush);
       Run: begin
         if (bursts_done && pads_done) begin
-          issue_finished = has_data;
-          issue_d = has_data ? Idle : Flush;
+          issue_finished = has_data_q;
+          issue_d = has_data_q ? Idle : Flush;
         end
       end
       Flush: begin
@@ -274,6 +282,8 @@ module tw_load #(
       cur_q    <= head;
       depth_q  <= depth[head.memory];
       index_q  <= queue_i.entry.index;
+      has_data_q <= (head.x_size != '0) && (head.y_size != '0);
+      has_pad_q  <= |{head.pad_left, head.pad_right, head.pad_top, head.pad_bottom};
       width_q  <= 17'(head.pad_left) + 17'(head.x_size) + 17'(head.pad_right);
       height_q <= 17'(head.pad_top) + 17'(head.y_size) + 17'(head.pad_bottom);
     end
@@ -301,6 +311,7 @@ module tw_load #(
   logic act_valid_q;                       // an instruction is being filled
   logic all_placed_q;                      // its beats are all placed
   logic [3:0] credit_q;                    // instructions whose issue is finished
+  logic finished_q;                        // there is one
   tile_t addr;                             // next tile
   logic [9:0] slice;                       // next beat within a wide tile
   logic [4:0] lane, count;                 // narrow tiles of the next beat
@@ -313,7 +324,7 @@ module tw_load #(
   assign in_range = addr_last < act_q.depth;
   assign bank_ok = (act_q.memory != tw_pkg::MemAcc) || act_q.acc_banks[2'(addr >> bank_shift)];
 
-  assign retire_data = act_valid_q && (credit_q != '0) &&
+  assign retire_data = act_valid_q && finished_q &&
                        (all_placed_q || (place && all_done));
   assign flight_pop = flight_valid && (!act_valid_q || retire_data);
   assign data_idle = !act_valid_q;
@@ -358,11 +369,17 @@ module tw_load #(
     if (rst_i) begin
       act_valid_q <= 1'b0;
       credit_q    <= '0;
+      finished_q  <= 1'b0;
     end else begin
       if (flight_pop) act_valid_q <= 1'b1;
       else if (retire_data) act_valid_q <= 1'b0;
-      if (issue_finished && !halt_i && !retire_data) credit_q <= credit_q + 1'b1;
-      else if (retire_data && !(issue_finished && !halt_i)) credit_q <= credit_q - 1'b1;
+      if (issue_finished && !halt_i && !retire_data) begin
+        credit_q   <= credit_q + 1'b1;
+        finished_q <= 1'b1;
+      end else if (retire_data && !(issue_finished && !halt_i)) begin
+        credit_q   <= credit_q - 1'b1;
+        finished_q <= credit_q != 4'd1;
+      end
     end
   end
 
@@ -420,7 +437,7 @@ module tw_load #(
     ) u_hold (
         .clk_i,
         .rst_i,
-        .start_i     (flight_push && !halt_i && cur_q.diagonal && parts),
+        .start_i     (setup_data && !halt_i && cur_q.diagonal && parts),
         .retire_i    (retire_data && act_q.diagonal && parts),
         .asked_i     (req_valid_o && req_ready_i),
         .asked_len_i (req_len_o),

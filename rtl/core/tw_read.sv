@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AXI4 read engine: two requesters, fixed priority per burst, data in order, several bursts in
 // flight. RREADY is always 1: a requester asks only for data that it can take. Beats are taken into a
-// register first.
+// register first. Fetch asks only inside the memory (tw_core refuses other settings).
 module tw_read #(
     parameter int unsigned BeatBytes   = 8,  // bytes of an AXI beat
     parameter int unsigned Outstanding = 8   // bursts in flight, 1 to 16
@@ -10,12 +10,12 @@ module tw_read #(
     input  logic                   rst_i,
     input  logic                   halt_i,      // accept no more requests
     input  logic [           39:0] mem_base_i,  // physical address of offset 0
-    input  logic [           39:0] mem_size_i,  // bytes that may be accessed
     // requests; index 0 (fetch) goes before index 1 (load)
     input  logic [            1:0] req_valid_i,
     output logic [            1:0] req_ready_o,
     input  logic [      1:0][39:0] req_addr_i,  // offset, aligned to a beat
     input  logic [      1:0][ 7:0] req_len_i,   // beats minus 1
+    input  logic                   load_inside_i,  // request 1 is within the memory
     input  tw_pkg::index_t         load_index_i,  // instruction that request 1 belongs to
     // data
     output logic [            1:0] beat_valid_o,
@@ -24,7 +24,7 @@ module tw_read #(
     // status
     output logic                   idle_o,      // nothing in flight
     output logic                   burst_o,     // a burst was accepted by the bus
-    output logic [            1:0] range_err_o, // request outside mem_size_i, by requester
+    output logic                   range_err_o, // request 1 outside the memory
     output logic [            1:0] resp_err_o,  // SLVERR or DECERR, by requester
     output logic [            1:0] last_err_o,  // RLAST too early, or missing, by requester
     // AXI4 read channels
@@ -37,8 +37,6 @@ module tw_read #(
     input  logic                   rlast_i,
     input  logic                   rvalid_i
 );
-  localparam int unsigned BeatShift = $clog2(BeatBytes);
-
   localparam tw_pkg::sizes_t Elaborated = '{read_outstanding: Outstanding, default: '0};
   tw_pkg::sizes_t sizes;
   tw_sizes #(
@@ -51,47 +49,43 @@ module tw_read #(
   logic [7:0] len_q;
   logic valid_q;
   logic [4:0] in_flight_q;
-  logic owner, owner_valid, unused_full;
+  logic owner, unused_valid, unused_full;
   logic [4:0] unused_count;
-  logic pick, free, wanted, grant, accept, retire, beat;
-  logic [1:0] in_range;  // by requester
+  logic pick, free, wanted, grant, accept, retire, expected, beat;
   logic [BeatBytes*8-1:0] rdata_q;
   logic rvalid_q, rlast_q, rfail_q;
   logic [7:0] owner_len, beats_q;  // beats of the oldest burst minus 1, and those that came
-  logic over_q;                    // they all came, but RLAST did not
-  logic [1:0][40-BeatShift:0] last_beat;  // of each request
+  logic over_q, over_d;            // they all came, but RLAST did not
+  logic asked_q;                   // the beat in the register is one of them
 
   assign pick      = !req_valid_i[0];  // requester that is served
   assign wanted    = |req_valid_i && !halt_i;
   assign free      = (!valid_q || arready_i) &&
                     (in_flight_q < 5'(sizes.read_outstanding));
-  for (genvar r = 0; r < 2; r++) begin : gen_range
-    assign last_beat[r] = {1'b0, req_addr_i[r][39:BeatShift]} + (41 - BeatShift)'(req_len_i[r]);
-    assign in_range[r]  = last_beat[r] < {1'b0, mem_size_i[39:BeatShift]};
-  end
-  // A request outside the memory is taken and dropped: its error halts the requester, and the
-  // grant does not wait for the check.
+  // A request outside the memory is taken and dropped: its error halts the requester.
   assign grant     = wanted && free;
-  assign accept    = grant && in_range[pick];
+  assign accept    = grant && !(pick && !load_inside_i);
   // RLAST alone ends a burst: whatever its length, nothing more of it comes. One that is missing
   // holds the bus busy until it comes; the beats until then are nobody's, as no one has room for
   // them.
-  assign beat      = rvalid_q && owner_valid;
+  // What nobody asked for is not taken into the register.
+  assign expected  = in_flight_q != 5'(retire);
+  assign beat      = rvalid_q;
   assign retire    = beat && rlast_q;
+  assign over_d    = beat ? !rlast_q && (over_q || beats_q == owner_len) : over_q;
 
   always_comb begin
     req_ready_o = '0;
-    range_err_o = '0;
     req_ready_o[pick] = grant;
-    range_err_o[pick] = wanted && !in_range[pick];
     beat_valid_o = '0;
     resp_err_o = '0;
     last_err_o = '0;
-    beat_valid_o[owner] = beat && !over_q;
-    resp_err_o[owner] = beat && !over_q && rfail_q;
-    last_err_o[owner] = beat && !over_q && (rlast_q != (beats_q == owner_len));
+    beat_valid_o[owner] = asked_q;
+    resp_err_o[owner] = asked_q && rfail_q;
+    last_err_o[owner] = asked_q && (rlast_q != (beats_q == owner_len));
   end
 
+  assign range_err_o = wanted && pick && !load_inside_i;
   assign beat_data_o = rdata_q;
   assign idle_o      = in_flight_q == '0;
   assign burst_o     = valid_q && arready_i;
@@ -101,8 +95,9 @@ module tw_read #(
 
   // Who gets the data of each burst in flight, and how much.
   tw_fifo #(
-      .Width(8 + $bits(tw_pkg::index_t) + 1),
-      .Depth(16)
+      .Width  (8 + $bits(tw_pkg::index_t) + 1),
+      .Depth  (16),
+      .KeyBits(1)
   ) u_owner (
       .clk_i,
       .rst_i,
@@ -110,13 +105,14 @@ module tw_read #(
       .data_i ({req_len_i[pick], load_index_i, pick}),
       .pop_i  (retire),
       .data_o ({owner_len, load_index_o, owner}),
-      .valid_o(owner_valid),
+      .valid_o(unused_valid),
       .full_o (unused_full),
       .count_o(unused_count)
   );
 
   always_ff @(posedge clk_i) begin
-    rvalid_q <= rvalid_i && !rst_i;
+    rvalid_q <= rvalid_i && expected && !rst_i;
+    asked_q  <= rvalid_i && expected && !over_d && !rst_i;
     if (rvalid_i) {rdata_q, rlast_q, rfail_q} <= {rdata_i, rlast_i, rresp_i[1]};
     if (accept) begin
       addr_q <= mem_base_i + req_addr_i[pick];
@@ -130,8 +126,8 @@ module tw_read #(
     end else begin
       if (beat) begin
         beats_q <= rlast_q ? '0 : beats_q + 1'b1;
-        over_q  <= !rlast_q && (over_q || beats_q == owner_len);
       end
+      over_q <= over_d;
       if (accept) valid_q <= 1'b1;
       else if (arready_i) valid_q <= 1'b0;
       if (accept && !retire) in_flight_q <= in_flight_q + 1'b1;
@@ -140,6 +136,5 @@ module tw_read #(
   end
 
   logic unused;
-  assign unused = ^{rresp_i[0], req_addr_i[0][BeatShift-1:0], req_addr_i[1][BeatShift-1:0],
-                    mem_size_i[BeatShift-1:0]};
+  assign unused = rresp_i[0];
 endmodule

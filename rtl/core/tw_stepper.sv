@@ -51,7 +51,7 @@ module tw_stepper #(
   logic row_last_y, row_last;
   // What a step does lies in registers when it begins: how many tiles, and whether it ends the
   // tile, the beat's lanes and the row.
-  logic [4:0] count_q;
+  logic [4:0] count_q, beyond_q;  // beyond the first
   logic tile_end_q, lane_end_q, end_q;
 
   function automatic logic [4:0] lane_of(logic [BeatShift-1:0] addr, logic [3:0] shift);
@@ -59,7 +59,7 @@ module tw_stepper #(
   endfunction
 
   assign tile_o      = tile_q;
-  assign last_tile_o = tile_q + 20'(count_q) - 20'd1;
+  assign last_tile_o = tile_q + 20'(beyond_q);
   assign slice_o     = slice_q;
   assign lane_o      = lane_q;
   assign count_o     = count_q;
@@ -67,19 +67,20 @@ module tw_stepper #(
   assign beat_done_o = !(parts_q && !wide_q) || row_done_o || lane_end_q;
   assign done_o      = row_done_o && row_last;
 
-  // The first step of a row that begins in a lane: whether it ends the row, and its tiles.
-  function automatic logic [5:0] first_step(logic [4:0] lane, logic [4:0] lanes, logic single,
-                                            logic one, logic few, logic [4:0] low);
+  // The first step of a row that begins in a lane: whether it ends the row, its tiles, and those
+  // beyond the first.
+  function automatic logic [10:0] first_step(logic [4:0] lane, logic [4:0] lanes, logic single,
+                                             logic one, logic few, logic [4:0] low);
     logic [4:0] fit;
     fit = lanes - lane;
-    if (single) return {one, 5'd1};
-    return (few && low <= fit) ? {1'b1, low} : {1'b0, fit};
+    if (single) return {one, 5'd1, 5'd0};
+    return (few && low <= fit) ? {1'b1, low, low - 5'd1} : {1'b0, fit, lanes + ~lane};
   endfunction
 
   // The region that starts, and the step behind this one.
   logic start_wide, start_few, end_d, few_d;
   logic [9:0] start_slices;
-  logic [4:0] start_lanes, start_lane, row_lane, lane_d, low_d, count_d;
+  logic [4:0] start_lanes, start_lane, row_lane, lane_d, low_d, count_d, beyond_d;
   assign start_wide   = shift_i >= 4'(BeatShift);
   assign start_slices = start_wide ? 10'((32'd1 << (shift_i - 4'(BeatShift))) - 32'd1) : '0;
   assign start_lanes  = 5'(32'd1 << (4'(BeatShift) - shift_i));
@@ -91,11 +92,13 @@ module tw_stepper #(
   always_comb begin
     if (end_q) begin
       lane_d = row_lane;
-      {end_d, count_d} = first_step(row_lane, lanes_q, single_q, x_size_q == 16'd1, few_q, low_q);
+      {end_d, count_d, beyond_d} = first_step(row_lane, lanes_q, single_q, x_size_q == 16'd1,
+                                              few_q, low_q);
     end else begin
       lane_d = beat_done_o ? '0 : lane_q + 5'd1;
       end_d = single_q ? left_q == 16'd2 : few_d;
       count_d = single_q ? 5'd1 : few_d ? low_d : lanes_q;
+      beyond_d = single_q ? 5'd0 : few_d ? left_q[4:0] + ~count_q : lanes_q - 5'd1;
     end
   end
 
@@ -107,7 +110,8 @@ module tw_stepper #(
       .base_i,
       .y_step_i(y_step_q),
       .z_step_i(z_step_q),
-      .y_size_i(start_i ? y_size_i : y_size_q),
+      .y_size_i,
+      .y_again_i(y_size_q),
       .z_size_i,
       .next_i  (step_i && row_done_o),
       .addr_o  (unused_row_addr),
@@ -138,8 +142,8 @@ module tw_stepper #(
       tile_end_q   <= start_slices == '0;
       lane_q       <= start_lane;
       lane_end_q   <= start_lane == start_lanes - 5'd1;
-      {end_q, count_q} <= first_step(start_lane, start_lanes, start_wide || parts_i,
-                                     x_size_i == 16'd1, start_few, x_size_i[4:0]);
+      {end_q, count_q, beyond_q} <= first_step(start_lane, start_lanes, start_wide || parts_i,
+                                               x_size_i == 16'd1, start_few, x_size_i[4:0]);
     end else if (step_i) begin
       if (tile_end_q) begin
         tile_q     <= tile_q + 20'(count_q) +
@@ -151,6 +155,7 @@ module tw_stepper #(
         lane_end_q <= lane_d == lanes_q - 5'd1;
         end_q      <= end_d;
         count_q    <= count_d;
+        beyond_q   <= beyond_d;
       end else begin
         slice_q    <= slice_q + 1'b1;
         tile_end_q <= slice_q + 10'd1 == slices_q;

@@ -93,8 +93,7 @@ module tw_store #(
   logic burst_valid, burst_ready, burst_last, bursts_done;
   logic [39:0] burst_addr;
   logic [7:0] burst_len;
-  logic [40-BeatShift:0] burst_last_beat;
-  logic burst_in_range, announce;
+  logic burst_inside, announce;
   logic flight_push, flight_pop, flight_valid, flight_full;
   flight_t flight_in, flight_out;
   tag_t tag_in, tag_out;
@@ -132,6 +131,7 @@ module tw_store #(
       .clk_i,
       .rst_i,
       .start_i    (flight_push),
+      .mem_size_i,
       .base_i     (cur_q.dram_offset),
       .y_step_i   (y_step),
       .z_step_i   (z_step),
@@ -142,18 +142,16 @@ module tw_store #(
       .ready_i    (burst_ready),
       .addr_o     (burst_addr),
       .len_o      (burst_len),
+      .inside_o   (burst_inside),
       .last_o     (burst_last),
       .done_o     (bursts_done)
   );
 
-  assign burst_last_beat = {1'b0, burst_addr[39:BeatShift]} + (41 - BeatShift)'(burst_len);
-  assign burst_in_range = burst_last_beat < {1'b0, mem_size_i[39:BeatShift]};
-  // A burst outside the memory is taken and dropped: its error halts the unit, and the grant does
-  // not wait for the check.
+  // A burst outside the memory is taken and dropped: its error halts the unit.
   assign burst_ready = burst_valid && (!aw_valid_q || awready_i) &&
                        (tag_count < 5'(sizes.write_outstanding)) &&
                        !len_full && !halt_i;
-  assign announce = burst_ready && burst_in_range;
+  assign announce = burst_ready && burst_inside;
 
   always_comb begin
     issue_d = issue_q;
@@ -362,7 +360,7 @@ module tw_store #(
     error.code  = illegal_q ? tw_pkg::ErrIllegalField : tw_pkg::ErrDramAlignment;
     error.index = index_q;
     // Of an instruction that works before those of one that starts.
-    if (burst_valid && !burst_in_range) begin
+    if (burst_valid && !burst_inside) begin
       error = '{valid: 1'b1, code: tw_pkg::ErrDramRange, index: index_q};
     end else if (read_beat && act_valid_q && !in_range) begin
       error = '{valid: 1'b1, code: tw_pkg::ErrSramRange, index: act_q.index};
@@ -384,5 +382,5 @@ module tw_store #(
 
   logic unused;
   assign unused = ^{head, cur_q, act_q, addr, tag_full, fifo_full, bresp_i[0],
-                    burst_addr[BeatShift-1:0], mem_size_i[BeatShift-1:0]};
+                    burst_addr[BeatShift-1:0]};
 endmodule

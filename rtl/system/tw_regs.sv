@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // AXI4-Lite registers: identity, control, status, addresses and counters.
 //
-// No input reaches an output within a cycle: a channel is ready while no response waits. Of a write,
-// whichever of address and data comes first is held until the other is there; then it is done at
-// once, and answered in the next cycle.
+// No input reaches an output or another register within a cycle: a channel is ready while no response
+// waits. Address and data of a write are taken into registers; it is done when both are there, and
+// answered in the next cycle.
 module tw_regs #(
     parameter logic [31:0] ConfigHash = 32'd0  // what the CONFIG_HASH register reads
 ) (
@@ -49,8 +49,8 @@ module tw_regs #(
   );
 
   logic write, read;
-  logic [31:0] wdata_q, wdata, count_q, watchdog_q;
-  logic [3:0] wstrb_q, wstrb;
+  logic [31:0] wdata_q, count_q, watchdog_q;
+  logic [3:0] wstrb_q;
   logic [39:0] insn_base_q, mem_base_q;
   logic [38:0] mem_size_q;
   logic [3:0] cache_q, qos_q;
@@ -67,14 +67,13 @@ module tw_regs #(
   assign bvalid_o = bvalid_q;
   assign rvalid_o = rvalid_q;
   assign rdata_o = rdata_q;
-  assign write_word = {awheld_q ? awaddr_q : awaddr_i[11:2], 2'b00};
-  assign {wstrb, wdata} = wheld_q ? {wstrb_q, wdata_q} : {wstrb_i, wdata_i};
-  assign write = (awvalid_i || awheld_q) && (wvalid_i || wheld_q) && !bvalid_q;
+  assign write_word = {awaddr_q, 2'b00};
+  assign write = awheld_q && wheld_q;
   assign read_word = {araddr_i[11:2], 2'b00};
   assign read = arvalid_i && !rvalid_q;
 
-  assign start_o = write && write_word == tw_pkg::RegCtrl && wdata[0] && wstrb[0];
-  assign soft_reset_o = write && write_word == tw_pkg::RegCtrl && wdata[1] && wstrb[0];
+  assign start_o = write && write_word == tw_pkg::RegCtrl && wdata_q[0] && wstrb_q[0];
+  assign soft_reset_o = write && write_word == tw_pkg::RegCtrl && wdata_q[1] && wstrb_q[0];
   assign snapshot_o = write && write_word == tw_pkg::RegSnapshot;
   assign settings_o = '{
       insn_base: insn_base_q,
@@ -90,20 +89,20 @@ module tw_regs #(
     if (awready_o) awaddr_q <= awaddr_i[11:2];
     if (wready_o) {wstrb_q, wdata_q} <= {wstrb_i, wdata_i};
     for (int unsigned b = 0; b < 4; b++) begin
-      if (write && wstrb[b]) begin
+      if (write && wstrb_q[b]) begin
         unique case (write_word)
-          tw_pkg::RegIrqEnable: if (b == 0) irq_enable_q <= wdata[1:0];
-          tw_pkg::RegInsnBaseLo: insn_base_q[b*8+:8] <= wdata[b*8+:8];
-          tw_pkg::RegInsnBaseHi: if (b == 0) insn_base_q[39:32] <= wdata[7:0];
-          tw_pkg::RegInsnCount: count_q[b*8+:8] <= wdata[b*8+:8];
-          tw_pkg::RegMemBaseLo: mem_base_q[b*8+:8] <= wdata[b*8+:8];
-          tw_pkg::RegMemBaseHi: if (b == 0) mem_base_q[39:32] <= wdata[7:0];
-          tw_pkg::RegMemSizeLo: mem_size_q[b*8+:8] <= wdata[b*8+:8];
-          tw_pkg::RegMemSizeHi: if (b == 0) mem_size_q[38:32] <= wdata[6:0];
-          tw_pkg::RegWatchdog: watchdog_q[b*8+:8] <= wdata[b*8+:8];
+          tw_pkg::RegIrqEnable: if (b == 0) irq_enable_q <= wdata_q[1:0];
+          tw_pkg::RegInsnBaseLo: insn_base_q[b*8+:8] <= wdata_q[b*8+:8];
+          tw_pkg::RegInsnBaseHi: if (b == 0) insn_base_q[39:32] <= wdata_q[7:0];
+          tw_pkg::RegInsnCount: count_q[b*8+:8] <= wdata_q[b*8+:8];
+          tw_pkg::RegMemBaseLo: mem_base_q[b*8+:8] <= wdata_q[b*8+:8];
+          tw_pkg::RegMemBaseHi: if (b == 0) mem_base_q[39:32] <= wdata_q[7:0];
+          tw_pkg::RegMemSizeLo: mem_size_q[b*8+:8] <= wdata_q[b*8+:8];
+          tw_pkg::RegMemSizeHi: if (b == 0) mem_size_q[38:32] <= wdata_q[6:0];
+          tw_pkg::RegWatchdog: watchdog_q[b*8+:8] <= wdata_q[b*8+:8];
           tw_pkg::RegAxiAttributes: begin
-            if (b == 0) {prot_q, cache_q} <= wdata[6:0];
-            if (b == 1) qos_q <= wdata[11:8];
+            if (b == 0) {prot_q, cache_q} <= wdata_q[6:0];
+            if (b == 1) qos_q <= wdata_q[11:8];
           end
           default: ;
         endcase
@@ -115,7 +114,7 @@ module tw_regs #(
     mem_size_q[PageBits-1:0]  <= '0;
     // An event in the cycle of its own acknowledgement stays.
     irq_status_q <= (irq_status_q &
-                     ~((write && write_word == tw_pkg::RegIrqStatus) ? wdata[1:0] & {2{wstrb[0]}} : 2'd0)) |
+                     ~((write && write_word == tw_pkg::RegIrqStatus) ? wdata_q[1:0] & {2{wstrb_q[0]}} : 2'd0)) |
                     event_i;
     irq_q <= |(irq_status_q & irq_enable_q);
     if (read) rdata_q <= value;

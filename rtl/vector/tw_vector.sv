@@ -134,7 +134,7 @@ module tw_vector #(
   logic reduces, holds, reads_acc, writes, turn, settled, late;
   logic shifts, lengthy, waits, settles_q, ends;  // waits: a part reads a result on its way
   logic [3:0] settle_until;  // of the last slot: it is in ACC then
-  logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go;
+  logic in_range, dst_ok, src_ok, opd_ok, bank_ok, param_ok, draining, in_flight, go, to_acc;
 
   assign head = tw_pkg::vector_t'(queue_i.entry.insn);
   assign tokens_ok = (queue_i.needs.pop & ~queue_i.tokens) == '0;
@@ -184,7 +184,7 @@ module tw_vector #(
   // Also while a part waits, again and again.
   assign acc_read_o = (state_q == Run) && reads_acc && bank_ok;
   assign acc_read_addr_o = AccAddrBits'(acc_read);
-  assign res_read_o = go && uses_opd;
+  assign res_read_o = (state_q == Run) && uses_opd && opd_ok;
   assign res_addr_o = ResAddrBits'(opd_q);
   assign par_read_o = (state_q == Param) && param_ok &&
                       (row_q < (RowBits + 1)'(sizes.par_rows));
@@ -282,8 +282,9 @@ module tw_vector #(
   // ---------------------------------------------------------------------------------------
   // Stages 1 on: what travels with a part, a field of all stages at once; [1] is the youngest.
   logic [Tail:1] valid_q, last_q, out_q, lookup_q;
-  logic [LongWrite:1] apart_q;  // neither OUT nor ACC gets its result
   logic [LongWrite:1] long_q;  // it takes long
+  logic [AccWrite:1] soon_q;    // ACC gets its result in that stage
+  logic [LongWrite:1] later_q;  // in that one
   logic [Tail:1][3:0] push_q;
   logic [AccWrite:1][tw_pkg::AccBanks-1:0] banks_q;  // still locked
   logic [Tail:1][PartBits-1:0] part_line_q;
@@ -294,7 +295,8 @@ module tw_vector #(
     last_q      <= {last_q[Tail-1:1], (issue_last && !reduces) || late};
     long_q  <= {long_q[LongWrite-1:1], lengthy};
     out_q       <= {out_q[Tail-1:1], requant};
-    apart_q     <= {apart_q[LongWrite-1:1], slot_q != Work || reduces};
+    soon_q      <= rst_i ? '0 : {soon_q[AccWrite-1:1], to_acc && !lengthy};
+    later_q     <= rst_i ? '0 : {later_q[LongWrite-1:1], to_acc && lengthy};
     lookup_q    <= {lookup_q[Tail-1:1], cur_q.lookup};
     push_q      <= {push_q[Tail-1:1], cur_q.push};
     part_line_q <= {part_line_q[Tail-1:1], part_q};
@@ -313,11 +315,9 @@ module tw_vector #(
   logic [Lanes*8-1:0] res_part;
 
   always_ff @(posedge clk_i) begin
-    if (go) begin
-      op1_q  <= cur_q.op;
-      opd1_q <= uses_opd;
-      imm1_q <= requant ? '0 : cur_q.imm;
-    end
+    op1_q  <= cur_q.op;
+    opd1_q <= uses_opd;
+    imm1_q <= requant ? '0 : cur_q.imm;
   end
 
   if (Parts == 1) begin : gen_whole
@@ -332,15 +332,14 @@ module tw_vector #(
   // the part is in stage 2, the one before that while it is in stage 1, and the result of the
   // third one, which is written when the part is issued, is then in `older_q`.
   logic first1_q, first2_q, second1_q, third1_q;
-  logic [LongWrite:1] feeds;  // by stage of the operation
-  for (genvar s = 1; s <= LongWrite; s++) begin : gen_feeds
-    assign feeds[s] = valid_q[s] && !out_q[s] && !apart_q[s] && (part_line_q[s] == part_q) &&
-                      (dst_line_q[s] == AccAddrBits'(acc_read));
+  logic [LongWrite:1] meets;  // by stage of the operation
+  for (genvar s = 1; s <= LongWrite; s++) begin : gen_meets
+    assign meets[s] = part_line_q[s] == part_q && dst_line_q[s] == AccAddrBits'(acc_read);
   end
   // Only parts of one instruction meet: the one behind it waits for the last.
-  assign waits = reads_acc && lengthy && (feeds & long_q) != '0;
+  assign waits = reads_acc && lengthy && (meets & later_q) != '0;
   always_ff @(posedge clk_i) begin
-    {third1_q, second1_q, first1_q} <= feeds[AccWrite:1] & ~long_q[AccWrite:1];
+    {third1_q, second1_q, first1_q} <= meets[AccWrite:1] & soon_q;
     if (valid_q[1]) begin
       first2_q <= first1_q;
       op2_q    <= op1_q;
@@ -383,10 +382,11 @@ module tw_vector #(
         .shifted_o (shifted[l*32+:32])
     );
   end
+  assign to_acc = go && !requant && slot_q == Work && !reduces;
   assign has_result = valid_q[AccWrite] && !out_q[AccWrite] && !long_q[AccWrite];
-  assign alu_write = has_result && !apart_q[AccWrite];
+  assign alu_write = soon_q[AccWrite];
   assign has_long = valid_q[LongWrite] && !out_q[LongWrite] && long_q[LongWrite];
-  assign long_write = has_long && !apart_q[LongWrite];
+  assign long_write = later_q[LongWrite];
   assign outcome = !has_long ? result : shifts ? shifted : product;
   always_ff @(posedge clk_i) begin
     if (alu_write) older_q <= result;
@@ -444,7 +444,7 @@ module tw_vector #(
   // an instruction with other bounds issues its first part six cycles behind the last one at least.
   logic signed [7:0] low_q, high_q, low2_q, high2_q, low3_q, high3_q;
   always_ff @(posedge clk_i) begin
-    if (go && requant) begin
+    if (state_q == Run && requant) begin
       low_q  <= cur_q.imm[7:0];
       high_q <= cur_q.imm[15:8];
     end

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties of tw_bursts: inside 4 KiB, not longer than BurstBeats, as long as both allow,
-// adjoining, ending with the last beat of the row; the first one two cycles after the start, the
+// adjoining, ending with the last beat of the row, and whether they are within the memory; the first one two cycles after the start, the
 // others without a bubble. What rows the walker shows is proven in formal_rows.
 module formal_bursts #(
     parameter int unsigned BeatBytes  = 8,  // bytes of a beat
@@ -10,6 +10,7 @@ module formal_bursts #(
     input logic        rst_i,
     input logic        start_i,
     input logic        ready_i,
+    input logic [39:0] mem_size_i,
     input logic [39:0] base_i,
     input logic [39:0] y_step_i,
     input logic [39:0] z_step_i,
@@ -20,8 +21,8 @@ module formal_bursts #(
   localparam int unsigned Shift = $clog2(BeatBytes);
   localparam int unsigned PageBeats = 4096 / BeatBytes;
   typedef logic [39-Shift:0] beat_t;  // address in beats
-  logic valid, last, done, started_q;
-  logic [39:0] addr, base_q, y_step_q, z_step_q;
+  logic valid, fits, last, done, started_q;
+  logic [39:0] addr, size_q, base_q, y_step_q, z_step_q;
   logic [7:0] len;
   logic [27:0] row_bytes_q;
   logic [15:0] y_size_q, z_size_q;
@@ -33,6 +34,7 @@ module formal_bursts #(
       .clk_i,
       .rst_i,
       .start_i,
+      .mem_size_i (size_q),
       .base_i     (start_i ? base_i : base_q),
       .y_step_i   (start_i ? y_step_i : y_step_q),
       .z_step_i   (start_i ? z_step_i : z_step_q),
@@ -43,28 +45,30 @@ module formal_bursts #(
       .ready_i,
       .addr_o     (addr),
       .len_o      (len),
+      .inside_o   (fits),
       .last_o     (last),
       .done_o     (done)
   );
 
-  // The row that the next burst belongs to, and that of the offered one: first and last beat by a
-  // formula of their own, and whether the region ends with it.
+  // The rows that the next burst, the spare one and the offered one belong to: first and last beat by
+  // a formula of their own, and whether the region ends with it.
   typedef struct packed {
     beat_t from;
     beat_t to;
     logic  last;
   } row_t;
-  row_t row_q, offered_row_q;
+  row_t row_q, spare_row_q, offered_row_q, tail_row;
   logic fresh_q;    // the next burst is the first of its row
-  logic starts_q;   // the offered burst is
+  logic starts_q, spare_starts_q;  // the offered burst is, the spare one
   logic single_q;   // the first row was one burst
   logic [1:0] age_q;     // cycles since the start, up to 3
   logic [1:0] taken_q;   // bursts taken, up to 3
   logic waits_q, load;
   logic [48:0] held_q;
-  beat_t first_beat, last_beat, offered_end, after_q;
+  beat_t first_beat, last_beat, spare_last, tail_last, after_q;
   logic [27:0] bytes;
-  logic ends;
+  logic ends, spare_ends, tail_ends;  // its row ends; of the youngest before `next`
+  logic [39-Shift:0] size;  // of the memory, in beats
   logic [10:0] page_left, next_page_left;
 
   assign load = start_i || dut.row_load;
@@ -72,6 +76,11 @@ module formal_bursts #(
   assign first_beat = addr[39:Shift];
   assign last_beat = first_beat + beat_t'(len);
   assign ends = last_beat == offered_row_q.to;
+  assign spare_last = dut.spare_q.beat + beat_t'(dut.spare_q.len);
+  assign spare_ends = spare_last == spare_row_q.to;
+  assign {tail_row, tail_last, tail_ends} = dut.spare_valid_q ?
+      {spare_row_q, spare_last, spare_ends} : {offered_row_q, last_beat, ends};
+  assign size = size_q[39:Shift];
   assign page_left = 11'(PageBeats) - 11'(first_beat % PageBeats);
   assign next_page_left = 11'(PageBeats) - 11'(dut.next_beat_q % PageBeats);
 
@@ -80,6 +89,7 @@ module formal_bursts #(
     started_q <= 1'b1;
     waits_q <= valid && !ready_i && !rst_i;
     held_q <= {last, addr, len};
+    if (!started_q) size_q <= {mem_size_i[39:12], 12'd0};
     if (start_i) begin
       {base_q, y_step_q, z_step_q} <= {base_i, y_step_i, z_step_i};
       {row_bytes_q, y_size_q, z_size_q} <= {row_bytes_i, y_size_i, z_size_i};
@@ -91,10 +101,9 @@ module formal_bursts #(
     end
     if (load) fresh_q <= 1'b1;
     else if (dut.advance) fresh_q <= 1'b0;
-    if (dut.advance) begin
-      offered_row_q <= row_q;
-      starts_q <= fresh_q;
-    end
+    if (!valid || ready_i) {offered_row_q, starts_q} <= dut.spare_valid_q ?
+                           {spare_row_q, spare_starts_q} : {row_q, fresh_q};
+    if (!dut.spare_valid_q) {spare_row_q, spare_starts_q} <= {row_q, fresh_q};
     if (start_i) age_q <= 2'd1;
     else if (age_q != 2'd3) age_q <= age_q + 2'd1;
     if (start_i) taken_q <= '0;
@@ -121,6 +130,19 @@ module formal_bursts #(
         // No shorter than the rules ask for.
         assert (ends || 32'(len) == BurstBeats - 1 || 11'(len) == page_left - 11'd1);
         assert (last == (offered_row_q.last && ends));
+        assert (fits == ({1'b0, first_beat} + (41 - Shift)'(len) < {1'b0, size}));
+      end
+      if (dut.spare_valid_q) begin
+        assert (valid && 32'(dut.spare_q.len) < BurstBeats && spare_last <= spare_row_q.to);
+        assert (11'(dut.spare_q.len) < 11'(PageBeats) - 11'(dut.spare_q.beat % PageBeats));
+        assert (spare_ends || 32'(dut.spare_q.len) == BurstBeats - 1 ||
+                11'(dut.spare_q.len) + 11'd1 ==
+                11'(PageBeats) - 11'(dut.spare_q.beat % PageBeats));
+        assert (dut.spare_q.last == (spare_row_q.last && spare_ends));
+        assert (dut.spare_q.fits ==
+                ({1'b0, dut.spare_q.beat} + (41 - Shift)'(dut.spare_q.len) < {1'b0, size}));
+        assert (spare_starts_q ? ends && !offered_row_q.last && dut.spare_q.beat == spare_row_q.from
+                : !ends && spare_row_q == offered_row_q && dut.spare_q.beat == last_beat + beat_t'(1));
       end
       if (waits_q) assert (valid && held_q == {last, addr, len});
       // The first burst is offered in the second cycle after the start; a cycle without a burst
@@ -141,13 +163,15 @@ module formal_bursts #(
         assert (11'(dut.room_q) + 11'd1 ==
                 (next_page_left < 11'(BurstBeats) ? next_page_left : 11'(BurstBeats)));
         if (fresh_q) assert (dut.next_beat_q == row_q.from);
-        if (fresh_q && valid) assert (ends && !offered_row_q.last);
-        if (!fresh_q) assert (valid ? !ends && row_q == offered_row_q &&
-                              dut.next_beat_q == last_beat + beat_t'(1) : 1'b0);
+        assert (dut.until_q == $signed({1'b0, size}) - $signed({1'b0, dut.next_beat_q}));
+        if (fresh_q && valid) assert (tail_ends && !tail_row.last);
+        if (!fresh_q) assert (valid && !tail_ends && row_q == tail_row &&
+                              dut.next_beat_q == tail_last + beat_t'(1));
       end else if (!done) begin
-        assert (valid && ends && dut.rows_q == !offered_row_q.last && row_q == offered_row_q);
+        assert (valid && tail_ends && dut.rows_q == !tail_row.last && row_q == tail_row);
       end
       assert (done == (!valid && !dut.next_valid_q));
+      assert (size_q[11:0] == '0);
       if (done) assert (!dut.rows_q);
       else assert (row_bytes_q != '0);
       if (dut.skip_q) assert (age_q == 2'd1 && !done);
@@ -157,13 +181,14 @@ module formal_bursts #(
         if (age_q == 2'd2) begin
           assert (taken_q == '0 && valid && starts_q);
           assert (dut.next_valid_q || last || (ends && dut.rows_q));
-          assert (!(dut.next_valid_q && fresh_q));
+          assert (!dut.spare_valid_q && !(dut.next_valid_q && fresh_q));
         end
-        if (age_q == 2'd3) assert (dut.next_valid_q || last);
+        if (age_q == 2'd3) assert (dut.next_valid_q || dut.spare_valid_q || last);
         if (taken_q == '0 && valid) assert (starts_q);
       end
       cover (valid && ready_i && last && taken_q == 2'd3);
       cover (valid && len != '0 && 11'(len) + 11'd1 == page_left && !ends);  // ends with its page
+      cover (valid && ready_i && dut.spare_valid_q && !fits && spare_starts_q);
       cover (rst_i && valid && dut.next_valid_q && taken_q != '0);
     end
   end

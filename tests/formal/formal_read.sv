@@ -10,10 +10,10 @@ module formal_read #(
     input logic                   rst_i,
     input logic                   halt_i,
     input logic [           39:0] mem_base_i,
-    input logic [           39:0] mem_size_i,
     input logic [            1:0] req_valid_i,
     input logic [      1:0][39:0] req_addr_i,
     input logic [      1:0][ 7:0] req_len_i,
+    input logic                   load_inside_i,
     input tw_pkg::index_t         load_index_i,
     input logic                   arready_i,
     input logic [BeatBytes*8-1:0] rdata_i,
@@ -21,11 +21,11 @@ module formal_read #(
     input logic                   rlast_i,
     input logic                   rvalid_i
 );
-  logic [1:0] req_ready, beat_valid, range_err, resp_err, last_err;
+  logic [1:0] req_ready, beat_valid, resp_err, last_err;
   logic [BeatBytes*8-1:0] beat_data;
   tw_pkg::index_t load_index;
-  logic idle, burst, arvalid, started_q, ar_wait_q;
-  logic [39:0] araddr, araddr_q, end_q, base_q, size_q;
+  logic idle, burst, range_err, arvalid, started_q, ar_wait_q;
+  logic [39:0] araddr, araddr_q, end_q, base_q;
   logic [7:0] arlen, arlen_q;
 
   tw_read #(
@@ -36,11 +36,11 @@ module formal_read #(
       .rst_i,
       .halt_i,
       .mem_base_i  (base_q),
-      .mem_size_i  (size_q),
       .req_valid_i,
       .req_ready_o (req_ready),
       .req_addr_i,
       .req_len_i,
+      .load_inside_i,
       .load_index_i,
       .beat_valid_o(beat_valid),
       .beat_data_o (beat_data),
@@ -72,7 +72,7 @@ module formal_read #(
   logic rvalid_q, rlast_q;
   logic [1:0] rresp_q;
   logic [BeatBytes*8-1:0] rdata_q;
-  assign accept = |(req_ready & ~range_err);  // the others are dropped
+  assign accept = |req_ready && !(who && !load_inside_i);  // the others are dropped
   assign who = req_ready[1];
   assign retire = rvalid_q && rlast_q;
   assign after_q = count_q - 5'(retire);
@@ -80,10 +80,7 @@ module formal_read #(
   initial started_q = 1'b0;
   always_ff @(posedge clk_i) begin
     started_q <= 1'b1;
-    if (!started_q) begin
-      base_q <= {mem_base_i[39:12], 12'd0};
-      size_q <= {mem_size_i[39:12], 12'd0};
-    end
+    if (!started_q) base_q <= {mem_base_i[39:12], 12'd0};
     ar_wait_q <= arvalid && !arready_i && !rst_i;
     araddr_q <= araddr;
     arlen_q <= arlen;
@@ -143,39 +140,33 @@ module formal_read #(
       assert (!(req_ready[0] && req_ready[1]));
       assert ((req_ready & ~req_valid_i) == '0);
       assert (!(req_ready[1] && req_valid_i[0]));
-      if (range_err != '0) assert (range_err == (req_valid_i[0] ? 2'b01 : 2'b10) && !halt_i);
-      for (int r = 0; r < 2; r++)
-        if (range_err[r])
-          assert (41'(req_addr_i[r]) + ((41'(req_len_i[r]) + 41'd1) << $clog2(BeatBytes)) >
-                  41'(size_q));
+      assert (range_err == (req_valid_i == 2'b10 && !load_inside_i && !halt_i));
       if (|req_ready) assert (!halt_i && (!arvalid || arready_i));
-      if (accept) begin
-        assert (41'(req_addr_i[who]) + ((41'(req_len_i[who]) + 41'd1) << $clog2(BeatBytes)) <=
-                41'(size_q));
-      end
       assert (beat_valid == (rvalid_q && !over_q ? (owner_q[0] ? 2'b10 : 2'b01) : 2'b00));
       assert (resp_err == (beat_valid & {2{rresp_q[1]}}));
       assert (last_err == (rlast_q != (came_q == len_q[0]) ? beat_valid : 2'b00));
       if (rvalid_q) assert (beat_data == rdata_q);
       if (beat_valid[1]) assert (load_index == index_q[0]);
       // What makes the above inductive.
-      assert (base_q[11:0] == '0 && size_q[11:0] == '0);
+      assert (base_q[11:0] == '0);
       assert (dut.in_flight_q == count_q && dut.u_owner.count_q == count_q);
       assert (dut.u_owner.tail_q - dut.u_owner.head_q == count_q[3:0]);
       for (int unsigned i = 0; i < Outstanding; i++)
         if (5'(i) < count_q)
-          assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] ==
-                  {len_q[i], index_q[i], owner_q[i]});
+          assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] == {len_q[i], index_q[i]} &&
+                  dut.u_owner.gen_key.keys[4'(dut.u_owner.head_q+4'(i))] == owner_q[i]);
+      if (count_q != '0) assert (dut.u_owner.gen_key.key_q == owner_q[0]);
       assert (dut.u_owner.valid_q == (count_q != '0) && !dut.u_owner.full_q);
       assert (dut.rvalid_q == rvalid_q);
       if (rvalid_q) assert (dut.rlast_q == rlast_q && dut.rfail_q == rresp_q[1]);
       if (rvalid_q) assert (count_q > 5'(arvalid));
+      assert (dut.asked_q == (rvalid_q && !over_q));
       assert (dut.beats_q == came_q && dut.over_q == over_q);
       assert (!over_q || count_q != '0);
       // The interesting states can be reached, and a reset in the middle of them.
       cover (count_q == 5'(Outstanding) && retire && req_valid_i == 2'b11);
       cover (resp_err[1] && load_index == 32'hFFFF_FFFF && count_q > 5'd1);
-      cover (range_err[0] && arvalid);
+      cover (range_err && arvalid);
       cover (last_err[0] && rlast_q && came_q == 8'd2);
       cover (over_q && rvalid_q && rlast_q);
       cover (rst_i && arvalid && count_q > 5'd1 && rvalid_i);

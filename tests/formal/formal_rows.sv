@@ -26,7 +26,8 @@ module formal_rows #(
       .base_i,
       .y_step_i(y_step_q),
       .z_step_i(z_step_q),
-      .y_size_i(start_i ? y_size_i : y_size_q),
+      .y_size_i,
+      .y_again_i(y_size_q),
       .z_size_i,
       .next_i,
       .addr_o  (addr),
@@ -71,6 +72,7 @@ module formal_rows #(
       assert (after == (last_y ? plane_start_q + z_step_q : row_start_q + y_step_q));
       // What makes the above inductive.
       assert (dut.y_left_q == y_size_q - y_q && dut.z_left_q == z_size_q - z_q);
+      assert (dut.one_q == (y_size_q == 16'd1));
       assert (dut.plane_q == plane_start_q);
       assert (dut.last_z_q == (z_q + 16'd1 == z_size_q));
       assert ((y_size_q >> SizeBits) == '0 && (z_size_q >> SizeBits) == '0);

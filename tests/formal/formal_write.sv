@@ -158,6 +158,8 @@ module formal_write #(
         assume (dut.burst_addr[1:0] == '0);
         assume (32'(dut.burst_len) < BurstBeats);
         assume (13'(dut.burst_addr[11:0]) + ((13'(dut.burst_len) + 13'd1) << 2) <= 13'd4096);
+        assume (dut.burst_inside ==
+                (41'(dut.burst_addr) + ((41'(dut.burst_len) + 41'd1) << 2) <= 41'(size_q)));
       end
       if (bursts_wait_q) assume (dut.burst_valid && bursts_q == {dut.burst_last, dut.burst_addr, dut.burst_len});
 

@@ -19,7 +19,7 @@ bind tw_read unit_checks u_beats_have_an_owner (
     .clk_i,
     .rst_i,
     .two_i   (&req_ready_o),
-    .orphan_i(rvalid_q && !owner_valid && !halt_i)
+    .orphan_i(rvalid_i && !expected && !halt_i)
 );
 
 bind tw_gemm unit_checks u_gemm_retires_what_it_took (

@@ -23,7 +23,8 @@ async def walks_planes_of_rows(dut: Any, knob: str) -> None:
         ys, zs = (int(n) for n in rng.integers(1, 6, 2))
         rows = [(base + z * z_step + y * y_step) % 2**bits for z in range(zs) for y in range(ys)]
         dut.base_i.value, dut.y_step_i.value, dut.z_step_i.value = base, y_step, z_step
-        dut.y_size_i.value, dut.z_size_i.value, dut.start_i.value = ys, zs, 1
+        dut.y_size_i.value = dut.y_again_i.value = ys
+        dut.z_size_i.value, dut.start_i.value = zs, 1
         await RisingEdge(dut.clk_i)
         dut.start_i.value = 0
         step = index = 0

@@ -62,10 +62,16 @@ AXI = {
         "read", "tw_read.sv", "(rlast_q != (beats_q == owner_len))",
         "(rlast_q && (beats_q != owner_len))",
     ),
-    "beats behind a missing RLAST": ("read", "tw_read.sv", "beat && !over_q;", "beat;"),
+    "beats behind a missing RLAST": ("read", "tw_read.sv", "expected && !over_d &&", "expected &&"),
     "a burst of a beat too many": (
         "bursts", "tw_bursts.sv", "longest = 8'(sizes.burst_beats - 32'd1)",
         "longest = 8'(sizes.burst_beats)",
+    ),
+    "a burst that waits is overtaken": (
+        "bursts", "tw_bursts.sv", "spare_valid_q ? spare_q : next;", "next;",
+    ),
+    "a burst that ends with the memory": (
+        "bursts", "tw_bursts.sv", "next.len < until_q[7:0]", "next.len <= until_q[7:0]",
     ),
     "AW is withdrawn": (
         "write", "tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;",
@@ -86,7 +92,7 @@ AXI = {
         "write", "tw_store.sv", ".pop_i  (answer_q),", ".pop_i  (bvalid_i),",
     ),
     "an address beyond the memory": (
-        "write", "tw_store.sv", "announce = burst_ready && burst_in_range;",
+        "write", "tw_store.sv", "announce = burst_ready && burst_inside;",
         "announce = burst_ready;",
     ),
     "data of another core inside a burst": (
