@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network would take on a configuration, by the closed-form prior alone.
+"""What a network would take on a configuration, and with which schedules, by the closed form alone.
 
 For each task the least prediction over a coarse grid of its legal schedules, times its count. It
 costs some tens of milliseconds per configuration, so that configurations can be compared before one
@@ -14,9 +14,11 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.tuner.schedule.bus_times import Floats
@@ -66,19 +68,35 @@ class NetworkPrior:
         total = np.zeros(len(configs))
         for task, count in self._shapes.values():
             space = ScheduleSpace(task, roomy, self._rules, self._kind)
-            choices = [_spread(knob) for knob in space.knobs]
-            axes = np.meshgrid(*choices, indexing="ij")
-            positions = np.stack([axis.ravel() for axis in axes], axis=1).astype(np.int64)
-            points = schedule_points(space.knobs, positions)
-            model = LayerModel(roomy, task, self._memory)
-            points = points[model.within(points)]
-            cycles = model.predict(points).cycles
-            points = points[np.argsort(cycles, kind="stable")]
-            cycles.sort()
+            _, points, cycles = _ranked(space, LayerModel(roomy, task, self._memory))
             for number, hw in enumerate(configs):
                 place = _first_legal(NativeLowering(hw, task), points)
                 total[number] += count * (math.inf if place is None else cycles[place])
         return total
+
+
+def predicted_schedule(
+    hw: HwConfig, task: Workload, memory: MemoryModel, rules: Rules
+) -> Schedule | None:
+    """The legal schedule of the grid with the least prediction; nothing is measured."""
+    space = ScheduleSpace(task, hw, rules, "full")
+    positions, points, _ = _ranked(space, LayerModel(hw, task, memory))
+    place = _first_legal(NativeLowering(hw, task), points)
+    return None if place is None else space.decode(tuple(positions[place].tolist()))
+
+
+def _ranked(
+    space: ScheduleSpace, model: LayerModel
+) -> tuple[npt.NDArray[np.int64], Points, Floats]:
+    """Positions, points and predicted cycles of the grid, the least first."""
+    axes = np.meshgrid(*map(_spread, space.knobs), indexing="ij")
+    positions = np.stack([axis.ravel() for axis in axes], axis=1).astype(np.int64)
+    points = schedule_points(space.knobs, positions)
+    inside = model.within(points)
+    positions, points = positions[inside], points[inside]
+    cycles = model.predict(points).cycles
+    order = np.argsort(cycles, kind="stable")
+    return positions[order], points[order], cycles[order]
 
 
 def _first_legal(lowering: NativeLowering, points: Points) -> int | None:

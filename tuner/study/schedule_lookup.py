@@ -2,7 +2,8 @@
 """`ScheduleLookup`: the schedule of every layer of a network on one configuration.
 
 What a store has measured comes first. A workload that it does not know is searched for on the
-twin with a few measurements of the default tuner, which learns across the layers.
+twin with a few measurements of the default tuner, which learns across the layers. Without any
+measurement it has the schedule that the closed form predicts to be the fastest.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.measure.measurement import Request, hw_key
 from tilewright.tuner.measure.twin_oracle import TwinOracle
+from tilewright.tuner.schedule.network_prior import predicted_schedule
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace, shape_of
@@ -40,6 +42,7 @@ class Origin(StrEnum):
 
     STORE = "store"
     SEARCHED = "searched"
+    PREDICTED = "predicted"
     DEFAULT = "default"
 
 
@@ -118,15 +121,23 @@ class ScheduleLookup:
             if stored is not None and legal(self._hw, workload, stored.schedule).ok:
                 return stored
         untuned = default_schedule(self._hw, workload)
-        if self._budget == 0:
-            return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
         if not workload.kind.alone:
             return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
+        if self._budget == 0:
+            return self._predict(workload, untuned)
         if not workload.kind.weighs:
             return Entry(
                 schedule=untuned, origin=Origin.DEFAULT, cycles=self._alone(workload, untuned)
             )
         return self._search(workload, untuned)
+
+    def _predict(self, workload: Workload, untuned: Schedule) -> Entry:
+        if workload.kind.weighs:
+            found = predicted_schedule(self._hw, workload, self._memory, host_rules())
+            prior = SchedulePrior(self._hw, workload, self._memory)
+            if found is not None and prior(found) < prior(untuned):
+                return Entry(schedule=found, origin=Origin.PREDICTED, cycles=None)
+        return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
 
     def _alone(self, workload: Workload, schedule: Schedule) -> int:
         """Cycles of a workload that the native lowering does not take."""

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules of a network that nobody measured: the closed form chooses, the twin judges it."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from statistics import geometric_mean
+
+import pytest
+from support.randomness import fresh_rng
+
+import tilewright as tw
+from tilewright.host.lowering import default_schedule, legal
+from tilewright.host.lowering.cycle_bound import bound
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.schedule import Schedule
+from tilewright.host.network.workload import Workload
+from tilewright.tuner.measure.measurement import Request
+from tilewright.tuner.measure.twin_oracle import TwinOracle
+from tilewright.tuner.study.schedule_lookup import Origin, ScheduleLookup
+
+MEMORY = load_board("pynq-z2").memory
+
+
+def cycles(hw: HwConfig, pairs: Sequence[tuple[Workload, Schedule]]) -> list[int]:
+    """What the twin counts, each times the layer's count."""
+    requests = [
+        Request(hw=hw, workload=task, schedule=schedule, memory=MEMORY, max_cycles=10**9)
+        for task, schedule in pairs
+    ]
+    with closing(TwinOracle()) as oracle:
+        answers = dict(oracle.measure(requests))
+    found = [answers[number].cycles for number in range(len(pairs))]
+    assert all(found)
+    return [pairs[number][0].count * (each or 0) for number, each in enumerate(found)]
+
+
+@pytest.mark.parametrize("network", ["resnet18", "mobilenet_v2"])
+def test_without_a_measurement_layers_stand_at_85_percent_of_their_bounds(network: str) -> None:
+    hw = load_hwconfig("pynq-16x16")
+    tasks = tw.load_network(network).workloads
+    with ScheduleLookup(hw, MEMORY, budget=0) as lookup:
+        taken = sum(cycles(hw, [(task, lookup(task)) for task in tasks]))
+        assert lookup.origins[Origin.PREDICTED] > len(tasks) // 2
+    assert taken <= sum(task.count * bound(hw, task, MEMORY).cycles for task in tasks) / 0.85
+
+
+def test_predicted_schedules_are_legal_and_faster_than_untuned_ones() -> None:
+    rng = fresh_rng()
+    hw = load_hwconfig("edge-8x8")
+    tasks = tw.load_network("mobilenet_v2").workloads
+    drawn = [
+        replace(tasks[number], height=int(rng.integers(1, 120)), width=int(rng.integers(1, 120)))
+        for number in rng.choice(len(tasks), 12, replace=False)
+    ]
+    with ScheduleLookup(hw, MEMORY, budget=0) as lookup:
+        entries = [lookup.entry(task) for task in drawn]
+    assert all(entry.cycles is None for entry in entries)
+    predicted = [(task, entry.schedule) for task, entry in zip(drawn, entries, strict=True)]
+    assert all(legal(hw, *pair).ok for pair in predicted)
+    untuned = cycles(hw, [(task, default_schedule(hw, task)) for task in drawn])
+    assert geometric_mean(cycles(hw, predicted)) < 0.95 * geometric_mean(untuned)
