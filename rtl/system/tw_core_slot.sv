@@ -55,8 +55,8 @@ module tw_core_slot #(
   logic [63:0] counter;
 
   // ---------------------------------------------------------------------------------------
-  // Registers: the lower part as tw_regs has it. It takes an access at once and answers it in the
-  // next cycle, for it is never asked before it has answered.
+  // Registers: the lower part as tw_regs has it. It takes an access at once, reads in the next cycle
+  // and has written in the one after that: tw_pages brings writes three cycles apart at least.
   logic window_start, window_reset, of_queue_q;
   logic active, scrub, queue_irq, queue_start, queue_reset;
   logic [31:0] window_data, queue_data, queue_data_q;

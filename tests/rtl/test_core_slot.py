@@ -87,7 +87,7 @@ class Slot:
         io.write_data_i, io.write_strb_i = value & 0xFFFF_FFFF, strobes
         self.tick()
         io.write_i = 0
-        self.tick()  # as tw_pages: nothing is asked before the answer
+        self.tick(2)  # as tw_pages: nothing is asked before the answer
 
     def read(self, name: str | int) -> int:
         self.io.read_i, self.io.read_addr_i = 1, AT.get(name, name)

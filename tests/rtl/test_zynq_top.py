@@ -172,7 +172,7 @@ def test_a_run_beyond_the_addresses_of_the_port_is_refused():
         io.s_axil_awvalid = io.s_axil_wvalid = 1
         sim.clock.tick()
         io.s_axil_awvalid = io.s_axil_wvalid = 0
-        sim.clock.tick()
+        sim.clock.tick(2)
 
     def read(name: str) -> int:
         io.s_axil_araddr, io.s_axil_arvalid = AT[name], 1

@@ -59,6 +59,13 @@ bind tw_core_slot slot_checks #(
     .awvalid_o
 );
 
+bind tw_core_slot unit_checks u_registers_take_every_write (
+    .clk_i,
+    .rst_i,
+    .two_i   (1'b0),
+    .orphan_i(u_regs.awvalid_i && !(&unused_ready[1:0]))
+);
+
 bind tw_grant grant_checks #(
     .Masters  (Masters),
     .OwnerBits(OwnerBits)

@@ -203,9 +203,10 @@ def test_kept_rounding_keeps_the_scales_of_what_is_joined():
 
 def test_kept_rounding_gives_the_integers_of_the_model():
     maker = GraphMaker(generator("rounding"), (1, 9, 6, 6))
-    y = maker.conv("x0", 9, 3, pad=1)
-    y = maker.rescale(maker.add(y, "x0"), (0.0, None))
-    graph, inputs = maker.graph(y), maker.arguments()
+    conv = maker.conv("x0", 9, 3, pad=1)
+    graph = maker.graph(maker.rescale(maker.add(conv, "x0"), (0.0, None)))
+    narrow = replace(graph.tensors[conv], scale=graph.tensors[conv].scale / 8)  # it saturates
+    graph, inputs = replace(graph, tensors={**graph.tensors, conv: narrow}), maker.arguments()
     hw = load_hwconfig("tiny-4x4")
     kept, layers = layers_of(graph, hw, keep_rounding=True)
     assert len(layers.layers) == 3
