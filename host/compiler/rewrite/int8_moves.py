@@ -26,6 +26,7 @@ from tilewright.host.compiler.read.edit import (
     stand_for,
 )
 from tilewright.host.compiler.rewrite.qoperator import moves
+from tilewright.host.network.operators import LAYERS, OF_ONE, REARRANGEMENTS, VIEWS
 
 _CONVERSIONS: Final = ("QuantizeLinear", "DequantizeLinear")
 
@@ -65,12 +66,39 @@ def bound_floats(editor: Editor) -> None:
 
 def move_int8(editor: Editor) -> None:
     """Let conversions stand on both sides of operators that move elements, in place."""
+    for node in list(editor.graph):
+        if is_kind(node, *OF_ONE) and not is_kind(node, *VIEWS):
+            _apply_before(editor, node)
     for node in reversed(list(editor.graph)):
         if is_kind(node, "QuantizeLinear") and _of_one_scale(node):
             _quantise_before(editor, node)
     for node in list(editor.graph):
         if is_kind(node, "DequantizeLinear") and _of_one_scale(node):
             _dequantise_behind(editor, node)
+
+
+def _apply_before(editor: Editor, node: ir.Node) -> None:
+    """A function of a layer's moved result as one of the result, which is moved then."""
+    value, moved = node.inputs[0], []
+    while value is not None and only_user(value) is not None:
+        move = value.producer()
+        if not is_kind(move, *REARRANGEMENTS):
+            break
+        moved.append(move)
+        value = move.inputs[0]
+    if not moved or value is None or not is_kind(value.producer(), *LAYERS, "Add"):
+        return
+    inputs, attributes = [value, *node.inputs[1:]], dict(node.attributes)
+    new = editor.before(
+        moved[-1], node.op_type, inputs, attributes, stem=f"{node.name}_before", like=value
+    )
+    source = new.producer()
+    assert source is not None
+    result, source.name = node.outputs[0], node.name
+    moved[-1].replace_input_with(0, new)
+    last = moved[0].outputs[0]
+    stand_for(result, last)
+    editor.graph.remove(node, safe=True)
 
 
 def _of_one_scale(node: ir.Node) -> bool:

@@ -29,7 +29,7 @@ from tilewright.host.compiler.read.edit import (
 )
 from tilewright.host.compiler.rewrite.constants import dequantised
 from tilewright.host.compiler.rewrite.linear_layers import channel_factors, normalisation
-from tilewright.host.network.operators import CONVOLUTIONS, LAYERS, PRODUCTS
+from tilewright.host.network.operators import CONVOLUTIONS, LAYERS, PRODUCTS, VIEWS
 
 _LOW: Final = -128
 _HIGH: Final = 127
@@ -42,8 +42,13 @@ def fold_into_int8_layers(editor: Editor) -> None:
     The layer's float result is not rounded in between, so that only the order of products changes.
     """
     for node in list(editor.graph):
-        if is_kind(node, "Transpose"):
-            _turn_constant(editor, node)
+        if is_kind(node, "MatMul"):
+            _state_matrix(editor, node)
+    for node in list(editor.graph):
+        if is_kind(node, "DequantizeLinear"):
+            _state_one_scale(editor, node)
+        elif is_kind(node, "Transpose", *VIEWS):
+            _move_constant(editor, node)
     for node in list(editor.graph):
         if is_kind(node, "BatchNormalization") and (found := normalisation(node)) is not None:
             _fold(editor, node, 0, 1, *found)
@@ -56,25 +61,70 @@ def fold_into_int8_layers(editor: Editor) -> None:
                     break
 
 
-def _turn_constant(editor: Editor, node: ir.Node) -> None:
-    """A transposed dequantised constant as the transposed constant, dequantised."""
-    reading = None if node.inputs[0] is None else node.inputs[0].producer()
-    data = array_of(reading.inputs[0]) if is_kind(reading, "DequantizeLinear") else None
-    scale = None if reading is None else array_of(input_of(reading, 1))
-    if data is None or scale is None or reading is None or integer(reading, "block_size", 0):
+def _state_matrix(editor: Editor, node: ir.Node) -> None:
+    """One matrix of dequantised weights as a matrix, whatever axes are in front."""
+    data, weights = (shape_of(value) for value in node.inputs)
+    found = _weights(node)
+    if found is None or data is None or weights is None or len(data) < len(weights):
         return
-    order = integers(node, "perm", range(data.ndim)[::-1])
-    attributes = dict(reading.attributes)
-    if scale.ndim:
-        axis = integer(reading, "axis", 1) % data.ndim
-        attributes["axis"] = ir.AttrInt64("axis", order.index(axis))
-    turned = editor.constant(f"{node.name}_turned", np.ascontiguousarray(data.transpose(order)))
+    if len(weights) > _MATRIX and all(size == 1 for size in weights[:-_MATRIX]):
+        assert node.inputs[1] is not None
+        stem = f"{node.name}_matrix"
+        matrix = editor.reshaped(node, node.inputs[1], weights[-_MATRIX:], stem=stem)
+        node.replace_input_with(1, matrix)
+
+
+def _move_constant(editor: Editor, node: ir.Node) -> None:
+    """A moved dequantised constant as the moved constant, dequantised."""
+    reading = None if node.inputs[0] is None else node.inputs[0].producer()
+    found, shape = _dequantisation(reading), shape_of(node.outputs[0])
+    if found is None or shape is None or node.outputs[0].is_graph_output():
+        return
+    order = None
+    if is_kind(node, "Transpose"):
+        order = integers(node, "perm", range(found.steps.ndim)[::-1])
+
+    def moved(array: Array) -> Array:
+        turned = array.reshape(shape) if order is None else array.transpose(order)
+        return np.ascontiguousarray(turned)
+
+    place = [-1 if index == found.axis else 1 for index in range(found.steps.ndim)]
+    numbers = [
+        moved(np.broadcast_to(each.reshape(place) if each.ndim else each, found.steps.shape))
+        for each in (found.scale, found.zero)
+    ]
+    axes = {axis for each in numbers for axis in range(each.ndim) if _differs(each, axis)}
+    if len(axes) > 1:
+        return
+    axis = next(iter(axes), None)
+    first = tuple(slice(None) if index == axis else 0 for index in range(len(shape)))
+    inputs = [
+        editor.constant(f"{node.name}_moved", each)
+        for each in (moved(found.steps), *(each[first] for each in numbers))
+    ]
+    attributes = {} if axis is None else {"axis": axis}
     new = editor.before(
-        node, "DequantizeLinear", [turned, *reading.inputs[1:]], attributes, stem=f"{node.name}_of",
-        like=node.outputs[0],
-    )  # fmt: skip
+        node, "DequantizeLinear", inputs, attributes, stem=f"{node.name}_of", like=node.outputs[0]
+    )
     stand_for(node.outputs[0], new)
     editor.graph.remove(node, safe=True)
+
+
+def _differs(array: Array, axis: int) -> bool:
+    """Whether an array has several numbers along an axis."""
+    return bool(array.size) and bool((array != array.take([0], axis)).any())
+
+
+def _state_one_scale(editor: Editor, node: ir.Node) -> None:
+    """One scale and zero point where all are equal, on whatever axis."""
+    found = _dequantisation(node)
+    if found is None or found.scale.size < 2:
+        return
+    if _differs(found.scale, 0) or _differs(found.zero, 0):
+        return
+    for index, array in ((1, found.scale), (2, found.zero)):
+        node.resize_inputs(max(len(node.inputs), index + 1))
+        node.replace_input_with(index, editor.constant(f"{node.name}_of_all", array[0]))
 
 
 def _fold(
@@ -153,7 +203,11 @@ class _Weights:
 
 
 def _weights(layer: ir.Node) -> _Weights | None:
-    reading = None if layer.inputs[1] is None else layer.inputs[1].producer()
+    return _dequantisation(None if layer.inputs[1] is None else layer.inputs[1].producer())
+
+
+def _dequantisation(reading: ir.Node | None) -> _Weights | None:
+    """What a DequantizeLinear of an 8-bit constant states."""
     if not is_kind(reading, "DequantizeLinear") or integer(reading, "block_size", 0):
         return None
     steps, scale = array_of(reading.inputs[0]), array_of(input_of(reading, 1))

@@ -260,3 +260,55 @@ def test_transposes_that_wrap_layers_vanish(order) -> None:
     kinds = [node.op_type for node in network.qdq.graph.node]
     assert kinds.count("Transpose") == 2
     assert_same(proto, cpu=("Transpose",))  # at the ends
+
+
+@pytest.mark.parametrize("middle", ["Relu", "Sigmoid", ""])
+def test_a_dense_layer_on_an_image_with_channels_last(middle) -> None:
+    model = Model(fresh_rng())
+    x = last(model, model.quantised(model.input(1, 6, 6, 6), 0.03, 4))
+    y = last(model, layer(model, x, "Conv", True), back=True)
+    if middle == "Relu":
+        y = model.add("Relu", y)
+    y = model.quantised(y, 0.05, 2)
+    if middle == "Sigmoid":
+        y = model.quantised(model.add("Sigmoid", y), 0.004, -128)
+    y = model.quantised(model.add("Reshape", y, [1, 8 * 36]), 0.03, 5)
+    y = layer(model, y, "MatMul", True, channels=8 * 36)
+    assert_same(model.proto(model.quantised(y, 0.05)), cpu=("Transpose",))
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_weights_that_are_moved_behind_their_conversion(depthwise) -> None:
+    """TensorFlow's order of axes: rows, columns, inputs, outputs."""
+    model = Model(fresh_rng())
+    x = model.quantised(model.input(1, 8, 6, 6), 0.03, 4)
+    stated = {"pads": [1, 1, 1, 1], "group": 8 if depthwise else 1}
+    if depthwise:
+        weights = trained(model, (3, 3, 8, 1), 2)
+        weights = model.add("Transpose", weights, perm=[2, 3, 0, 1])
+        weights = model.add("Reshape", weights, [8, 1, 3, 3])
+    else:
+        weights = model.add("Transpose", trained(model, (3, 3, 8, 4), -1), perm=[3, 2, 0, 1])
+    assert_same(model.proto(model.quantised(model.add("Conv", x, weights, **stated), 0.05)))
+
+
+def test_equal_scales_of_any_axis_are_one() -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    x = model.quantised(model.input(1, 6, 5, 5), 0.03, 4)
+    steps, scale = rng.integers(-99, 99, (8, 6, 3, 3)).astype(np.int8), rng.uniform(0.01, 0.1)
+    numbers = np.full(6, scale, np.float32), np.zeros(6, np.int8)
+    weights = model.add("DequantizeLinear", steps, *numbers, axis=1)
+    assert_same(model.proto(model.quantised(model.add("Conv", x, weights), 1.0)))
+
+
+@pytest.mark.parametrize("kind", ["ConvTranspose", "MatMul"])
+def test_weights_with_axes_of_one(kind) -> None:
+    model = Model(fresh_rng())
+    if kind == "MatMul":
+        x, weights, stated = model.input(2, 5, 6), trained(model, (1, 6, 8), 2), {}
+    else:  # one input and output for each group
+        x, weights = model.input(1, 6, 5, 5), trained(model, (6, 1, 2, 2), 0)
+        stated = {"group": 6, "strides": [2, 2]}
+    y = model.add(kind, model.quantised(x, 0.03, 4), weights, **stated)
+    assert_same(model.proto(model.quantised(y, 0.05)))
