@@ -27,6 +27,7 @@ from tilewright.host.compiler.read.edit import (
 )
 
 _HARD_SINCE: Final = 14
+_WIDE_SINCE: Final = 21
 _NORMALISATION_SINCE: Final = 17
 _LOWEST: Final = -10000.0
 """What hides a token in ONNX Runtime's attention, unless the node says otherwise."""
@@ -169,6 +170,16 @@ def _unpacked(array: Array, bits: int) -> Array:
     """Numbers of some bits each, the first in the lowest, from bytes along the last axis."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     return ((array[..., None] >> shifts) & ((1 << bits) - 1)).reshape(*array.shape[:-1], -1)
+
+
+def _conversion(place: _Place) -> Results:
+    """QuantizeLinear and DequantizeLinear, of types that those of the operator set take."""
+    node = place.node
+    known = node.inputs[0] if node.op_type == "DequantizeLinear" else place.input(2)
+    wide = known is None or known.dtype in (None, ir.DataType.INT16, ir.DataType.UINT16)
+    if wide and known is not None and place.opset < _WIDE_SINCE:
+        return None
+    return [place.add(node.op_type, *node.inputs, **place.attributes())]
 
 
 # -- functions -----------------------------------------------------------------------------------
@@ -339,6 +350,7 @@ _SEVERAL: Final = ("EmbedLayerNormalization", "SkipLayerNormalization")
 _EXPANSIONS: Final[Mapping[str, Callable[[_Place], Results]]] = {
     "Attention": _attention,
     "BiasGelu": _gelu,
+    "DequantizeLinear": _conversion,
     "EmbedLayerNormalization": _embed_normalisation,
     "FastGelu": _fast_gelu,
     "FusedConv": _fused_conv,
@@ -347,6 +359,7 @@ _EXPANSIONS: Final[Mapping[str, Callable[[_Place], Results]]] = {
     "Gelu": _gelu,
     "MatMulNBits": _few_bits,
     "QAttention": _quantised_attention,
+    "QuantizeLinear": _conversion,
     "QuickGelu": _quick_gelu,
     "SkipLayerNormalization": _skip_normalisation,
 }

@@ -214,9 +214,17 @@ def quantised_attention(model, rng):
     return model.add("QAttention", *inputs, domain=RUNTIME, num_heads=4)
 
 
+def conversions(model, rng):
+    kind = rng.choice([np.int8, np.uint8])
+    numbers = model.constant(np.float32(0.02)), model.constant(kind(rng.integers(99)))
+    y = model.add("QuantizeLinear", model.input(3, 4), *numbers, domain=RUNTIME)
+    return model.add("DequantizeLinear", y, *numbers, domain=RUNTIME)
+
+
 BUILDERS = {
     "Attention": attention,
     "BiasGelu": function("BiasGelu", True),
+    "DequantizeLinear": conversions,
     "FastGelu": function("FastGelu", False),
     "FastGelu with a bias": function("FastGelu", True),
     "FusedConv": fused_conv,
