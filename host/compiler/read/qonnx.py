@@ -31,6 +31,9 @@ from tilewright.host.compiler.read.edit import (
 from tilewright.host.network.onnx_file import short
 
 _BITS: Final = 8
+_BITS_OF_CONSTANTS: Final = 32
+"""Of biases, which become floats."""
+
 _ROUNDINGS: Final = {
     "ROUND": np.rint,
     "CEIL": np.ceil,
@@ -54,6 +57,12 @@ class _Quantiser:
     def dtype(self) -> type[np.int8 | np.uint8]:
         return np.int8 if self.low < 0 else np.uint8
 
+    def real(self, constant: Array) -> Array:
+        """What a constant is once it is rounded."""
+        steps = constant.astype(np.float64) / self.scale + self.zero
+        steps = _ROUNDINGS[self.rounding](np.clip(steps, self.low, self.high))
+        return np.asarray((steps - self.zero) * self.scale, np.float32)
+
     def steps(self, constant: Array) -> Array:
         """The integers of a constant."""
         steps = constant.astype(np.float32) / self.scale + self.zero
@@ -64,10 +73,15 @@ class _Quantiser:
 
 def expand_quantisers(editor: Editor, node: ir.Node, path: Path) -> None:
     """Let ONNX's conversions take the place of a quantiser, in place."""
-    refusal = _Refusal(node, path)
-    stated, data = _stated(node, refusal), node.inputs[0]
-    assert data is not None
+    refusal, data = _Refusal(node, path), node.inputs[0]
     constant = array_of(data)
+    stated = _stated(node, refusal, _BITS if constant is None else _BITS_OF_CONSTANTS)
+    assert data is not None
+    if constant is not None and stated.high - stated.low >= 1 << _BITS:
+        rounded = editor.constant(node.outputs[0].name or "rounded", stated.real(constant))
+        ir.convenience.replace_all_uses_with(node.outputs[0], rounded)
+        editor.graph.remove(node, safe=True)
+        return
     if constant is None and not stated.bipolar and stated.rounding != "ROUND":
         raise refusal.says("must round to the nearest integer", stated.rounding)
     axis, scales, zeros = _axis(refusal, data, stated.scale, stated.zero)
@@ -100,7 +114,7 @@ def expand_quantisers(editor: Editor, node: ir.Node, path: Path) -> None:
     editor.graph.remove(node, safe=True)
 
 
-def _stated(node: ir.Node, refusal: _Refusal) -> _Quantiser:
+def _stated(node: ir.Node, refusal: _Refusal, most: int) -> _Quantiser:
     if node.op_type == "Trunc":
         raise refusal.says("must be Quant or BipolarQuant: nothing here truncates integers")
     scale, rounding = array_of(input_of(node, 1)), text_of(node, "rounding_mode", "ROUND").upper()
@@ -113,8 +127,8 @@ def _stated(node: ir.Node, refusal: _Refusal) -> _Quantiser:
         if found is None or bits is None or not np.array_equal(found, np.rint(found)):
             raise refusal.says("must have a constant whole zero point and number of bits")
         zero, width = found, bits
-    if width != int(width) or not 1 <= width <= _BITS:
-        raise refusal.says(f"must have 1 to {_BITS} bits", width)
+    if width != int(width) or not 1 <= width <= most:
+        raise refusal.says(f"must have 1 to {most} bits", width)
     if rounding not in _ROUNDINGS:
         raise refusal.says(f"must round in one of the ways {', '.join(_ROUNDINGS)}", rounding)
     narrow, codes = integer(node, "narrow", 0), 1 << int(width)

@@ -69,6 +69,20 @@ def test_a_quantiser_is_its_definition(tmp_path, bits, signed, several, constant
     assert off.max() <= 1.01 * scale.max()
 
 
+@pytest.mark.parametrize("bits", [12, 16, 32])
+def test_a_bias_of_more_bits_is_rounded_once(tmp_path, bits) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    bias = rng.normal(size=6).astype(np.float32)
+    scale = rng.uniform(1e-3, 2e-3, 6).astype(np.float32)
+    numbers = [scale, np.float32(0), np.float32(bits)]
+    rounded = model.add("Quant", bias, *numbers, domain=QONNX, signed=1, narrow=0)
+    proto = model.proto(y := model.add("Add", model.input(2, 6), rounded))
+    found = run_all(written_out(proto, tmp_path), {"x": np.zeros((2, 6), np.float32)})[y]
+    expected = definition(bias.astype(np.float64), scale, 0, bits, signed=1, narrow=0)
+    np.testing.assert_allclose(found, np.broadcast_to(expected, (2, 6)), atol=1e-6)
+
+
 @pytest.mark.parametrize("constant", [False, True])
 def test_a_bipolar_quantiser_is_the_sign(tmp_path, constant) -> None:
     rng = fresh_rng()
