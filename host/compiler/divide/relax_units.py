@@ -225,11 +225,15 @@ def _weights(call: Expr, axis: int, channels: int, groups: int) -> tuple[Array, 
         raise Refusal(f"its weights are {weights.dtype}, not int8")
     if zero_point.any():
         raise Refusal("its weights have a zero point")
-    if scale.size > 1 and (int(call.attrs.axis) % weights.ndim != axis or scale.ndim != 1):
+    on = int(call.attrs.axis) % weights.ndim
+    by_group = on == 0 and scale.size == groups == len(weights) > 1  # of which each has one input
+    if scale.size > 1 and not by_group and (on != axis or scale.ndim != 1):
         raise Refusal("its weights have a scale for each input channel")
     if scale.dtype != np.float32 or not (np.isfinite(scale).all() and (scale > 0).all()):
         raise Refusal("its weight scales are not positive float32 numbers")
     wide = scale.astype(np.float64).reshape(-1)
+    if by_group:
+        return weights, np.repeat(wide, channels // groups)
     scales = np.tile(wide, groups) if wide.size > 1 else np.full(channels, wide[0])
     return weights, scales
 

@@ -31,10 +31,13 @@ from tilewright.host.compiler.rewrite import qdq, qoperator
 from tilewright.host.compiler.rewrite.constants import fold_constants, fold_dequantised
 from tilewright.host.compiler.rewrite.dynamic_quantisation import fold_dynamic
 from tilewright.host.compiler.rewrite.int8_ends import read_function_outputs, to_int8_ends
+from tilewright.host.compiler.rewrite.int8_moves import bound_floats, move_int8
+from tilewright.host.compiler.rewrite.int8_weights import fold_into_int8_layers
 from tilewright.host.compiler.rewrite.lookups import look_up_int8
 from tilewright.host.compiler.rewrite.plain import state_groups, state_plain
 from tilewright.host.compiler.rewrite.recurrent_layers import unroll_recurrent
 from tilewright.host.compiler.rewrite.rewrites import rewrite
+from tilewright.host.compiler.rewrite.transposes import cancel_transposes
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, malformed, short
 from tilewright.host.network.operators import LAYERS
 
@@ -103,9 +106,7 @@ def _prepared(
         model = inferred(ir.to_proto(current), origin)
         current = ir.from_proto(model)
     if was_quantised:
-        _require_runnable(model, origin)
-        qoperator.to_qdq(current)
-        model = inferred(ir.to_proto(current), origin)
+        model = _plainly_quantised(model, origin)
     else:
         if calibration is None:
             raise calibration_missing(origin)
@@ -124,6 +125,8 @@ def _prepared(
     if calibration is not None and options.row_functions and not was_quantised:
         masks = mask_inputs(calibration, arguments_of(model)[0])
     rewrite(current, None if was_quantised else options, masks)
+    if was_quantised:
+        move_int8(Editor(current.graph))
     seconds["clean up"] = time.perf_counter() - started
     if options.int8_ends and not was_quantised:
         read_function_outputs(current)
@@ -142,6 +145,19 @@ def _prepared(
     check(result)
     seconds["normalise"] = time.perf_counter() - started
     return Prepared(model=result, was_quantised=was_quantised, seconds=seconds)
+
+
+def _plainly_quantised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
+    """A quantised model as QDQ, without what its exporter left between layers."""
+    _open_session(model, origin, None)
+    current = ir.from_proto(model)
+    qoperator.to_qdq(current)
+    current = ir.from_proto(inferred(ir.to_proto(current), origin))
+    editor = Editor(current.graph)
+    bound_floats(editor)
+    cancel_transposes(editor)
+    fold_into_int8_layers(editor)
+    return inferred(ir.to_proto(current), origin)
 
 
 def _state_shapes(model: ir.Model) -> bool:
@@ -232,10 +248,6 @@ def _numbers(node: ir.Node) -> Iterator[tuple[str, Array, bool]]:
         array = array_of(value)
         if value is not None and array is not None and array.dtype.kind == "f":
             yield value.name or "", array, not is_kind(node, *_FACTORS)
-
-
-def _require_runnable(model: onnx.ModelProto, origin: Path) -> None:
-    _open_session(model, origin, None)
 
 
 def _open_session(model: onnx.ModelProto, origin: Path, optimised: Path | None) -> None:

@@ -29,6 +29,11 @@ QOPERATOR_KINDS: Final = frozenset(
 QUANTISED_KINDS: Final = QOPERATOR_KINDS | {"QuantizeLinear"}
 """A model with one of these is quantised."""
 
+QONNX_KINDS: Final = frozenset({"BipolarQuant", "IntQuant", "Quant", "Trunc"})
+"""Quantisers of QONNX, which become conversions at reading."""
+
+_SAYS_SO: Final = QUANTISED_KINDS | QONNX_KINDS | {"QAttention"}
+
 _TORCH_QUANTISED: Final = b"quantized_decomposed"
 
 
@@ -63,7 +68,7 @@ def _onnx_is_quantised(path: Path) -> bool:
         model = onnx.load(path, load_external_data=False)
     except Exception:  # whatever it is, the reader says it better
         return True
-    return not model.graph.node or any(n.op_type in QUANTISED_KINDS for n in model.graph.node)
+    return not model.graph.node or any(n.op_type in _SAYS_SO for n in model.graph.node)
 
 
 def _torch_is_quantised(path: Path) -> bool:

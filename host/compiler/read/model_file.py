@@ -16,6 +16,7 @@ from onnx.shape_inference import infer_shapes
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.element_types import widen_floats, widen_integers
+from tilewright.host.compiler.read.foreign_operators import expanded, is_foreign
 from tilewright.host.compiler.read.loop_shapes import is_fixed, state_loop_shapes
 from tilewright.host.compiler.read.old_operator_sets import raised
 from tilewright.host.compiler.read.own_models import (
@@ -118,6 +119,7 @@ def _normalised(
         drop_meanings(model, own)
         model = inliner.inline_local_functions(model)
         _check_structure(model, path, own)
+    model = expanded(model, path, own, with_shapes)
     version = next((e.version for e in model.opset_import if e.domain in ("", "ai.onnx")), 0)
     if version > _NEWEST_OPSET:
         raise WorkloadError(
@@ -357,7 +359,7 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
         standard = node.domain in DEFAULT_DOMAINS and onnx.defs.has(node.op_type)
         if (
             not standard
-            and node.domain != "com.microsoft"
+            and not is_foreign(node.domain, node.op_type)
             and (node.domain, node.op_type) not in functions
             and own.find(node.domain, node.op_type) is None
         ):

@@ -42,7 +42,7 @@ def fold_dequantised(model: ir.Model, *, blocks_alone: bool) -> bool:
         if blocks_alone and not integer(node, "block_size", 0):
             continue
         lookup = None if blocks_alone else _lookup(node)
-        array = _floats(node, node.inputs[0] if lookup is None else lookup.inputs[0])
+        array = dequantised(node, node.inputs[0] if lookup is None else lookup.inputs[0])
         if array is None:
             continue
         stem = node.outputs[0].name or "dequantised"
@@ -69,7 +69,7 @@ def _lookup(node: ir.Node) -> ir.Node | None:
     return source
 
 
-def _floats(node: ir.Node, constant: ir.Value | None) -> Array | None:
+def dequantised(node: ir.Node, constant: ir.Value | None) -> Array | None:
     """The elements of a dequantised constant; None: it is no constant."""
     values = (constant, input_of(node, 1), input_of(node, 2))
     data, scale, zero = map(array_of, values)

@@ -143,7 +143,7 @@ def fold_factors(editor: Editor) -> None:
 def _fold_factors(editor: Editor, node: ir.Node, data: int, other: int) -> bool:
     """Whether a product with constants went into the layer in front of it."""
     value, factors = node.inputs[data], array_of(node.inputs[other])
-    found = _channel_factors(value, factors)
+    found = channel_factors(value, factors)
     if value is None or found is None:
         return False
     axis, scales = found
@@ -178,7 +178,7 @@ def _fold_factors(editor: Editor, node: ir.Node, data: int, other: int) -> bool:
     return True
 
 
-def _channel_factors(data: ir.Value | None, factors: Array | None) -> tuple[int, Array] | None:
+def channel_factors(data: ir.Value | None, factors: Array | None) -> tuple[int, Array] | None:
     """The axis of the channels and a factor for each, if there is one number for each of them."""
     shape = None if array_of(data) is not None else shape_of(data)
     if shape is None or factors is None or factors.dtype != np.float32:

@@ -14,6 +14,10 @@ import numpy as np
 import onnx_ir as ir
 
 from tilewright.host.compiler.read.edit import Editor, array_of, input_of, integer, is_kind
+from tilewright.host.compiler.rewrite.int8_weights import (
+    fold_integer_biases,
+    split_wide_weights,
+)
 
 _OFFSET: Final = 128
 
@@ -24,8 +28,9 @@ def canonical(model: ir.Model) -> None:
     _state_zero_points(editor)
     _to_int8(editor)
     _centre_constants(editor)
+    split_wide_weights(editor)
     _share_quantised(editor)
-    _fold_biases(editor)
+    fold_integer_biases(editor)
     _dedicate_dequantised(editor)
     editor.drop_unused()
 
@@ -207,21 +212,3 @@ def _dedicate_dequantised(editor: Editor) -> None:
                 stem=f"{output.name}_copy", like=output,
             )  # fmt: skip
             user.replace_input_with(index, copy)
-
-
-def _fold_biases(editor: Editor) -> None:
-    """Dequantise int32 constants, which only biases are."""
-    for node in _nodes(editor, "DequantizeLinear"):
-        data, scale = array_of(input_of(node, 0)), array_of(input_of(node, 1))
-        output = node.outputs[0]
-        if data is None or scale is None or data.dtype != np.int32 or output.is_graph_output():
-            continue
-        if scale.ndim and (scale.ndim != 1 or data.ndim != 1):
-            continue
-        zero_point = array_of(input_of(node, 2))
-        if zero_point is not None and zero_point.any():
-            continue
-        if not np.isfinite(scale).all():
-            continue
-        value = (data * scale.astype(np.float64)).astype(scale.dtype)
-        ir.convenience.replace_all_uses_with(output, editor.constant(f"{output.name}_float", value))

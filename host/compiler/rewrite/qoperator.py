@@ -46,7 +46,7 @@ def to_qdq(model: ir.Model) -> None:
             _replace(editor, node, scales)
         elif is_kind(node, "QuantizeLinear"):
             scales[node.outputs[0]] = (input_of(node, 1), input_of(node, 2))
-        elif _moves(node) and node.inputs[0] in scales:
+        elif moves(node) and node.inputs[0] in scales:
             _wrap(editor, node, scales)
     editor.drop_unused()
 
@@ -56,7 +56,7 @@ def is_quantised(model: ir.Model) -> bool:
     return any(node.op_type in QUANTISED_KINDS for node in model.graph)
 
 
-def _moves(node: ir.Node) -> bool:
+def moves(node: ir.Node) -> bool:
     """Whether a node's result holds elements of its data as they are: so does nearest resizing."""
     if is_kind(node, "Resize"):
         cropped = text_of(node, "coordinate_transformation_mode", "") == "tf_crop_and_resize"

@@ -77,7 +77,7 @@ def test_uint8_becomes_int8_with_the_same_results() -> None:
 
 @pytest.mark.parametrize(("bound", "centred"), [(60, True), (128, False)])
 @pytest.mark.parametrize("shape", [(), (1,), (4,)])
-def test_zero_points_of_constants_go_where_int8_holds_the_numbers_without(
+def test_zero_points_of_weights_go_whether_int8_holds_the_numbers_without_or_not(
     shape, bound, centred
 ) -> None:
     rng = fresh_rng()
@@ -96,9 +96,14 @@ def test_zero_points_of_constants_go_where_int8_holds_the_numbers_without(
     changed = canonical(proto)
     assert_canonical(changed)
     constants = {t.name: onnx.numpy_helper.to_array(t) for t in changed.graph.initializer}
-    (zero,) = (constants[n.input[2]] for n in changed.graph.node if n.input[0] in constants)
+    ((steps, zero),) = (
+        [constants[name] for name in (n.input[0], n.input[2])]
+        for n in changed.graph.node
+        if n.input[0] in constants
+    )
     assert zero.shape == shape
-    assert bool(zero.any()) != centred
+    assert not zero.any()
+    assert (len(steps) == len(numbers)) == centred  # else some rows stand there twice
     inputs = {"x": rng.normal(size=(1, 6)).astype(np.float32)}
     np.testing.assert_array_equal(run(changed, inputs)[0], run(proto, inputs)[0])
 
