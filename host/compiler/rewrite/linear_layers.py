@@ -249,6 +249,8 @@ def _multiplication(editor: Editor, node: ir.Node) -> None:
             found = _of_many(node.outputs[0], user.inputs[side])
             if found is not None:
                 last, offsets = user, found
+        if last is node and source is not None and is_kind(source.producer(), "DequantizeLinear"):
+            return  # of a quantised model: a product of int8 tensors
         _replace(editor, last, source, factors, offsets)
         return
 
