@@ -269,7 +269,10 @@ def _attention(place: _Place) -> Results:
 
 def _quantised_attention(place: _Place) -> Results:
     """Attention of int8 data and weights, whose scales are numbers or one for each column."""
-    data = place.add("DequantizeLinear", place.input(0), place.input(3), place.input(6))
+    codes, coded = place.input(0), place.input(1)
+    if codes is None or coded is None:
+        return None
+    data = place.add("DequantizeLinear", codes, place.input(3), place.input(6))
     scale = array_of(place.input(4))
     several: dict[str, Any] = {} if scale is None or scale.size == 1 else {"axis": 1}
     if scale is not None and scale.size == 1:
@@ -277,11 +280,8 @@ def _quantised_attention(place: _Place) -> Results:
         zero = array_of(place.input(7))
         if zero is not None:
             place.node.replace_input_with(7, place.constant(zero.reshape(())))
-    weights = place.add(
-        "DequantizeLinear", place.input(1), place.input(4), place.input(7), **several
-    )
-    data.shape = None if place.input(0) is None else place.input(0).shape  # type: ignore[union-attr]
-    weights.shape = None if place.input(1) is None else place.input(1).shape  # type: ignore[union-attr]
+    weights = place.add("DequantizeLinear", coded, place.input(4), place.input(7), **several)
+    data.shape, weights.shape = codes.shape, coded.shape
     return _attended(place, data, weights, place.input(2), place.input(5), (8,))
 
 

@@ -18,6 +18,9 @@ from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 
 HW, BOARD = load_hwconfig("pynq-16x16-rows"), load_board("pynq-z2")
+AT_BORDER = "it only moves data at the border of a region"
+"""Why an operator that costs nothing is the CPU's."""
+
 BRANCHES = 6
 """Of one model, which has an output for each."""
 
@@ -68,8 +71,9 @@ class Branches:
             errors = np.abs(found[branch.name] - expected[branch.name]) / branch.scale
             assert found[branch.name].shape == expected[branch.name].shape
             assert errors.max() <= branch.steps + 1e-3, (branch, errors.max())
-        places = [p.where for p in compilation.network.placements]
-        told = [(p.kind, p.reason) for p in compilation.network.placements if p.where == "cpu"]
+        counted = [p for p in compilation.network.placements if p.reason != AT_BORDER]
+        places = [p.where for p in counted]
+        told = [(p.kind, p.reason) for p in counted if p.where == "cpu"]
         assert places.count("accelerator") >= on_accelerator * len(places), told
 
 

@@ -293,7 +293,7 @@ def test_the_reason_of_a_biased_layer_tells_its_computed_weights() -> None:
     assert reason.endswith("it reads int8 (1, 4, 6, 6), float32 (4, 4, 3, 3)")
 
 
-def test_weights_with_a_zero_point_stay_on_the_cpu_with_a_reason() -> None:
+def test_weights_with_a_zero_point_that_int8_does_not_hold_are_split() -> None:
     model = Model(fresh_rng())
     x = model.quantised(model.input(1, 4), 0.02)
     weights = model.add(
@@ -305,7 +305,7 @@ def test_weights_with_a_zero_point_stay_on_the_cpu_with_a_reason() -> None:
     y = model.quantised(model.add("MatMul", x, weights), 0.05)
     parts = partition(import_network(model.proto(y)))
     (placement,) = [p for p in parts.placements if p.kind == "MatMul"]
-    assert (placement.place, placement.reason) == ("cpu", "its weights have a zero point")
+    assert placement.place == "accelerator"
 
 
 # -- products of quantised tensors as units of a region, compared with ONNX Runtime ---------------
