@@ -124,7 +124,12 @@ def _stated(node: ir.Node, refusal: _Refusal, most: int) -> _Quantiser:
     bipolar, signed = node.op_type == "BipolarQuant", bool(integer(node, "signed", 1))
     if not bipolar:
         found, bits = array_of(input_of(node, 2)), scalar_of(input_of(node, 3))
-        if found is None or bits is None or not np.array_equal(found, np.rint(found)):
+        if (
+            found is None
+            or bits is None
+            or not np.isfinite([*found.flat, bits]).all()
+            or (found != np.rint(found)).any()
+        ):
             raise refusal.says("must have a constant whole zero point and number of bits")
         zero, width = found, bits
     if width != int(width) or not 1 <= width <= most:
@@ -171,7 +176,7 @@ def _axis(
 
 class _Refusal:
     def __init__(self, node: ir.Node, path: Path) -> None:
-        self._field = f"{path}: {short(node.op_type)} {short(node.name or '')}"
+        self._field = f"{path}: {short(node.op_type)} {short(node.name or '')}".rstrip()
 
     def says(self, rule: str, value: object = None) -> WorkloadError:
         remedy = "export the model as QDQ or QCDQ, or with other quantisers"
