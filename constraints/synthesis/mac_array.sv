@@ -23,6 +23,7 @@ module tilewright_top #(
     parameter int unsigned ActivationTable  = 0,
     parameter int unsigned RowUnit          = 0,
     parameter int unsigned Int4Weights      = 0,
+    parameter int unsigned AccBankCount     = 4,
     parameter logic [31:0] ConfigHash       = 32'd0
 ) (
     input  logic                                                  aclk,

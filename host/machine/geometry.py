@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tilewright.host.machine.hwconfig import ACC_BANKS, PARAM_BYTES_PER_CHANNEL, UOP_BYTES, HwConfig
+from tilewright.host.machine.hwconfig import PARAM_BYTES_PER_CHANNEL, UOP_BYTES, HwConfig
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 
 
@@ -53,7 +53,7 @@ CONTROL_SIZES: Final = (
     _s("par_shift", f"log2({PARAM_BYTES_PER_CHANNEL} * block_out)"),
     _s("diag_shift", "log2(least(block_in, block_out))",
        "log2 of the bytes in a WGT tile's diagonal"),
-    _s("acc_bank_shift", f"log2(acc_depth // most(1, least({ACC_BANKS}, acc_depth)))",
+    _s("acc_bank_shift", "log2(acc_depth // most(1, least(acc_bank_count, acc_depth)))",
        "log2 of the tiles in an ACC bank"),
     _s("vector_parts", "batch * block_out // vector_lanes", "cycles of a tile in VECTOR"),
     _s("par_rows",

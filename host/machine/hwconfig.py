@@ -24,8 +24,8 @@ from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 ISA_VERSION: Final = 3
 """Version of the instruction set and register map; part of every configuration hash."""
 
-ACC_BANKS: Final = 4
-"""Banks of the accumulator scratchpad (fewer when it holds fewer tiles)."""
+MAX_ACC_BANKS: Final = 4
+"""Banks of the accumulator scratchpad that an instruction can name."""
 
 PARAM_BYTES_PER_CHANNEL: Final = 16
 """Bytes of one output channel's entry in the PARAM scratchpad."""
@@ -93,6 +93,8 @@ PARAMETERS: Final[tuple[Parameter, ...]] = (
     _p("int4_weights", "Int4Weights", "form", 0, 2,
        "1: LOAD unpacks weights that DRAM holds with 4 bits; 2: groups of them have scales",
        pow2=False),
+    _p("acc_bank_count", "AccBankCount", "banks", 2, MAX_ACC_BANKS,
+       "banks of ACC, fewer when it holds fewer tiles; units use different ones at the same time"),
 )  # fmt: skip
 """Every RTL parameter, in the order of the top module's parameter list."""
 
@@ -143,8 +145,8 @@ def _two_tiles_rule(field: str, tile: str, tile_text: str) -> Rule:
     )
 
 
-_OPTIONS: Final = ("activation_table", "row_unit", "int4_weights")
-"""Parameters whose 0 is the hardware as it was without them."""
+_OPTIONS: Final = {"activation_table": 0, "row_unit": 0, "int4_weights": 0, "acc_bank_count": 4}
+"""Parameters by the value with which the hardware is as it was without them."""
 
 TIMING_PARAMETERS: Final = (
     "batch",
@@ -260,6 +262,7 @@ class HwConfig:
     activation_table: int = 0
     row_unit: int = 0
     int4_weights: int = 0
+    acc_bank_count: int = 4
 
     def __post_init__(self) -> None:
         """Check types, then every rule in order."""
@@ -294,15 +297,15 @@ class HwConfig:
         there was the option.
         """
         values = self.parameters()
-        for option in _OPTIONS:
-            if not values[option]:
+        for option, without in _OPTIONS.items():
+            if values[option] == without:
                 del values[option]
         text = json.dumps({"isa": ISA_VERSION, **values}, sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
     def without_options(self) -> HwConfig:
         """The same hardware without options: what can be left out and is an addition elsewhere."""
-        return self.with_(**dict.fromkeys(_OPTIONS, 0))
+        return self.with_(**_OPTIONS)
 
     def with_(self, **changes: Any) -> HwConfig:
         """A copy with some fields replaced (and validated)."""
@@ -399,7 +402,7 @@ class HwConfig:
     @property
     def acc_banks(self) -> int:
         """Banks that ACC really has (a bank holds at least one tile)."""
-        return min(ACC_BANKS, self.acc_depth)
+        return min(self.acc_bank_count, self.acc_depth)
 
     def acc_bank_mask(self, first: int, count: int) -> int:
         """Bit mask of the banks that tiles ``first .. first + count - 1`` of ACC touch."""

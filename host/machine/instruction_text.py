@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.host.machine import isa
-from tilewright.host.machine.hwconfig import ACC_BANKS, PARAM_BYTES_PER_CHANNEL, UOP_BYTES
+from tilewright.host.machine.hwconfig import PARAM_BYTES_PER_CHANNEL, UOP_BYTES
 from tilewright.host.machine.log_tables import EXP2, LOG2, LogTable
 
 _COLUMNS = 8
@@ -41,7 +41,7 @@ A scratchpad has as many tiles as fit its parameter, from number 0 on.
 | RES, OUT | `res_bytes`, `out_bytes` | `batch` x `block_out` int8 | row b, channel o at b * `block_out` + o |
 | TABLE | {isa.TABLE_ENTRIES // isa.TABLE_ROW_ENTRIES} tiles if `activation_table` is 1, else none | a beat of the bus | tile r has the entries {isa.TABLE_ROW_ENTRIES} r to {isa.TABLE_ROW_ENTRIES} r + {isa.TABLE_ROW_ENTRIES - 1}, int8, in its first bytes; the rest is not read |
 
-ACC is divided into K = min({ACC_BANKS}, its tiles) banks of equal size: tile t lies in bank t div (tiles / K). The
+ACC is divided into K = min(`acc_bank_count`, its tiles) banks of equal size: tile t lies in bank t div (tiles / K). The
 contents of a scratchpad stay from program to program. After a hardware reset they are unknown.
 
 ## Order

@@ -26,7 +26,8 @@ module tw_tokens #(
           count_q     <= '0;
           available_q <= 1'b0;
         end else if (push_i[p][c] != pop_i[c][p]) begin
-          count_q     <= push_i[p][c] ? count_q + 1'b1 : count_q - 1'b1;
+          // One adder: 1, or -1.
+          count_q     <= count_q + {{(CountBits - 1) {!push_i[p][c]}}, 1'b1};
           available_q <= push_i[p][c] ? !(&count_q) : (count_q != CountBits'(1));
         end
       end

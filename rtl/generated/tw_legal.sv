@@ -67,6 +67,9 @@ module tw_legal #(
   if (!((Config.int4_weights >= 0) & (Config.int4_weights <= 2))) begin : gen_int4_weights_range
     $error("tilewright_top: Int4Weights (int4_weights): must be from 0 to 2 form, not %0d; choose a value in that range", Config.int4_weights);
   end
+  if (!((Config.acc_bank_count >= 2) & (Config.acc_bank_count <= 4))) begin : gen_acc_bank_count_range
+    $error("tilewright_top: AccBankCount (acc_bank_count): must be from 2 to 4 banks, not %0d; choose a value in that range", Config.acc_bank_count);
+  end
   if (!((Config.batch & (Config.batch - 1)) == 0)) begin : gen_batch_power_of_two
     $error("tilewright_top: Batch (batch): must be a power of two, not %0d; round it to the nearest power of two", Config.batch);
   end
@@ -105,6 +108,9 @@ module tw_legal #(
   end
   if (!((Config.vector_lanes & (Config.vector_lanes - 1)) == 0)) begin : gen_vector_lanes_power_of_two
     $error("tilewright_top: VectorLanes (vector_lanes): must be a power of two, not %0d; round it to the nearest power of two", Config.vector_lanes);
+  end
+  if (!((Config.acc_bank_count & (Config.acc_bank_count - 1)) == 0)) begin : gen_acc_bank_count_power_of_two
+    $error("tilewright_top: AccBankCount (acc_bank_count): must be a power of two, not %0d; round it to the nearest power of two", Config.acc_bank_count);
   end
   if (!(Config.batch * Config.block_in * Config.block_out <= 4096)) begin : gen_macs_limit
     $error("tilewright_top: BlockOut (block_out): batch x block_in x block_out must be at most 4096, not %0d; shrink batch, block_in or block_out", Config.block_out);

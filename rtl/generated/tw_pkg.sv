@@ -840,6 +840,7 @@ package tw_pkg;
     logic [31:0] address_bits;  // of the memory port, 32 to 40
     logic [31:0] data_path;  // 0: control and UOP alone, for simulation
     logic [31:0] config_hash;  // HwConfig.config_hash of the above
+    logic [31:0] acc_bank_count;  // banks: banks of ACC, fewer when it holds fewer tiles; units use different ones at the same time
     logic [31:0] int4_weights;  // form: 1: LOAD unpacks weights that DRAM holds with 4 bits; 2: groups of them have scales
     logic [31:0] row_unit;  // flag: 1: VECTOR reduces rows, takes operands from ACC, squares, has powers of two
     logic [31:0] activation_table;  // flag: 1: requantised results can be looked up in a table of 256 entries
@@ -996,6 +997,7 @@ package tw_pkg;
     built.write_outstanding = most(1, c.write_outstanding);
     built.vector_lanes = most(1, c.vector_lanes);
     built.mac_pipeline = most(1, c.mac_pipeline);
+    built.acc_bank_count = most(2, c.acc_bank_count);
   endfunction
 
   function automatic sizes_t sizes_of(config_t given);
@@ -1017,7 +1019,7 @@ package tw_pkg;
     sizes_of.out_shift = 32'($clog2(c.batch * c.block_out));
     sizes_of.par_shift = 32'($clog2(16 * c.block_out));
     sizes_of.diag_shift = 32'($clog2(least(c.block_in, c.block_out)));
-    sizes_of.acc_bank_shift = 32'($clog2(sizes_of.acc_depth / most(1, least(4, sizes_of.acc_depth))));
+    sizes_of.acc_bank_shift = 32'($clog2(sizes_of.acc_depth / most(1, least(c.acc_bank_count, sizes_of.acc_depth))));
     sizes_of.vector_parts = 32'(c.batch * c.block_out / c.vector_lanes);
     sizes_of.par_rows = 32'(most(1, 16 * c.block_out / most(32, c.axi_data_bits / 8)));
     sizes_of.mac_pipeline = 32'(c.mac_pipeline);

@@ -23,6 +23,7 @@ module tilewright_top #(
     parameter int unsigned ActivationTable  = 0,       // 1: results can be looked up in a table
     parameter int unsigned RowUnit          = 0,       // 1: VECTOR reduces rows
     parameter int unsigned Int4Weights      = 0,       // 1: LOAD unpacks weights of 4 bits; 2: scaled
+    parameter int unsigned AccBankCount     = 4,       // banks of ACC
     parameter logic [31:0] ConfigHash       = 32'd0,   // HwConfig.config_hash of the above
     parameter int unsigned DataPath         = 1,       // 0: control and UOP alone, for simulation
     parameter int unsigned AddressBits      = 40       // of the board's memory port, 32 to 40
@@ -111,6 +112,7 @@ module tilewright_top #(
       activation_table: ActivationTable,
       row_unit: RowUnit,
       int4_weights: Int4Weights,
+      acc_bank_count: AccBankCount,
       config_hash: ConfigHash,
       data_path: DataPath,
       address_bits: AddressBits

@@ -56,17 +56,17 @@ module tw_lane #(
   end
   assign residual_o = operand_q[7:0];
 
-  // Stage 2: 33 bits hold every result
+  // Stage 2: 33 bits hold every result. One adder forms sums and differences, whose sign compares.
   function automatic logic signed [32:0] compute(logic [3:0] op, logic signed [31:0] a,
                                                  logic signed [OpdBits-1:0] b);
-    logic less;
-    less = a < 32'(b);
-    unique case (op)
-      tw_pkg::VecMin: compute = less ? 33'(a) : 33'(b);
-      tw_pkg::VecMax: compute = less ? 33'(b) : 33'(a);
-      tw_pkg::VecAdd: compute = 33'(a) + 33'(b);
-      default: compute = (RowUnit != 0) && (op == tw_pkg::VecSub) ? 33'(a) - 33'(b) : 33'(b);
-    endcase
+    logic signed [32:0] sum;
+    logic add, less;
+    add  = op == tw_pkg::VecAdd;
+    sum  = 33'(a) + (33'(b) ^ {33{!add}}) + 33'(!add);
+    less = sum[32];
+    if (add || (RowUnit != 0 && op == tw_pkg::VecSub)) compute = sum;
+    else if ((op == tw_pkg::VecMin && less) || (op == tw_pkg::VecMax && !less)) compute = 33'(a);
+    else compute = 33'(b);
   endfunction
 
   always_ff @(posedge clk_i) begin

@@ -20,7 +20,7 @@ module tw_requant #(
     output logic           [Lanes-1:0][       31:0] product_o,
     output logic           [Lanes-1:0][        7:0] out_o
 );
-  localparam int unsigned Folds = 4;
+  localparam int unsigned Folds = 3;  // steps of the shifter
   localparam int unsigned Low = 17;  // bits of the accumulator that the first of two DSP slices has
   logic [6:1] valid_q, scale_q;  // by cycle, less 1: something is there; it is requantised
   always_ff @(posedge clk_i) begin
@@ -28,19 +28,39 @@ module tw_requant #(
     scale_q <= {scale_q[5:1], valid_i && !multiply_i};
   end
 
-  // Cycle 5: one shifter gives the low bits of the quotient and the bit below them; comparing bit
-  // positions tells whether a bit under that one is set (sticky) and whether the quotient needs
-  // more than ten bits. Each is folded to four bits here and to one in the next cycle.
-  typedef logic [51:0] bits_t;  // bits that count, by position; a multiple of Folds
-  function automatic bits_t bits_under(logic signed [49:0] total, logic [5:0] shift);
-    bits_under = '0;
-    for (int unsigned i = 0; i < 50; i++)
-      bits_under[i] = total[i] && (7'(i) + 7'd1 < 7'(shift));
-  endfunction
-  function automatic bits_t bits_above(logic signed [49:0] total, logic [5:0] shift);
-    bits_above = '0;
-    for (int unsigned i = 0; i < 50; i++)
-      bits_above[i] = (total[i] != total[49]) && (7'(i) >= 7'(shift) + 7'd9);
+  // Cycle 5: a shifter of three steps, by 16, 4 and 1, gives the low bits of the quotient and the
+  // bit below them. Each step also tells whether a bit that it drops at the low end is set (sticky),
+  // and whether one that leaves what the later steps can still reach differs from the sign: the
+  // quotient needs more than ten bits then. The next cycle folds what the steps tell.
+  typedef struct packed {
+    logic [10:0] scaled;  // ten bits of the quotient, the bit below (0 for a shift of 0)
+    logic [Folds-1:0] under;
+    logic [Folds-1:0] above;
+  } shifted_t;
+  function automatic shifted_t shifted(logic signed [49:0] total, logic [5:0] shift);
+    logic signed [66:0] wide;  // all positions that a step by 16 reads
+    logic [25:0] by16, by16_signs;
+    logic [13:0] by4, by4_signs;
+    logic negative;
+    negative = total[49];
+    wide = 67'($signed({total, 1'b0}));
+    shifted = '0;
+    by16 = 26'(wide >>> {shift[5:4], 4'd0});
+    by16_signs = by16 ^ {26{negative}};
+    by4 = 14'(by16 >> {shift[3:2], 2'd0});
+    by4_signs = by4 ^ {14{negative}};
+    shifted.scaled = 11'(by4 >> shift[1:0]);
+    for (int unsigned k = 0; k < 3; k++) begin
+      // Of a step by more than k times its unit: the k-th unit is dropped.
+      shifted.under[0] |= shift[5:4] > 2'(k) && (|wide[16*k+:16]);
+      shifted.under[1] |= shift[3:2] > 2'(k) && (|by16[4*k+:4]);
+      shifted.under[2] |= shift[1:0] > 2'(k) && by4[k];
+      // Of a step by at most k: the unit beyond what the steps after it can reach stays.
+      shifted.above[1] |= shift[3:2] <= 2'(k) && (|by16_signs[14+4*k+:4]);
+    end
+    for (int unsigned k = 0; k < 4; k++) shifted.above[2] |= shift[1:0] <= 2'(k) && by4_signs[10+k];
+    for (int unsigned k = 0; k < 2; k++)
+      shifted.above[0] |= shift[5:4] <= 2'(k) && (|(wide[26+16*k+:16] ^ {16{negative}}));
   endfunction
 
   // Cycle 6: round half to even, up when the remainder is over a half, or exactly half and odd.
@@ -103,16 +123,9 @@ module tw_requant #(
         zero_q  <= param4_i[l].zero_point;
       end
       if (scale_q[4]) begin
-        bits_t under, above;
-        under = bits_under(total_q, shift_q);
-        above = bits_above(total_q, shift_q);
-        scaled_q   <= 11'($signed({total_q, 1'b0}) >>> shift_q);
+        {scaled_q, under_q, above_q} <= shifted(total_q, shift_q);
         negative_q <= total_q[49];
         zero2_q    <= zero_q;
-        for (int unsigned f = 0; f < Folds; f++) begin
-          under_q[f] <= |under[f*13+:13];
-          above_q[f] <= |above[f*13+:13];
-        end
       end
       if (scale_q[5])
         sum_q <= rounded(scaled_q, under_q, above_q, negative_q) + 11'(zero2_q);

@@ -79,7 +79,7 @@ SCENARIOS: Final = (
         hw=_TINY.with_(
             name="packed-256", batch=2, block_out=8, acc_bytes=8192, param_bytes=4096,
             axi_data_bits=256, axi_burst_beats=4, vector_lanes=8, mac_pipeline=3, mac_packed=1,
-            mac_lut_columns=3, activation_table=1, row_unit=1,
+            mac_lut_columns=3, activation_table=1, row_unit=1, acc_bank_count=2,
             read_outstanding=3, write_outstanding=1,
         ),
         quick=True,

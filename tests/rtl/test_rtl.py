@@ -421,6 +421,7 @@ _ODD = HwConfig(
     activation_table=1,
     row_unit=1,
     int4_weights=2,
+    acc_bank_count=2,
 )
 _TOPS = (
     *often("top", [pytest.param(hw, id=hw.name) for hw in (load_hwconfig("tiny-4x4"), _ODD)], 1),

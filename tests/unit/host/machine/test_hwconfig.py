@@ -156,7 +156,7 @@ def test_depths_times_tiles_are_the_buffers(values):
 @given(st.data())
 def test_bank_mask_is_the_union_of_the_banks_of_each_tile(data):
     hw = HwConfig(acc_bytes=data.draw(st.sampled_from([1024, 2048, 4096, 131072])), block_out=64,
-                  block_in=16, vector_lanes=16)  # fmt: skip
+                  block_in=16, vector_lanes=16, acc_bank_count=data.draw(st.sampled_from([2, 4])))  # fmt: skip
     first = data.draw(st.integers(0, hw.acc_depth - 1))
     count = data.draw(st.integers(1, hw.acc_depth - first))
     per_bank = hw.acc_depth // hw.acc_banks
@@ -174,7 +174,7 @@ def test_the_hash_depends_on_every_parameter_and_not_on_the_name():
         "write_outstanding": 3, "inp_bytes": 1 << 16, "wgt_bytes": 1 << 16, "acc_bytes": 1 << 16,
         "out_bytes": 1 << 16, "uop_bytes": 1 << 16, "res_bytes": 1 << 16, "param_bytes": 1 << 16,
         "mac_lut_columns": 3, "activation_table": 1, "row_unit": 1,
-        "int4_weights": 1,
+        "int4_weights": 1, "acc_bank_count": 2,
     }  # fmt: skip
     assert set(changed) == {p.name for p in PARAMETERS}
     hashes = set()

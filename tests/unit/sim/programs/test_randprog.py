@@ -58,6 +58,7 @@ def any_config(draw: st.DrawFn) -> HwConfig:
         vector_lanes=min(max(draw(powers(0, 9)), -(-elements // 64)), elements),
         activation_table=draw(st.sampled_from([0, 1])),
         row_unit=draw(st.sampled_from([0, 1])),
+        acc_bank_count=draw(st.sampled_from([2, 4])),
         int4_weights=draw(st.sampled_from([0, 1, 2])) if 4 * block_in * block_out >= bus else 0,
         **buffers,
     )

@@ -247,6 +247,7 @@ def small_configs(draw: st.DrawFn) -> HwConfig:
     values["vector_lanes"] = draw(st.sampled_from([1, 2, 4]))
     values["activation_table"] = draw(st.sampled_from([0, 1]))
     values["row_unit"] = draw(st.sampled_from([0, 1]))
+    values["acc_bank_count"] = draw(st.sampled_from([2, 4]))
     fits = values["axi_data_bits"] <= 4 * values["block_in"] * values["block_out"]
     values["int4_weights"] = draw(st.sampled_from([0, 1, 2])) if fits else 0
     for name in ("inp", "wgt", "acc", "out", "uop", "res", "param"):
