@@ -30,7 +30,8 @@ module tilewright_top #(
     input  logic                                                  aresetn,
     input  logic [                           Batch*BlockIn*8-1:0] inp_i,
     input  logic [                        BlockOut*BlockIn*8-1:0] wgt_i,
-    output logic [Batch*BlockOut*32-1:0] sum_o
+    output logic [Batch*BlockOut*32-1:0] sum_o,
+    output logic [Batch*BlockOut-1:0] carry_o
 );
   tw_mac #(
       .Batch     (Batch),
@@ -44,6 +45,7 @@ module tilewright_top #(
       .valid_i(aresetn),
       .inp_i  (inp_i),
       .wgt_i  (wgt_i),
-      .sum_o  (sum_o)
+      .sum_o  (sum_o),
+      .carry_o(carry_o)
   );
 endmodule

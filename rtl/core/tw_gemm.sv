@@ -62,6 +62,11 @@ module tw_gemm #(
   // Offsets are two bits wider than an index and saturate, so that an overrun never wraps
   // back into range.
   typedef logic [19:0] offset_t;
+  // One adder: a bit below the lowest carries.
+  function automatic logic [31:0] plus_carry(logic [31:0] a, logic [31:0] b, logic carry);
+    return 32'(({a, 1'b1} + {b, carry}) >> 1);
+  endfunction
+
   function automatic offset_t plus(offset_t a, logic [17:0] b);
     logic [20:0] sum;
     sum = 21'(a) + 21'(b);
@@ -231,6 +236,7 @@ module tw_gemm #(
   logic [Tail:1][tw_pkg::AccBanks-1:0] banks_q;
   logic [Tail:1][AccAddrBits-1:0] addr_q;
   logic signed [Batch-1:0][BlockOut-1:0][31:0] sum;
+  logic [Batch-1:0][BlockOut-1:0] carry;  // to be added to it
   // Where products enter: at 1 in hardware, later where a simulation has a shorter array.
   logic [31:0] entry;
 
@@ -258,7 +264,8 @@ module tw_gemm #(
       .valid_i(valid_q[1]),
       .inp_i  (inp_data_i),
       .wgt_i  (wgt_data_i),
-      .sum_o  (sum)
+      .sum_o  (sum),
+      .carry_o(carry)
   );
 
   // The sum appears in stage Tail - 1. The accumulator is read two stages earlier, if there are so
@@ -295,7 +302,8 @@ module tw_gemm #(
     if (Config.data_path != 0 && valid_q[Tail-1]) begin
       for (int unsigned b = 0; b < Batch; b++) begin
         for (int unsigned o = 0; o < BlockOut; o++) begin
-          result_q[(b*BlockOut+o)*32+:32] <= old[(b*BlockOut+o)*32+:32] + sum[b][o];
+          result_q[(b*BlockOut+o)*32+:32] <=
+              plus_carry(old[(b*BlockOut+o)*32+:32], sum[b][o], carry[b][o]);
         end
       end
     end

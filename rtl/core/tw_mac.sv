@@ -4,7 +4,8 @@
 //
 // Registers are from 2 stages on behind the products, from 3 on behind the operands too, and the
 // others spread over the adder tree. The top LutColumns output channels multiply in LUTs, the rest in
-// DSP slices: Packed forms the products of two output channels with one multiplier.
+// DSP slices: Packed forms the products of two output channels with one multiplier. Slices add two
+// products, or four where registers follow the first two levels of the tree.
 module tw_mac #(
     parameter int unsigned Batch      = 1,   // activation rows
     parameter int unsigned BlockIn    = 16,  // products summed, a power of two, at least 4
@@ -19,7 +20,8 @@ module tw_mac #(
     input  logic                                            valid_i,
     input  logic        [                Batch*BlockIn*8-1:0] inp_i,  // [batch][block_in]
     input  logic        [             BlockOut*BlockIn*8-1:0] wgt_i,  // [block_out][block_in]
-    output logic signed [Batch-1:0][BlockOut-1:0][31:0]     sum_o
+    output logic signed [Batch-1:0][BlockOut-1:0][31:0]     sum_o,    // to be added to
+    output logic        [Batch-1:0][BlockOut-1:0]           carry_o   // this
 );
   localparam int unsigned Levels = $clog2(BlockIn);  // of the adder tree
   localparam int unsigned OperandStage = Pipeline >= 3 ? 1 : 0;
@@ -28,12 +30,16 @@ module tw_mac #(
   localparam int unsigned TreeStages = SumStages < Levels ? SumStages : Levels;
   localparam int unsigned DspColumns = BlockOut - LutColumns;
   localparam int unsigned PackedColumns = Packed != 0 ? DspColumns - DspColumns % 2 : 0;
+  // Products of a pair of columns that slices add without LUTs.
+  localparam int unsigned Chain = ProductStage != 0 && staged(1) && staged(2) ? 4 : 2;
+  localparam int unsigned ChainLevel = $clog2(Chain);
   // Illegal parameters compute nothing, so that it is tw_legal that says what is wrong.
   localparam bit Sound = BlockIn >= 4 && (BlockIn & (BlockIn - 1)) == 0 && Pipeline >= 1 &&
                          LutColumns <= BlockOut;
 
   if (DataPath == 0 || !Sound) begin : gen_none
     assign sum_o = '0;
+    assign carry_o = '0;
     logic unused;
     assign unused = ^{clk_i, valid_i, inp_i, wgt_i};
   end else begin : gen_device
@@ -54,51 +60,88 @@ module tw_mac #(
     assign unused = valid_i;  // operands stay while there is no new product
 
     // ---------------------------------------------------------------------------------------
-    // Products and their sums by two, which DSP slices form without LUTs
-    logic signed [16:0] twos[Batch][BlockOut][BlockIn/2];
+    // Packed products, and their sums of Chain, which DSP slices form without LUTs: of each output
+    // channel a number and a bit that is to be added.
+    localparam logic signed [34:0] MinusOne = -35'sd1;
+    for (genvar b = 0; b < Batch; b++) begin : gen_packed_row
+      for (genvar o = 0; o < PackedColumns; o += 2) begin : gen_packed
+        for (genvar n = 0; n < BlockIn / Chain; n++) begin : gen_chain
+          // (w1 * 2^16 + w0) * a = w1 * a * 2^16 + w0 * a. The low sum, less 1, borrows 1 from the
+          // high one if it is negative. Of two products it is at least -2 * 0x3F80 - 1 and less than
+          // 2 * 0x4000: its sign is bit 15. Of four it has twice as much and its sign is lost; but
+          // the lowest bit of the high sum is known without it.
+          logic [Chain-1:0] odd;
+          for (genvar k = 0; k < Chain; k++) begin : gen_product
+            localparam int unsigned I = n * Chain + k;
+            logic signed [7:0] low, high, a;
+            if (k < 2) begin : gen_first
+              assign a    = inp[(b*BlockIn+I)*8+:8];
+              assign low  = wgt[(o*BlockIn+I)*8+:8];
+              assign high = wgt[((o+1)*BlockIn+I)*8+:8];
+            end else begin : gen_later  // behind the register of the first two
+              always_ff @(posedge clk_i) begin
+                a    <= inp[(b*BlockIn+I)*8+:8];
+                low  <= wgt[(o*BlockIn+I)*8+:8];
+                high <= wgt[((o+1)*BlockIn+I)*8+:8];
+              end
+            end
+            logic signed [32:0] product;
+            (* use_dsp = "yes" *) logic signed [32:0] next;
+            assign next = 33'(pair(low, high)) * 33'(a);
+            if (ProductStage != 0) begin : gen_product_stage
+              always_ff @(posedge clk_i) product <= next;
+            end else begin : gen_products
+              assign product = next;
+            end
+            assign odd[k] = wgt[((o+1)*BlockIn+I)*8] && inp[(b*BlockIn+I)*8];
+          end
+          logic signed [34:0] less_one, two, sum;
+          logic parity;
+          assign less_one = 35'(gen_product[0].product) + MinusOne;
+          assign two      = less_one + 35'(gen_product[1].product);
+          if (Chain == 4) begin : gen_four
+            logic signed [34:0] two_q, three;
+            logic [1:0] odd_q;
+            logic parity_q;
+            assign three = two_q + 35'(gen_product[Chain-2].product);
+            always_ff @(posedge clk_i) begin
+              two_q    <= two;
+              sum      <= three + 35'(gen_product[Chain-1].product);
+              odd_q    <= {^odd[Chain-1:Chain/2], ^odd[Chain/2-1:0]};
+              parity_q <= ^odd_q;
+              parity   <= parity_q;
+            end
+          end else begin : gen_two
+            if (staged(1)) begin : gen_stage
+              always_ff @(posedge clk_i) sum <= two;
+            end else begin : gen_through
+              assign sum = two;
+            end
+            assign parity = sum[16] != sum[15];
+            logic unused_odd;
+            assign unused_odd = ^odd;
+          end
+          // [0]: the low one
+          logic [1:0][17:0] numbers;
+          logic [1:0] bits;
+          logic borrow;
+          assign borrow  = sum[16] != parity;
+          assign numbers = {sum[33:16], {borrow, borrow, sum[15:0]}};
+          assign bits    = {borrow, 1'b1};
+          logic unused_sum;
+          assign unused_sum = sum[34];
+        end
+      end
+    end
+
+    // ---------------------------------------------------------------------------------------
+    // The other products, and their sums by two
     for (genvar b = 0; b < Batch; b++) begin : gen_row
       for (genvar i = 0; i < BlockIn; i += 2) begin : gen_two
-        logic signed [7:0] a0, a1;
-        assign a0 = inp[(b*BlockIn+i)*8+:8];
-        assign a1 = inp[(b*BlockIn+i+1)*8+:8];
-
-        for (genvar o = 0; o < PackedColumns; o += 2) begin : gen_packed
-          // (w1 * 2^16 + w0) * a = w1 * a * 2^16 + w0 * a. The low sum of two products is from
-          // -0x7F00 to 0x8000: with Offset added it neither borrows from the high one nor
-          // carries into it. The low sums are then 0x100 too low when read as signed numbers,
-          // which the first of a column makes up for.
-          localparam logic [33:0] Offset = 34'h7F00;
-          localparam logic signed [16:0] Missing = i == 0 ? 17'(256 * (BlockIn / 2)) : 17'd0;
-          logic signed [32:0] product0, product1;
-          logic signed [33:0] sum;
-          (* use_dsp = "yes" *) logic signed [32:0] next0, next1;
-          assign next0 = 33'(pair(wgt[(o*BlockIn+i)*8+:8], wgt[((o+1)*BlockIn+i)*8+:8])) * 33'(a0);
-          assign next1 =
-              33'(pair(wgt[(o*BlockIn+i+1)*8+:8], wgt[((o+1)*BlockIn+i+1)*8+:8])) * 33'(a1);
-          if (ProductStage != 0) begin : gen_product_stage
-            always_ff @(posedge clk_i) begin
-              product0 <= next0;
-              product1 <= next1;
-            end
-          end else begin : gen_products
-            assign product0 = next0;
-            assign product1 = next1;
-          end
-          logic signed [33:0] biased, next;
-          assign biased = 34'(product0) + $signed(Offset);
-          assign next = biased + 34'(product1);
-          if (staged(1)) begin : gen_stage
-            always_ff @(posedge clk_i) sum <= next;
-          end else begin : gen_through
-            assign sum = next;
-          end
-          assign twos[b][o][i/2] = 17'($signed({~sum[15], sum[14:0]})) + Missing;
-          assign twos[b][o+1][i/2] = $signed(sum[32:16]);
-          logic unused_sum;
-          assign unused_sum = sum[33];
-        end
-
         for (genvar o = PackedColumns; o < BlockOut; o++) begin : gen_single
+          logic signed [7:0] a0, a1;
+          assign a0 = inp[(b*BlockIn+i)*8+:8];
+          assign a1 = inp[(b*BlockIn+i+1)*8+:8];
           logic signed [15:0] next0, next1, product0, product1;
           if (o < DspColumns) begin : gen_dsp
             (* use_dsp = "yes" *) logic signed [15:0] full0, full1;
@@ -129,39 +172,53 @@ module tw_mac #(
           end else begin : gen_through
             assign sum = next;
           end
-          assign twos[b][o][i/2] = sum;
         end
       end
     end
 
     // ---------------------------------------------------------------------------------------
-    // The rest of the tree
+    // The rest of the tree. A node is a number and a bit to be added: one of an adder's two bits is
+    // its carry in, the other goes on.
     for (genvar b = 0; b < Batch; b++) begin : gen_sum_row
       for (genvar o = 0; o < BlockOut; o++) begin : gen_sum
-        for (genvar l = 1; l <= Levels; l++) begin : gen_level
+        localparam bit InChain = o < PackedColumns;
+        localparam int unsigned LeafLevel = InChain ? ChainLevel : 1;
+        for (genvar l = LeafLevel; l <= Levels; l++) begin : gen_level
           localparam int unsigned Bits = 16 + l;
           logic signed [Bits-1:0] node[BlockIn>>l];
+          logic [(BlockIn>>l)-1:0] carry;
           for (genvar n = 0; n < BlockIn >> l; n++) begin : gen_node
-            if (l == 1) begin : gen_leaf
-              assign node[n] = twos[b][o][n];
+            if (l == LeafLevel && InChain) begin : gen_chain
+              assign node[n] = Bits'($signed(
+                  gen_packed_row[b].gen_packed[o-o%2].gen_chain[n].numbers[o%2]));
+              assign carry[n] = gen_packed_row[b].gen_packed[o-o%2].gen_chain[n].bits[o%2];
+            end else if (l == LeafLevel) begin : gen_leaf
+              assign node[n]  = gen_row[b].gen_two[2*n].gen_single[o].sum;
+              assign carry[n] = 1'b0;
             end else begin : gen_adder
-              logic signed [Bits-1:0] next;
-              assign next =
-                  Bits'(gen_level[l-1].node[2*n]) + Bits'(gen_level[l-1].node[2*n+1]);
+              logic signed [Bits:0] next;
+              logic unused_bit;
+              assign next = (Bits + 1)'($signed({gen_level[l-1].node[2*n], 1'b1})) +
+                  (Bits + 1)'($signed({gen_level[l-1].node[2*n+1], gen_level[l-1].carry[2*n]}));
+              assign unused_bit = next[0];
               if (staged(l)) begin : gen_stage
-                always_ff @(posedge clk_i) node[n] <= next;
+                always_ff @(posedge clk_i)
+                  {node[n], carry[n]} <= {next[Bits:1], gen_level[l-1].carry[2*n+1]};
               end else begin : gen_through
-                assign node[n] = next;
+                assign {node[n], carry[n]} = {next[Bits:1], gen_level[l-1].carry[2*n+1]};
               end
             end
           end
         end
         logic signed [SumBits-1:0] line[SumStages-TreeStages+1];
+        logic line_carry[SumStages-TreeStages+1];
         assign line[0] = gen_level[Levels].node[0];
+        assign line_carry[0] = gen_level[Levels].carry[0];
         for (genvar s = 1; s <= SumStages - TreeStages; s++) begin : gen_delay
-          always_ff @(posedge clk_i) line[s] <= line[s-1];
+          always_ff @(posedge clk_i) {line[s], line_carry[s]} <= {line[s-1], line_carry[s-1]};
         end
-        assign sum_o[b][o] = 32'(line[SumStages-TreeStages]);
+        assign sum_o[b][o]   = 32'(line[SumStages-TreeStages]);
+        assign carry_o[b][o] = line_carry[SumStages-TreeStages];
       end
     end
   end

@@ -22,6 +22,7 @@ module bench_mac #(
   for (genvar p = 0; p < Pipeline; p++) begin : gen_latency
     for (genvar s = 0; s < Styles; s++) begin : gen_style
       logic signed [Batch-1:0][BlockOut-1:0][31:0] sum;
+      logic [Batch-1:0][BlockOut-1:0] carry;
       tw_mac #(
           .Batch     (Batch),
           .BlockIn   (BlockIn),
@@ -34,11 +35,12 @@ module bench_mac #(
           .valid_i,
           .inp_i,
           .wgt_i,
-          .sum_o(sum)
+          .sum_o(sum),
+          .carry_o(carry)
       );
       for (genvar b = 0; b < Batch; b++) begin : gen_row
         for (genvar o = 0; o < BlockOut; o++) begin : gen_column
-          assign sums_o[(((p*Styles+s)*Batch+b)*BlockOut+o)*32+:32] = sum[b][o];
+          assign sums_o[(((p*Styles+s)*Batch+b)*BlockOut+o)*32+:32] = sum[b][o] + 32'(carry[b][o]);
         end
       end
     end
