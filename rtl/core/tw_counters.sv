@@ -4,7 +4,7 @@
 // happened in a cycle is counted one cycle later, and a snapshot can be read after two.
 module tw_counters #(
     parameter int unsigned BeatBytes = 8,  // bytes of an AXI beat
-    parameter int unsigned CountBits = 48  // of a counter, at most 64; it wraps (32 days at 100 MHz)
+    parameter int unsigned CountBits = 40  // of a counter, 33 to 64; it wraps (three hours at 100 MHz)
 ) (
     input  logic                 clk_i,
     input  logic                 clear_i,     // zero all counters

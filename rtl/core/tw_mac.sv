@@ -177,14 +177,16 @@ module tw_mac #(
     end
 
     // ---------------------------------------------------------------------------------------
-    // The rest of the tree. A node is a number and a bit to be added: one of an adder's two bits is
-    // its carry in, the other goes on.
+    // The rest of the tree. A node is a number and a bit to be added: a sum takes all its nodes' bits
+    // but one, which goes on. Levels without a register between them are one sum.
     for (genvar b = 0; b < Batch; b++) begin : gen_sum_row
       for (genvar o = 0; o < BlockOut; o++) begin : gen_sum
         localparam bit InChain = o < PackedColumns;
         localparam int unsigned LeafLevel = InChain ? ChainLevel : 1;
         for (genvar l = LeafLevel; l <= Levels; l++) begin : gen_level
           localparam int unsigned Bits = 16 + l;
+          localparam int unsigned From = l == LeafLevel ? l : below(l, LeafLevel);
+          localparam int unsigned Addends = 1 << (l - From);
           logic signed [Bits-1:0] node[BlockIn>>l];
           logic [(BlockIn>>l)-1:0] carry;
           for (genvar n = 0; n < BlockIn >> l; n++) begin : gen_node
@@ -195,17 +197,32 @@ module tw_mac #(
             end else if (l == LeafLevel) begin : gen_leaf
               assign node[n]  = gen_row[b].gen_two[2*n].gen_single[o].sum;
               assign carry[n] = 1'b0;
+            end else if (l < Levels && !staged(l)) begin : gen_later
+              assign node[n]  = '0;
+              assign carry[n] = 1'b0;
             end else begin : gen_adder
-              logic signed [Bits:0] next;
-              logic unused_bit;
-              assign next = (Bits + 1)'($signed({gen_level[l-1].node[2*n], 1'b1})) +
-                  (Bits + 1)'($signed({gen_level[l-1].node[2*n+1], gen_level[l-1].carry[2*n]}));
-              assign unused_bit = next[0];
+              logic signed [Bits-1:0] next;
+              if (Addends == 2) begin : gen_two
+                logic signed [Bits:0] longer;  // a bit below the lowest carries
+                logic unused_bit;
+                assign longer = (Bits + 1)'($signed({gen_level[From].node[2*n], 1'b1})) +
+                    (Bits + 1)'($signed({gen_level[From].node[2*n+1], gen_level[From].carry[2*n]}));
+                assign next = longer[Bits:1];
+                assign unused_bit = longer[0];
+              end else begin : gen_more
+                always_comb begin
+                  next = Bits'(gen_level[From].node[Addends*n+Addends-1]);
+                  for (int unsigned k = 0; k < Addends - 1; k++)
+                    next += Bits'(gen_level[From].node[Addends*n+k]) +
+                        Bits'($signed({1'b0, gen_level[From].carry[Addends*n+k]}));
+                end
+              end
+              logic last;
+              assign last = gen_level[From].carry[Addends*n+Addends-1];
               if (staged(l)) begin : gen_stage
-                always_ff @(posedge clk_i)
-                  {node[n], carry[n]} <= {next[Bits:1], gen_level[l-1].carry[2*n+1]};
+                always_ff @(posedge clk_i) {node[n], carry[n]} <= {next, last};
               end else begin : gen_through
-                assign {node[n], carry[n]} = {next[Bits:1], gen_level[l-1].carry[2*n+1]};
+                assign {node[n], carry[n]} = {next, last};
               end
             end
           end
@@ -222,6 +239,12 @@ module tw_mac #(
       end
     end
   end
+
+  // The level whose nodes a level adds: the last one before it with a register, or the leaves'.
+  function automatic int unsigned below(int unsigned level, int unsigned leaf);
+    below = leaf;
+    for (int unsigned l = leaf + 1; l < level; l++) if (staged(l)) below = l;
+  endfunction
 
   // Whether a register follows a level of the tree: TreeStages of them, the last one at the end.
   function automatic bit staged(int unsigned level);
