@@ -62,14 +62,14 @@ module tw_mac #(
     // ---------------------------------------------------------------------------------------
     // Packed products, and their sums of Chain, which DSP slices form without LUTs: of each output
     // channel a number and a bit that is to be added.
-    localparam logic signed [34:0] MinusOne = -35'sd1;
+    localparam logic signed [34:0] Added = Chain == 4 ? -35'sd1 : 35'sd32767;
     for (genvar b = 0; b < Batch; b++) begin : gen_packed_row
       for (genvar o = 0; o < PackedColumns; o += 2) begin : gen_packed
         for (genvar n = 0; n < BlockIn / Chain; n++) begin : gen_chain
-          // (w1 * 2^16 + w0) * a = w1 * a * 2^16 + w0 * a. The low sum, less 1, borrows 1 from the
-          // high one if it is negative. Of two products it is at least -2 * 0x3F80 - 1 and less than
-          // 2 * 0x4000: its sign is bit 15. Of four it has twice as much and its sign is lost; but
-          // the lowest bit of the high sum is known without it.
+          // (w1 * 2^16 + w0) * a = w1 * a * 2^16 + w0 * a. The low sum of two products is from
+          // -0x7F00 to 0x8000: with 0x7FFF added it neither borrows from the high one nor carries
+          // into it. The low sum of four, less 1, borrows 1 if it is negative; bit 16 does not tell,
+          // but is odd where it should be even: the lowest bit of the high sum is known.
           logic [Chain-1:0] odd;
           for (genvar k = 0; k < Chain; k++) begin : gen_product
             localparam int unsigned I = n * Chain + k;
@@ -95,14 +95,16 @@ module tw_mac #(
             end
             assign odd[k] = wgt[((o+1)*BlockIn+I)*8] && inp[(b*BlockIn+I)*8];
           end
-          logic signed [34:0] less_one, two, sum;
-          logic parity;
-          assign less_one = 35'(gen_product[0].product) + MinusOne;
-          assign two      = less_one + 35'(gen_product[1].product);
+          logic signed [34:0] one, two, sum;
+          assign one = 35'(gen_product[0].product) + Added;
+          assign two = one + 35'(gen_product[1].product);
+          // [0]: the low one
+          logic [1:0][17:0] numbers;
+          logic [1:0] bits;
           if (Chain == 4) begin : gen_four
             logic signed [34:0] two_q, three;
             logic [1:0] odd_q;
-            logic parity_q;
+            logic parity_q, parity, borrow;
             assign three = two_q + 35'(gen_product[Chain-2].product);
             always_ff @(posedge clk_i) begin
               two_q    <= two;
@@ -111,23 +113,21 @@ module tw_mac #(
               parity_q <= ^odd_q;
               parity   <= parity_q;
             end
+            assign borrow  = sum[16] != parity;
+            assign numbers = {sum[33:16], {borrow, borrow, sum[15:0]}};
+            assign bits    = {borrow, 1'b1};
           end else begin : gen_two
             if (staged(1)) begin : gen_stage
               always_ff @(posedge clk_i) sum <= two;
             end else begin : gen_through
               assign sum = two;
             end
-            assign parity = sum[16] != sum[15];
+            // 0x7FFF less 0x8000
+            assign numbers = {sum[33:16], {{3{!sum[15]}}, sum[14:0]}};
+            assign bits    = 2'b01;
             logic unused_odd;
             assign unused_odd = ^odd;
           end
-          // [0]: the low one
-          logic [1:0][17:0] numbers;
-          logic [1:0] bits;
-          logic borrow;
-          assign borrow  = sum[16] != parity;
-          assign numbers = {sum[33:16], {borrow, borrow, sum[15:0]}};
-          assign bits    = {borrow, 1'b1};
           logic unused_sum;
           assign unused_sum = sum[34];
         end

@@ -73,11 +73,12 @@ module tw_lane #(
     if (work_i) exact_q <= compute(op_i, acc_i, operand_q);
   end
 
-  // Stages 2 to 4 of shifts: what is shifted, by how much; by eights; by the rest. The power of the
+  // Stages 2 to 4 of shifts: what is shifted, by one or not; by eights; by twos. The power of the
   // fraction, 31 bits, is shifted right by 30 less the integer part.
   logic signed [31:0] source, source_q, eights_q, shifted_q;
-  logic [4:0] amount, amount_q;
-  logic [2:0] rest_q;
+  logic [4:0] amount;
+  logic [3:0] twos_q;
+  logic [1:0] rest_q;
   logic shift3_q, shift4_q;
   if (RowUnit != 0) begin : gen_power
     logic power, over;
@@ -98,12 +99,15 @@ module tw_lane #(
   end
   always_ff @(posedge clk_i) begin
     {shift4_q, shift3_q} <= {shift3_q, shift_i};
-    if (shift_i) {source_q, amount_q} <= {source, amount};
-    if (shift3_q) begin
-      eights_q <= source_q >>> {amount_q[4:3], 3'd0};
-      rest_q   <= amount_q[2:0];
+    if (shift_i) begin
+      source_q <= source >>> amount[0];
+      twos_q   <= amount[4:1];
     end
-    if (shift4_q) shifted_q <= eights_q >>> rest_q;
+    if (shift3_q) begin
+      eights_q <= source_q >>> {twos_q[3:2], 3'd0};
+      rest_q   <= twos_q[1:0];
+    end
+    if (shift4_q) shifted_q <= eights_q >>> {rest_q, 1'b0};
   end
   assign shifted_o = shifted_q;
 
