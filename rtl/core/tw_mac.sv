@@ -200,6 +200,8 @@ module tw_mac #(
             end else if (l < Levels && !staged(l)) begin : gen_later
               assign node[n]  = '0;
               assign carry[n] = 1'b0;
+              logic unused_node;
+              assign unused_node = ^{node[n], carry[n]};
             end else begin : gen_adder
               logic signed [Bits-1:0] next;
               if (Addends == 2) begin : gen_two

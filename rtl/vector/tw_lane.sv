@@ -59,11 +59,12 @@ module tw_lane #(
   // Stage 2: 33 bits hold every result. One adder forms sums and differences, whose sign compares.
   function automatic logic signed [32:0] compute(logic [3:0] op, logic signed [31:0] a,
                                                  logic signed [OpdBits-1:0] b);
-    logic signed [32:0] sum;
+    logic signed [32:0] addend, sum;
     logic add, less;
-    add  = op == tw_pkg::VecAdd;
-    sum  = 33'(a) + (33'(b) ^ {33{!add}}) + 33'(!add);
-    less = sum[32];
+    add    = op == tw_pkg::VecAdd;
+    addend = add ? 33'(b) : ~33'(b);
+    sum    = 33'(a) + addend + $signed({32'd0, !add});
+    less   = sum[32];
     if (add || (RowUnit != 0 && op == tw_pkg::VecSub)) compute = sum;
     else if ((op == tw_pkg::VecMin && less) || (op == tw_pkg::VecMax && !less)) compute = 33'(a);
     else compute = 33'(b);
