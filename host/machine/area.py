@@ -52,8 +52,17 @@ LUT_PER_TREE_BIT: Final = (1.0, 1.0, 1.04, 1.35, 1.57)
 
 By the synthesis of rtl/core/tw_mac.sv alone: Yosys merges such levels into one carry-save sum.
 """
-LUT_PER_PACKED_MAC: Final = 3
+LUT_PER_PACKED_MAC: Final = 1
 """LUTs a packed MAC more where just two levels merge: the constant that splits the products."""
+LUT_PER_CHAIN: Final = 1.6
+FF_PER_CHAIN: Final = 4
+"""Of four packed products that a chain of slices adds: LUTs for each of their two sums, flip-flops
+for both. They are the parity that tells the low sum's sign."""
+LUT_PER_BANK: Final = 73
+"""LUTs of a bank of ACC, an output element: its write multiplexer, a share of those of the readers.
+
+By the synthesis of a 1x16x32 with two banks and with four.
+"""
 LUT_PER_TABLE_LANE: Final = 15
 """LUTs of a lane beside its activation table: address of LOAD or result, entry or by-pass."""
 TABLE_LUT_BITS: Final = 64
@@ -107,7 +116,7 @@ class LogicModel:
 
     lut_fixed: float = 0.0  # control, registers, counters, load, store, fetch
     lut_per_lane: float = 0.0  # ALU and requantisation of a vector lane
-    lut_per_element: float = 0.0  # adder, forwarding and bank multiplexers of an output element
+    lut_per_element: float = 0.0  # adder and forwarding of an output element
     lut_per_axi_bit: float = 0.0  # alignment and steering of a bit of the bus
     ff_fixed: float = 0.0  # as for LUTs
     ff_per_lane: float = 0.0  # pipeline of a vector lane
@@ -330,17 +339,31 @@ def _tree_luts(hw: HwConfig, first: int) -> float:
     return total
 
 
+def _packed_columns(hw: HwConfig) -> int:
+    """Output channels whose products share multipliers, two and two."""
+    return (hw.block_out - hw.mac_lut_columns) // 2 * 2 * hw.mac_packed
+
+
+def _chained(hw: HwConfig) -> bool:
+    """Whether a chain of slices adds four packed products, and not two."""
+    return hw.mac_pipeline >= 2 and all(_staged_levels(hw)[1:3])
+
+
 def array_luts(hw: HwConfig) -> float:
     """LUTs of the MAC array, memory apart.
 
-    DSP slices add products in pairs, and all of them when nothing is registered before the sums.
+    DSP slices add products in pairs, packed ones also in fours, and all of them when nothing is
+    registered before the sums.
     """
-    in_dsps = hw.batch * (hw.block_out - hw.mac_lut_columns)
+    packed = hw.batch * _packed_columns(hw)
+    plain = hw.batch * (hw.block_out - hw.mac_lut_columns) - packed
     in_luts = hw.batch * hw.mac_lut_columns
-    cascade = hw.mac_pipeline == 1 and not hw.mac_packed
-    total = 0.0 if cascade else in_dsps * _tree_luts(hw, 2)
-    if hw.mac_packed and _staged_levels(hw)[2:] == [False, True]:
-        total += LUT_PER_PACKED_MAC * in_dsps * hw.block_in
+    total = 0.0 if hw.mac_pipeline == 1 else plain * _tree_luts(hw, 2)
+    total += packed * _tree_luts(hw, 3 if _chained(hw) else 2)
+    if _chained(hw):
+        total += LUT_PER_CHAIN * packed * hw.block_in // 4
+    elif _staged_levels(hw)[2:] == [False, True]:
+        total += LUT_PER_PACKED_MAC * packed * hw.block_in
     return total + in_luts * _tree_luts(hw, 1) + LUT_PER_PRODUCT * _lut_macs(hw)
 
 
@@ -352,6 +375,12 @@ def array_registers(hw: HwConfig) -> int:
     elements = hw.batch * hw.block_out
     total = elements * sum(_level_bits(hw, n) for n in range(2, len(staged)) if staged[n])
     total += 0 if _line_in_luts(hw) else _line_stages(hw) * _sum_bits(hw)
+    if _chained(hw):  # the second level's are in slices; half of the weights wait for the first
+        columns = _packed_columns(hw)
+        total -= hw.batch * columns * _level_bits(hw, 2)
+        total += 8 * hw.block_in // 2 * columns
+        chains = hw.block_in // 4
+        total += hw.batch * columns // 2 * (FF_PER_CHAIN * chains + chains - 1)
     if staged[1]:
         total += hw.batch * hw.mac_lut_columns * _level_bits(hw, 1)
     if hw.mac_pipeline >= 2:
@@ -405,7 +434,7 @@ def estimate(design: HwConfig | SystemConfig, model: LogicModel = LOGIC_MODEL) -
     lut = (
         model.lut_fixed
         + model.lut_per_lane * hw.vector_lanes
-        + model.lut_per_element * elements
+        + (model.lut_per_element + LUT_PER_BANK * hw.acc_banks) * elements
         + model.lut_per_axi_bit * hw.axi_data_bits
         + array_luts(hw)
         + LUT_PER_TABLE_LANE * hw.activation_table * hw.vector_lanes

@@ -123,13 +123,14 @@ def test_beats_are_held_where_one_can_bring_several_diagonals():
 ARRAYS = [
     # batch, block_in, pipeline, packed, columns in LUTs; LUT, FF
     ((1, 16, 2, 0, 0), 700, 80),
-    ((1, 16, 2, 1, 0), 706, 80),
-    ((1, 8, 1, 1, 0), 306, 76),
-    ((2, 8, 2, 1, 0), 683, 152),
-    ((2, 8, 3, 1, 0), 680, 408),
-    ((1, 16, 6, 1, 0), 520, 770),
-    ((1, 16, 6, 1, 2), 2074, 1813),
-    ((1, 16, 2, 1, 4), 4233, 1104),
+    ((1, 16, 2, 1, 0), 678, 80),
+    ((1, 8, 1, 1, 0), 252, 76),
+    ((2, 8, 2, 1, 0), 534, 152),
+    ((2, 8, 3, 1, 0), 534, 408),
+    ((1, 16, 6, 1, 0), 258, 792),
+    ((1, 8, 5, 1, 0), 90, 356),
+    ((1, 16, 6, 1, 2), 1943, 1816),
+    ((1, 16, 2, 1, 4), 4230, 1104),
 ]
 
 
@@ -140,9 +141,8 @@ def test_the_mac_array_takes_what_it_takes_when_synthesised_alone(shape, lut, ff
         batch=batch, block_in=block_in, block_out=4, vector_lanes=4, mac_pipeline=pipeline,
         mac_packed=packed, mac_lut_columns=columns,
     )  # fmt: skip
-    assert array_registers(hw) == pytest.approx(ff, rel=0.01)
-    # packing costs most of the constant where it is added to just four sums
-    assert array_luts(hw) == pytest.approx(lut, rel=0.07 if block_in == 8 else 0.01)
+    assert array_registers(hw) == pytest.approx(ff, rel=0.02)
+    assert array_luts(hw) == pytest.approx(lut, rel=0.04)
 
 
 def test_an_array_without_registers_before_its_sums_adds_inside_the_dsps():
