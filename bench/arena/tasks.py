@@ -56,11 +56,11 @@ _VARIANTS: Final[tuple[tuple[str, str, Mapping[str, int]], ...]] = (
 def pynq_z2_choice() -> tuple[HwConfig, ...]:
     """Eight configurations that fit a PYNQ-Z2: array shapes, vector lanes and buffer splits.
 
-    The named 16x16, 16x32, 8x32 and 8x8; 16x16 with twice the activations for half the weights
-    and with half the vector lanes; 8x32 with twice the accumulators; 32x8.
+    The named 16x16, 16x32, 8x32 and 8x8; 16x16 with twice the activations for half the weights and
+    with half the vector lanes; 8x32 with twice the accumulators; 32x8. All have four ACC banks.
     """
     named = ("pynq-16x16", "pynq-16x32", "wide-8x32", "edge-8x8")
-    configs = [load_hwconfig(name) for name in named]
+    configs = [load_hwconfig(name).with_(acc_bank_count=4) for name in named]
     configs += [load_hwconfig(base).with_(name=name, **new) for name, base, new in _VARIANTS]
     board = load_board(BOARD)
     for hw in configs:

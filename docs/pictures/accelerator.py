@@ -37,7 +37,7 @@ BLOCKS: Final = {
     "u_inp": (170, 312, 92, 46, "INP", "activations"),
     "u_wgt": (170, 374, 92, 46, "WGT", "weights"),
     "u_gemm": (306, 274, 110, 126, "GEMM", "one product", "of two tiles", "per cycle"),
-    "u_acc": (456, 312, 92, 46, "ACC", "int32, 4 banks"),
+    "u_acc": (456, 312, 92, 46, "ACC", "int32, 2 or 4 banks"),
     "u_param": (456, 400, 92, 46, "PARAM", "bias, scale"),
     "u_res": (456, 462, 92, 46, "RES", "residuals"),
     "u_vector": (592, 274, 120, 126, "VECTOR", "bias, requantise,", "residual, clip,", "pooling"),
