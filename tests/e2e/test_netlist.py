@@ -32,7 +32,15 @@ def test_refuses_a_family_or_a_stage_without_models() -> None:
         build_netlist(TINY, family="ecp5", stage=Stage.PACKED)
 
 
-LARGE = ("edge-8x8", "pynq-16x16", "pynq-16x16-rows", "batch2-8x16", "wide-8x32", "zu-32x32")
+LARGE = (
+    "edge-8x8",
+    "pynq-16x16",
+    "pynq-16x32",
+    "pynq-16x16-rows",
+    "batch2-8x16",
+    "wide-8x32",
+    "zu-32x32",
+)
 
 
 @pytest.mark.slow
@@ -45,6 +53,7 @@ def test_packed_slices_of_larger_arrays_compute_what_the_reference_does(name: st
 WHOLE = {
     "tiny": TINY,
     "two products a slice, three stages": TINY.with_(mac_packed=1, mac_pipeline=3),
+    "chains of four products": TINY.with_(block_in=8, mac_packed=1, mac_pipeline=5),
     "a table and a row unit": TINY.with_(activation_table=1, row_unit=1),
     "weights of 4 bits with scales": TINY.with_(int4_weights=2),
 }
