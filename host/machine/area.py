@@ -67,11 +67,11 @@ LUT_PER_TABLE_LANE: Final = 15
 """LUTs of a lane beside its activation table: address of LOAD or result, entry or by-pass."""
 TABLE_LUT_BITS: Final = 64
 """Bits of a LUT of the activation table, which has one port (RAM128X1S: two LUTs)."""
-LUT_PER_INT4_BIT: Final = (0.0, 5.2, 11.3)
+LUT_PER_INT4_BIT: Final = (0.0, 3.7, 11.4)
 """LUTs that unpack weights of 4 bits, by ``int4_weights``, per bit of the bus: two beats of int8,
 and one more size of a tile among the strides that LOAD multiplies; with scales also products."""
-LUT_OF_ROW_UNIT: Final = 1126
-LUT_PER_ROW_LANE: Final = 346
+LUT_OF_ROW_UNIT: Final = 868
+LUT_PER_ROW_LANE: Final = 300
 FF_OF_ROW_UNIT: Final = 357
 FF_PER_ROW_LANE: Final = 89
 """A row unit (rtl/vector/tw_reduce.sv): slots and one total with its logarithm; of each lane its
@@ -128,13 +128,13 @@ FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=6020.6,
-    lut_per_lane=693.1,
-    lut_per_element=390.7,
-    lut_per_axi_bit=7.9,
-    ff_fixed=7889.4,
-    ff_per_lane=373.5,
-    ff_per_element=75.9,
+    lut_fixed=5813.9,
+    lut_per_lane=455.1,
+    lut_per_element=118.2,
+    lut_per_axi_bit=8.3,
+    ff_fixed=7524.5,
+    ff_per_lane=369.5,
+    ff_per_element=75.3,
 )
 
 

@@ -76,7 +76,7 @@ def test_dsp_and_block_ram_equal_every_recorded_synthesis(results):
 def test_luts_as_memory_equal_every_recorded_synthesis_but_for_shift_registers(results):
     for row in results.rows:
         shifted = row.lutram - lut_memory(row.hw)  # a row unit has long pipelines
-        assert 0 <= shifted <= 32 + 32 * row.hw.row_unit, row.hw.name
+        assert 0 <= shifted <= 40 + 24 * row.hw.row_unit, row.hw.name
 
 
 def test_luts_and_flip_flops_are_within_the_stated_error_of_every_fitted_row(results):
@@ -229,10 +229,10 @@ def test_every_named_configuration_fits_some_board():
 
 
 @pytest.mark.parametrize(
-    ("option", "lut", "before"), [(1, 13_562, 13_228), (2, 13_950, 13_228)], ids=["plain", "scaled"]
+    ("option", "lut", "before"), [(1, 12_466, 12_229), (2, 12_960, 12_229)], ids=["plain", "scaled"]
 )
 def test_unpacking_of_weights_costs_about_what_it_takes_when_synthesised(option, lut, before):
-    """LUT of `tiny-4x4` by Yosys, with and without; flip-flops 10,967, 11,040, 10,964 without."""
+    """LUT of `tiny-4x4` by Yosys, with and without; flip-flops 10,586, 10,659, 10,583 without."""
     plain = load_hwconfig("tiny-4x4")
     found, without = estimate(plain.with_(int4_weights=option)), estimate(plain)
     assert abs(found.lut / lut - 1) < LUT_ERROR
@@ -241,13 +241,13 @@ def test_unpacking_of_weights_costs_about_what_it_takes_when_synthesised(option,
 
 
 def test_a_row_unit_costs_about_what_it_takes_when_synthesised():
-    """Of `tiny-4x4` with the unit: 15,738 LUT and 11,677 flip-flops by Yosys."""
+    """Of `tiny-4x4` with the unit: 14,296 LUT and 11,292 flip-flops by Yosys."""
     hw = load_hwconfig("tiny-4x4").with_(row_unit=1)
     area = estimate(hw)
-    assert abs(area.lut / 15_738 - 1) < 0.03
-    assert abs(area.ff / 11_677 - 1) < 0.03
+    assert abs(area.lut / 14_296 - 1) < 0.03
+    assert abs(area.ff / 11_292 - 1) < 0.03
     plain = estimate(hw.with_(row_unit=0))
     assert (area.dsp, area.bram36) == (plain.dsp, plain.bram36)
     both = hw.with_(batch=2, vector_lanes=8)  # two rows in a part: two logarithms
     lane = estimate(both).lut - estimate(both.with_(row_unit=0)).lut - (area.lut - plain.lut)
-    assert lane == 4 * 346 + 440
+    assert lane == 4 * 300 + 440
