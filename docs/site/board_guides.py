@@ -66,7 +66,7 @@ GUIDES: Final = {
         ),
         compiled=(
             "25,445 cycles on the twin, memory pynq-z2: 0.25 ms at a planned 100 MHz (static "
-            "estimate of this configuration: 68 to 73 MHz); 95.2 % of the sum of bounds"
+            "estimate of this configuration: 78 to 86 MHz); 95.2 % of the sum of bounds"
         ),
     ),
     "zcu104": Guide(

@@ -73,7 +73,7 @@ def test_a_network_runs_bit_exact_on_a_board_with_the_counters_of_the_rtl(folder
         assert done.returncode == 0, done.stderr
         assert "outputs: bit-exact to the reference" in done.stdout
         assert f"board {address}: {expected.cycles:,} cycles on the accelerator" in done.stdout
-        assert "68 to 73 MHz); ran in " in done.stdout
+        assert "78 to 86 MHz); ran in " in done.stdout
         assert np.array_equal(np.load(folder / "out.npz")["y"], expected.outputs["y"])
         device = RemoteDevice(address, read_token(folder / "token"), wait_seconds=10)
         for _ in range(2):
