@@ -42,6 +42,7 @@ module two_cores (
       vector_lanes: 4,
       mac_pipeline: 1,
       mac_packed: 0,
+      acc_bank_count: 4,
       data_path: 1,
       address_bits: 40,
       default: '0
@@ -96,6 +97,7 @@ module two_cores (
       vector_lanes: 32,
       mac_pipeline: 2,
       mac_packed: 1,
+      acc_bank_count: 2,
       data_path: 1,
       address_bits: 40,
       default: '0
