@@ -357,8 +357,14 @@ def _mac(batch: int, block_in: int, block_out: int, pipeline: int) -> dict[str, 
 @pytest.mark.parametrize(
     "parameters",
     grid(
-        _mac(1, 4, 4, 6),
-        slow=(_mac(2, 8, 4, 6), _mac(1, 16, 4, 6), _mac(1, 16, 16, 2), _mac(1, 64, 4, 3)),
+        _mac(1, 8, 4, 6),
+        slow=(
+            _mac(1, 4, 4, 6),
+            _mac(2, 8, 4, 6),
+            _mac(1, 16, 4, 6),
+            _mac(1, 16, 16, 2),
+            _mac(1, 64, 4, 3),
+        ),
     ),
 )
 def test_mac(parameters: dict[str, int]) -> None:
