@@ -386,7 +386,7 @@ def array_registers(hw: HwConfig) -> int:
     if hw.mac_pipeline >= 2:
         total += 16 * _lut_macs(hw)
     if hw.mac_pipeline >= 3:  # operands: slices have registers of their own for one of a pair
-        pairs = (hw.block_out - hw.mac_lut_columns) // 2 * hw.mac_packed
+        pairs = _packed_columns(hw) // 2
         total += 8 * hw.block_in * pairs * min(hw.batch, 2)
         total += 8 * hw.block_in * hw.mac_lut_columns
         total += 8 * hw.block_in * hw.batch * (hw.mac_lut_columns > 0)

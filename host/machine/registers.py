@@ -96,7 +96,7 @@ next run."""
 COUNTER_BASE: Final = 0x100
 """Byte offset of the first counter; each reads as 64 bits, low word first.
 
-A counter holds 48 bits, wraps after 2^48 (32 days of cycles at 100 MHz), and has zeros above."""
+A counter holds 40 bits, wraps after 2^40 (three hours of cycles at 100 MHz), with zeros above."""
 
 UNIT_COUNTER_STATES: Final = (
     ("busy", "cycles in which the unit worked"),
