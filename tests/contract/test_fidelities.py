@@ -123,7 +123,10 @@ def test_equal_to_the_rtl_on_the_smallest_array() -> None:
 
 @pytest.mark.parametrize(
     "hw",
-    [TINY.with_(int4_weights=1), TINY.with_(int4_weights=2, block_out=16)],
+    [
+        TINY.with_(int4_weights=1),
+        TINY.with_(int4_weights=2, block_out=16, acc_bank_count=2),
+    ],
     ids=["plain", "with scales"],
 )
 def test_equal_to_the_rtl_where_weights_of_4_bits_are_unpacked(hw: HwConfig) -> None:

@@ -64,6 +64,10 @@ def test_random_programs_where_weights_of_4_bits_are_unpacked(option: int) -> No
     check_random(TINY.with_(int4_weights=option), generator(f"twin int4 {option}"), 5, 8)
 
 
+def test_random_programs_where_acc_has_two_banks() -> None:
+    check_random(TINY.with_(acc_bank_count=2), generator("twin two banks"), 5, 8)
+
+
 @pytest.mark.parametrize("number", sample(1, 27))
 def test_random_programs_on_any_configuration(number: int) -> None:
     rng = generator(f"twin {number}")
