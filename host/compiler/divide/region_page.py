@@ -192,6 +192,8 @@ class RegionPage(RegionTensors):
             found = [layouts.natural(shape, layouts.heads)]
             if var == unit.data[1]:
                 found.append(layouts.rows(shape))
+        elif shape[0] > 1 and (unit.kind == "dense" or unit.elementwise):
+            found.append(layouts.tokens(shape))
         return [each for each in found if each is not None]
 
     def _push(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:

@@ -256,6 +256,8 @@ class RegionWriter:
         if len(tensor.shape) == MAX_RANK - 1:
             pixels = layouts.pixels(tensor.shape, 1)
             wanted += [pixels] if _is_pixels(pixels, tensor.shape) else []
+        elif len(tensor.shape) == 2 and tensor.shape[0] > 1:
+            wanted.append(layouts.tokens(tensor.shape))
         try:
             return page.leaving(step.var, tensor, wanted)
         except Refusal as refusal:

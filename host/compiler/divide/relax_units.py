@@ -313,7 +313,7 @@ def _pool(match: Match) -> QOperator:
     attrs, maximum = call.attrs, name == "relax.nn.max_pool2d"
     if str(attrs.layout) != "NCHW":
         raise Refusal(f"its layout is {attrs.layout}")
-    if _pair(attrs.dilation) != (1, 1):
+    if _pair(attrs.dilation) != (1, 1) and not maximum:
         raise Refusal("its window is dilated")
     kernel, stride = _pair(attrs.pool_size), _pair(attrs.strides)
     top, left, bottom, right = _four(attrs.padding)
@@ -324,6 +324,7 @@ def _pool(match: Match) -> QOperator:
         maximum=maximum,
         kernel=kernel,
         stride=stride,
+        dilation=_pair(attrs.dilation),
         pads=(top, left, bottom, right),
     )
 

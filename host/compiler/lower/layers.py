@@ -64,15 +64,18 @@ from tilewright.host.compiler.lower.qgraph import (
     QTensor,
     QTurn,
 )
+from tilewright.host.compiler.lower.reach import within_reach
 from tilewright.host.compiler.lower.room import write_with_room
 from tilewright.host.compiler.lower.rows import row_layer
 from tilewright.host.compiler.lower.workloads import (
     channels_of,
     is_too_large,
     merge_groups,
+    outputs_at_once,
+    pool_workload,
     refused,
     weight_bits_of,
-    window_of,
+    window_workload,
     workload_on,
 )
 from tilewright.host.machine.hwconfig import HwConfig
@@ -90,10 +93,11 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
             raise refused(operator, "it needs an activation table (activation_table: 1)")
         if isinstance(operator, QSoftmax | QLayerNorm) and not hw.row_unit:
             raise refused(operator, "it needs a row unit (row_unit: 1)")
+    graph, of_windows = within_reach(graph, hw)
     graph, of_heads = split_heads(graph)
     graph, of_prelus = expand_prelus(graph)
     stored = store_channels(graph, output_block(hw))
-    origins = {**of_heads, **of_prelus}
+    origins = {**of_windows, **of_heads, **of_prelus}
     origins |= {copy: origins.get(name, name) for copy, name in stored.origins.items()}
     return _Layers(stored, hw, origins).build()
 
@@ -231,18 +235,13 @@ class _Layers:
             residual=residual,
             subtracts=operator.subtracts,
         )
-        depthwise = operator.groups > 1 and operator.groups == channels == outputs
-        base = workload_on(
+        base = window_workload(
             operator,
             data,
-            **window_of(operator, weights.shape[2:]),
-            kind=Kind.DEPTHWISE if depthwise else Kind.CONV2D,
-            channels_out=outputs,
-            dilation_h=operator.dilation[0],
-            dilation_w=operator.dilation[1],
+            weights,
             relu=requant.clip_min == rounded.zero_point and requant.clip_min > -128,
-            residual=residual is not None,
         )
+        depthwise = base.kind is Kind.DEPTHWISE
         groups = 1 if depthwise else self._merged_groups(operator, channels, outputs)
         if not depthwise:
             weights = merge_groups(weights, operator.groups, groups)
@@ -250,18 +249,22 @@ class _Layers:
         self._sliceable(operator, data, [g * step_in for g in range(groups)])
         self._sliceable(operator, target, [output.channel + g * step_out for g in range(groups)])
         base = replace(base, channels_in=step_in, channels_out=step_out)
-        for group in range(groups):
-            rows = slice(group * step_out, (group + 1) * step_out)
+        most = step_out if data.shape[0] > 1 else outputs_at_once(self.hw, base)
+        for number, first in enumerate(range(0, outputs, most)):
+            rows = slice(first, min(first + most, outputs))
+            source = rows.start if depthwise else first // step_out * step_in
             part = np.ascontiguousarray(weights[rows])
+            inputs = len(part) if depthwise else step_in
+            own = replace(base, channels_in=inputs, channels_out=len(part))
             self._append(
                 operator,
-                replace(base, weight_bits=weight_bits_of(self.hw, base, part)),
+                replace(own, weight_bits=weight_bits_of(self.hw, own, part)),
                 channels_of(requant, rows),
-                name=operator.name if groups == 1 else f"{operator.name}/{group}",
-                data=self._part(data.name, group * step_in),
+                name=operator.name if most == outputs else f"{operator.name}/{number}",
+                data=self._part(data.name, source),
                 weights=part,
-                output=replace(output, channel=output.channel + group * step_out),
-                residual=None if residual is None else self._part(residual.name, group * step_out),
+                output=replace(output, channel=output.channel + rows.start),
+                residual=None if residual is None else self._part(residual.name, rows.start),
                 pad_value=data.zero_point,
             )
 
@@ -350,8 +353,7 @@ class _Layers:
             units=np.full(channels, unit),
             bias=np.full(channels, -data.zero_point * (1 if operator.maximum else taps), float),
         )
-        kind = Kind.MAXPOOL if operator.maximum else Kind.DEPTHWISE
-        workload = workload_on(operator, data, **window_of(operator, operator.kernel), kind=kind)
+        workload = pool_workload(operator, data)
         if not operator.maximum and is_too_large(self.hw, workload):
             workload = replace(workload, kind=Kind.AVGPOOL)
         weights = np.ones(workload.weight_shape, dtype=np.int8)

@@ -147,12 +147,13 @@ class QPool(QOperator):
     Attributes:
         maximum: maximum, otherwise the average over all elements of the window; padding counts as
             elements with value 0.
-        kernel, stride: (rows, columns).
+        kernel, stride, dilation: (rows, columns).
     """
 
     maximum: bool
     kernel: Pair
     stride: Pair
+    dilation: Pair = (1, 1)  # of a maximum
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)  # (top, left, bottom, right)
     factor: float = 1.0  # real factor of an average; as many as the elements make it a sum
 
@@ -366,7 +367,8 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
 
     Four-dimensional arrays keep their shape, or, as attention's ``(B, H, T, d)``, fold heads into
     channels, or, with channels last, ``(B, H, W, C)`` becomes ``(B, C, H*W, 1)``; ``(B, T, C)``
-    becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)``, and ``(C,)`` ``(1, C, 1, 1)``.
+    becomes ``(B, C, T, 1)``; ``(B, C)`` becomes ``(B, C, 1, 1)`` or, as pixels of one image,
+    ``(1, C, B, 1)``, and ``(C,)`` ``(1, C, 1, 1)``.
     """
     if data.shape == shape:
         return np.ascontiguousarray(data)
@@ -380,6 +382,8 @@ def to_normal_form(data: npt.NDArray[np.int8], shape: Shape) -> npt.NDArray[np.i
         folded = data.reshape(1, -1, *shape[2:])
     elif data.ndim == 3:
         folded = data.transpose(0, 2, 1)[..., None]
+    elif is_channels_last(shape, data.shape):
+        folded = data.T[None, ..., None]
     else:
         folded = data.reshape(*data.shape, *(1,) * (4 - data.ndim))
     if folded.shape != shape:
@@ -398,6 +402,8 @@ def is_channels_last(shape: tuple[int, ...], model_shape: tuple[int, ...]) -> bo
         return False
     if len(model_shape) == 3:
         return shape[:2] != model_shape[:2] or shape[1] == shape[2]
+    if len(model_shape) == 2:
+        return shape[0] == 1 < model_shape[0]
     return len(model_shape) == 4 and shape[1] == model_shape[3]
 
 

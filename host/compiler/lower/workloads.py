@@ -15,7 +15,7 @@ from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.geometry import folds
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.int4_tiles import HIGHEST, LOWEST, are_packable, has_scales
-from tilewright.host.network.layout import weight_tiles
+from tilewright.host.network.layout import output_block, weight_tiles
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Kind, Workload
 
@@ -33,6 +33,43 @@ def workload_on(operator: QOperator, data: QTensor, **values: Any) -> Workload:
     shape = {"n": n, "height": height, "width": width, "channels_in": channels}
     plain = {**shape, "channels_out": channels, "relu": False}
     return Workload(name=label_of(operator.name), **{**plain, **values})
+
+
+def window_workload(operator: QConv, data: QTensor, weights: Int8Array, **values: Any) -> Workload:
+    """A convolution's workload, all its groups in one; ``values`` say what is otherwise."""
+    channels, outputs = data.shape[1], len(weights)
+    depthwise = operator.groups > 1 and operator.groups == channels == outputs
+    plain = {
+        **window_of(operator, weights.shape[2:]),
+        "kind": Kind.DEPTHWISE if depthwise else Kind.CONV2D,
+        "channels_out": outputs,
+        "dilation_h": operator.dilation[0],
+        "dilation_w": operator.dilation[1],
+        "residual": len(operator.inputs) > 1,
+    }
+    return workload_on(operator, data, **{**plain, **values})
+
+
+def outputs_at_once(hw: HwConfig, workload: Workload) -> int:
+    """Output channels of a layer: all, or as many as PARAM holds where no other schedule is legal.
+
+    A number that divides the workload's, in whole stored blocks.
+    """
+    channels, unit = workload.channels_out, output_block(hw)
+    if channels <= hw.param_depth * hw.block_out or channels % unit:
+        return channels
+    try:
+        default_schedule(hw, workload)
+        return channels
+    except ScheduleError:
+        fits = hw.param_depth * hw.block_out // unit * unit
+        return max((n for n in range(unit, fits + 1, unit) if channels % n == 0), default=channels)
+
+
+def pool_workload(operator: QPool, data: QTensor) -> Workload:
+    """A pool's workload: an average is a depthwise convolution."""
+    kind = Kind.MAXPOOL if operator.maximum else Kind.DEPTHWISE
+    return workload_on(operator, data, **window_of(operator, operator.kernel), kind=kind)
 
 
 def weight_bits_of(hw: HwConfig, workload: Workload, weights: Int8Array) -> int:

@@ -101,12 +101,11 @@ def _prepared(
     was_quantised = qoperator.is_quantised(current)  # and not its weights alone
     folded |= fold_dynamic(current)
     folded |= fold_dequantised(current, blocks_alone=was_quantised)
-    unrolled, grouped = unroll_recurrent(current), state_groups(current)
-    if folded or unrolled or grouped:
+    if folded:
         model = inferred(ir.to_proto(current), origin)
-        current = ir.from_proto(model)
+    model = _settled(model, origin, shapes=not was_quantised)
     if was_quantised:
-        model = _plainly_quantised(model, origin)
+        model = _settled(_plainly_quantised(model, origin), origin)
     else:
         if calibration is None:
             raise calibration_missing(origin)
@@ -116,9 +115,7 @@ def _prepared(
     if kept is not model:
         model = inferred(kept, origin)
     _name_nodes(model)
-    current = ir.from_proto(model)
-    while _state_shapes(current):
-        current = ir.from_proto(inferred(ir.to_proto(current), origin))
+    current = ir.from_proto(_settled(model, origin))
     if not was_quantised:
         fold_dequantised(current, blocks_alone=False)  # of what is constant by now
     masks: frozenset[str] = frozenset()
@@ -160,10 +157,23 @@ def _plainly_quantised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
     return inferred(ir.to_proto(current), origin)
 
 
-def _state_shapes(model: ir.Model) -> bool:
-    """Replace known shapes, and what is computed of them, by constants, in place; whether any."""
-    state_plain(Editor(model.graph))
-    return fold_constants(model)
+def _settled(model: onnx.ModelProto, origin: Path, *, shapes: bool = True) -> onnx.ModelProto:
+    """Known shapes and what is computed of them as constants, loops of known length unrolled.
+
+    Each may tell what another one waits for, so it goes on until none finds anything.
+    """
+    while True:
+        current = ir.from_proto(model)
+        if shapes:
+            state_plain(Editor(current.graph))
+        found = [
+            shapes and fold_constants(current),
+            unroll_recurrent(current),
+            state_groups(current),
+        ]
+        if not any(found):
+            return model if not shapes else ir.to_proto(current)
+        model = inferred(ir.to_proto(current), origin)
 
 
 def _optimised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:

@@ -44,12 +44,12 @@ from tilewright.host.compiler.read.edit import (
     only_user,
     scalar_of,
     shape_of,
-    text_of,
 )
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.compiler.rewrite.attention import added_constant
 from tilewright.host.compiler.rewrite.masks import masked_scores
+from tilewright.host.compiler.rewrite.resize_sums import enlarges
 from tilewright.host.compiler.rewrite.rewrites import IMAGE_RANK
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 from tilewright.host.network.operators import LAYERS, ON_ROWS, REARRANGEMENTS, having
@@ -307,7 +307,7 @@ def _is_taken(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> bool
         positions = array_of(input_of(node, 1))
         takes = positions is not None and positions.ndim == 1
     elif kind == "Resize":
-        takes = _enlarges(node)
+        takes = enlarges(node)
     elif kind == "PRelu":
         takes = data in int8 and _has_slopes(node, selection)
     elif kind == "Clip":
@@ -448,27 +448,13 @@ def _takes_some(node: ir.Node) -> bool:
 
 def _is_pool(node: ir.Node) -> bool:
     shape = shape_of(node.inputs[0])
-    if shape is None or len(shape) != IMAGE_RANK or set(integers(node, "dilations", ())) - {1}:
+    if shape is None or len(shape) != IMAGE_RANK:
         return False
     padded = any(integers(node, "pads", ()))
     if node.op_type == "AveragePool":
-        return not padded or bool(integer(node, "count_include_pad", 0))
+        counts = not padded or bool(integer(node, "count_include_pad", 0))
+        return counts and set(integers(node, "dilations", ())) <= {1}
     return True
-
-
-def _enlarges(node: ir.Node) -> bool:
-    """Whether a resizing is bilinear between pixel centres, by whole factors."""
-    shape, result = shape_of(node.inputs[0]), shape_of(node.outputs[0])
-    if shape is None or result is None or len(shape) != IMAGE_RANK or shape[:2] != result[:2]:
-        return False
-    if any(large % small for small, large in zip(shape[2:], result[2:], strict=True)):
-        return False
-    scales = array_of(input_of(node, 2))
-    stated = [large // small for small, large in zip(shape, result, strict=True)]
-    plain = scales is None or not scales.size or np.array_equal(scales, stated)
-    mode = text_of(node, "coordinate_transformation_mode", "half_pixel")
-    centred = mode in ("half_pixel", "pytorch_half_pixel") and not integer(node, "antialias", 0)
-    return plain and centred and text_of(node, "mode", "nearest") == "linear"
 
 
 def _has_slopes(node: ir.Node, selection: _Selection) -> bool:

@@ -107,6 +107,19 @@ class Editor:
         made.shape = ir.Shape(shape)
         return made
 
+    def gathered(
+        self, place: ir.Node, data: ir.Value, axis: int, places: Array, *, stem: str
+    ) -> ir.Value:
+        """The elements at these places of an axis, taken in front of a node; or all as they are."""
+        shape = list(shape_of(data) or ())
+        if np.array_equal(places, np.arange(shape[axis])):
+            return data
+        numbers = self.constant(f"{stem}_places", places.astype(np.int64))
+        taken = self.before(place, "Gather", [data, numbers], {"axis": axis}, stem=stem, like=data)
+        shape[axis] = places.size
+        taken.shape = ir.Shape(shape)
+        return taken
+
     def drop_unused(self) -> None:
         """Remove nodes and initializers that nothing reads."""
         for node in reversed(list(self.graph)):

@@ -48,7 +48,7 @@ _COMPARISONS: Final = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 def state_general(editor: Editor, opset: int) -> None:
     """Rewrite a graph with known shapes, in place."""
     writer = _Writer(editor, opset)
-    before = _before_layers(editor.graph)
+    before = before_layers(editor.graph)
     for node in list(editor.graph):
         rewrite = _REWRITES.get(node.op_type) if is_kind(node, node.op_type) else None
         if rewrite is None or node not in before or not _is_float(node.outputs[0]):
@@ -58,7 +58,7 @@ def state_general(editor: Editor, opset: int) -> None:
             take_place(editor, node, found)
 
 
-def _before_layers(graph: ir.Graph) -> set[ir.Node]:
+def before_layers(graph: ir.Graph) -> set[ir.Node]:
     """The operators that a layer reads something of."""
     found: set[ir.Node] = set()
     for node in reversed(graph):

@@ -9,7 +9,6 @@ per output channel and pixel. No rewrite changes a result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor
 from typing import Final
 
 import numpy as np
@@ -18,8 +17,6 @@ import onnx_ir as ir
 from tilewright.host.compiler.read.edit import (
     Array,
     Editor,
-    array_of,
-    input_of,
     integer,
     is_kind,
     is_single,
@@ -28,6 +25,7 @@ from tilewright.host.compiler.read.edit import (
     take_place,
     text_of,
 )
+from tilewright.host.compiler.rewrite.resize_sums import nearest
 
 _IMAGE_RANK: Final = 4
 _CHANNELS: Final = 1
@@ -42,7 +40,7 @@ def move_by_layers(editor: Editor) -> None:
         if is_kind(node, "Split"):
             _slice_parts(editor, node)
         elif is_kind(node, "Resize"):
-            _enlarge(editor, node)
+            _take_nearest(editor, node)
         elif is_kind(node, "DepthToSpace", "SpaceToDepth"):
             _shuffle_pixels(editor, node)
 
@@ -70,52 +68,25 @@ def _slice_parts(editor: Editor, node: ir.Node) -> None:
     editor.graph.remove(node, safe=True)
 
 
-def _enlarge(editor: Editor, node: ir.Node) -> None:
-    """Nearest resizing by whole factors."""
-    data, result = node.inputs[0], node.outputs[0]
-    shape, target = shape_of(data), shape_of(result)
-    if not is_single(data) or shape is None or target is None:
+def _take_nearest(editor: Editor, node: ir.Node) -> None:
+    """Nearest resizing: by whole factors a layer, by others gathers."""
+    data, shape, target = node.inputs[0], shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if not is_single(data) or not shape or target is None or len(shape) != len(target):
         return
-    if len(shape) != _IMAGE_RANK or shape[:2] != target[:2]:
+    taken = nearest(node)
+    if not taken:
         return
-    if text_of(node, "mode", "nearest") != "nearest":
+    factors = [target[axis] // shape[axis] for axis in (2, 3)] if len(shape) == _IMAGE_RANK else []
+    if set(taken) <= {2, 3} and all(
+        np.array_equal(places, np.arange(len(places)) // factors[axis - 2])
+        for axis, places in taken.items()
+    ):
+        ones = np.ones((shape[_CHANNELS], 1, *factors), np.float32)
+        _convolve(editor, node, "ConvTranspose", ones, factors, groups=shape[_CHANNELS])
         return
-    factors = [after // before for before, after in zip(shape[2:], target[2:], strict=True)]
-    stated = array_of(input_of(node, 2))
-    scales = list(factors) if stated is None or not stated.size else list(stated[2:])
-    if len(scales) != len(factors):
-        return
-    for before, after, factor, scale in zip(shape[2:], target[2:], factors, scales, strict=True):
-        if before * factor != after or factor != scale:
-            return
-        if _sources(node, before, after) != [place // factor for place in range(after)]:
-            return
-    channels = shape[_CHANNELS]
-    ones = np.ones((channels, 1, *factors), np.float32)
-    _convolve(editor, node, "ConvTranspose", ones, factors, groups=channels)
-
-
-def _sources(node: ir.Node, before: int, after: int) -> list[int]:
-    """Which element nearest resizing along one axis takes for each of its results."""
-    mode = text_of(node, "coordinate_transformation_mode", "half_pixel")
-    rounding = text_of(node, "nearest_mode", "round_prefer_floor")
-    scale = after / before
-    found = []
-    for place in range(after):
-        if mode == "asymmetric":
-            at = place / scale
-        elif mode == "half_pixel" or (mode == "pytorch_half_pixel" and after > 1):
-            at = (place + 0.5) / scale - 0.5
-        else:
-            return []
-        rounded = {
-            "round_prefer_floor": ceil(at - 0.5),
-            "round_prefer_ceil": floor(at + 0.5),
-            "floor": floor(at),
-            "ceil": ceil(at),
-        }.get(rounding, -1)
-        found.append(min(max(rounded, 0), before - 1))
-    return found
+    for axis, places in taken.items():
+        data = editor.gathered(node, data, axis, places, stem=node.outputs[0].name or "resized")
+    take_place(editor, node, data)
 
 
 def _shuffle_pixels(editor: Editor, node: ir.Node) -> None:

@@ -53,7 +53,7 @@ def _padded(editor: Editor, node: ir.Node) -> ir.Value | None:
     if mode in _REPEATING and widths.min(initial=0) >= 0:
         for axis in np.flatnonzero(widths.any(axis=1)):
             places = np.pad(np.arange(shape[axis]), widths[axis].tolist(), mode=_REPEATING[mode])
-            data = _chosen(editor, node, data, int(axis), places)
+            data = editor.gathered(node, data, int(axis), places, stem=stem)
         return None if data is node.inputs[0] else data
     if mode != "constant" or (widths.min(initial=0) >= 0 and input_of(node, 3) is None):
         return None
@@ -93,22 +93,11 @@ def _sum_from_the_end(editor: Editor, node: ir.Node) -> ir.Value | None:
         return None
     axis = int(axis) % len(shape)
     places = np.arange(shape[axis])[::-1]
-    turned = _chosen(editor, node, data, axis, places)
-    more = {"exclusive": integer(node, "exclusive", 0)}
     stem = f"{node.outputs[0].name}_turned"
+    turned = editor.gathered(node, data, axis, places, stem=stem)
+    more = {"exclusive": integer(node, "exclusive", 0)}
     total = editor.before(node, "CumSum", [turned, node.inputs[1]], more, stem=stem, like=turned)
-    return _chosen(editor, node, total, axis, places)
-
-
-def _chosen(editor: Editor, node: ir.Node, data: ir.Value, axis: int, places: Array) -> ir.Value:
-    """The elements at these places of an axis."""
-    stem = node.outputs[0].name or "padded"
-    numbers = editor.constant(f"{stem}_places", places.astype(np.int64))
-    chosen = editor.before(node, "Gather", [data, numbers], {"axis": axis}, stem=stem, like=data)
-    shape = list(shape_of(data) or ())
-    shape[axis] = places.size
-    chosen.shape = ir.Shape(shape)
-    return chosen
+    return editor.gathered(node, total, axis, places, stem=stem)
 
 
 _WINDOWED: Final = ("Conv", *having(lambda each: each.pool == "window"))

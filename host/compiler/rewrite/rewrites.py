@@ -40,6 +40,7 @@ from tilewright.host.compiler.rewrite.linear_layers import (
 from tilewright.host.compiler.rewrite.lookups import look_up_one_hot
 from tilewright.host.compiler.rewrite.padding import rewrite_pads, state_padding
 from tilewright.host.compiler.rewrite.plain import state_plain, write_out_one_hot
+from tilewright.host.compiler.rewrite.resize_sums import sum_resizes
 from tilewright.host.compiler.rewrite.resizes import resize_images
 from tilewright.host.compiler.rewrite.rows import state_rows, state_softmax
 from tilewright.host.compiler.rewrite.windows import rewrite_windows
@@ -51,7 +52,7 @@ def rewrite(
     model: ir.Model, options: QuantiseOptions | None = None, mask_inputs: Collection[str] = ()
 ) -> None:
     """Apply all rewrites to a model with known shapes, in place."""
-    options = options or QuantiseOptions()
+    is_float, options = options is not None, options or QuantiseOptions()
     editor = Editor(model.graph)
     dedicate_biases(editor)
     state_plain(editor)
@@ -81,6 +82,8 @@ def rewrite(
     fold_factors(editor)
     rewrite_windows(editor)
     state_attention(editor, masks=options.row_functions, mask_inputs=mask_inputs)
+    if is_float:
+        sum_resizes(editor)
     if options.activation_tables:
         state_general(editor, model.opset_imports.get("", 0))
     fold_factors(editor)

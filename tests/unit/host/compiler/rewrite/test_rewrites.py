@@ -226,27 +226,31 @@ def test_a_split_is_slices() -> None:
         assert rewritten(model.proto("a", model.add("Relu", "b"), "c")) == [*["Slice"] * 3, "Relu"]
 
 
+_LAYER, _MOVES = ["ConvTranspose"], ["Gather", "Gather"]
+
+
 @pytest.mark.parametrize(
     ("sides", "attributes", "kinds"),
     [
-        ((2, 3), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, 1),
-        ((2, 2), {}, 1),
-        ((2, 3), {"nearest_mode": "round_prefer_ceil"}, 1),
-        ((3, 1), {"coordinate_transformation_mode": "pytorch_half_pixel"}, 1),
-        ((2, 2), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"}, 0),
-        ((2, 2), {"coordinate_transformation_mode": "align_corners"}, 0),
-        ((1.5, 2), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, 0),
-        ((2, 2), {"mode": "linear"}, 0),
+        ((2, 3), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, _LAYER),
+        ((2, 2), {}, _LAYER),
+        ((2, 3), {"nearest_mode": "round_prefer_ceil"}, _LAYER),
+        ((3, 1), {"coordinate_transformation_mode": "pytorch_half_pixel"}, _LAYER),
+        ((2, 2), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"}, _MOVES),
+        ((2, 2), {"coordinate_transformation_mode": "align_corners"}, _LAYER),
+        (
+            (1.5, 2),
+            {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+            _MOVES,
+        ),
+        ((2, 2), {"mode": "linear"}, ["Resize"]),
     ],
 )
-def test_nearest_resizing_by_whole_factors_is_a_transposed_convolution(
-    sides, attributes, kinds
-) -> None:
+def test_nearest_resizing_is_a_transposed_convolution_or_gathers(sides, attributes, kinds) -> None:
     model = Model(fresh_rng())
     scales = model.constant(np.array([1, 1, *sides], np.float32))
     y = model.add("Resize", model.input(1, 3, 4, 6), "", scales, **attributes)
-    expected = ["ConvTranspose"] if kinds else ["Resize"]
-    assert rewritten(model.proto(y)) == expected
+    assert rewritten(model.proto(y)) == kinds
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resizings of any factor, size, mode and coordinates: the same numbers, and one region."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from support.networks.compiled_runs import run_compiled
+from support.networks.onnx_results import rewritten
+from support.networks.qdq_runs import run_all
+from support.networks.small_models import Model
+from support.randomness import generator
+
+from tilewright.host.compiler.pipeline import compile_model
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import QuantiseOptions
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+
+HW, BOARD = load_hwconfig("pynq-16x16-rows"), load_board("pynq-z2")
+COORDINATES = (
+    "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric",
+    "tf_crop_and_resize",
+)  # fmt: skip
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+def resized(model: Model, x: str, mode: str) -> str:
+    """Any resizing of an image of 8 channels and 7 by 9 pixels."""
+    rng = model.rng
+    attributes = {"mode": mode, "coordinate_transformation_mode": str(rng.choice(COORDINATES))}
+    if mode == "nearest":
+        attributes["nearest_mode"] = str(rng.choice(ROUNDINGS))
+    elif mode == "cubic":
+        attributes["cubic_coeff_a"] = float(rng.choice([-0.75, -0.5]))
+        attributes["exclude_outside"] = int(rng.integers(2))
+    elif attributes["coordinate_transformation_mode"] not in COORDINATES[3:]:
+        attributes["antialias"] = int(rng.integers(2))
+    region = ""
+    if attributes["coordinate_transformation_mode"] == "tf_crop_and_resize":
+        region = model.constant(np.array([0, 0, 0.1, 0.2, 1, 1, 0.9, 0.95], np.float32))
+    if rng.random() < 0.5:
+        sizes = [1, 8, *(int(n) for n in rng.integers(2, 16, 2))]
+        ends = [region, "", model.constant(np.array(sizes))]
+    else:
+        factors = rng.choice([0.5, 0.75, 1, 1.3, 1.5, 2, 3], 2)
+        ends = [region, model.constant(np.array([1, 1, *factors], np.float32))]
+    return model.add("Resize", x, *ends, **attributes)
+
+
+def network(rng: np.random.Generator, mode: str) -> Model:
+    """A resizing between two convolutions, in a form that ONNX Runtime has."""
+    while True:
+        model = Model(rng, opset=19)
+        x = model.add("Conv", model.input(1, 3, 7, 9), model.weights(8, 3, 1, 1))
+        model.add("Conv", resized(model, x, mode), model.weights(4, 8, 1, 1))
+        proto = model.proto(model.nodes[-1].output[0])
+        try:
+            onnxruntime.InferenceSession(proto.SerializeToString())
+        except Exception:  # ONNX Runtime raises kinds of its own
+            continue
+        return model
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_the_same_numbers_without_a_resizing(mode: str) -> None:
+    rng = generator(f"resizes {mode}")
+    left = [
+        "Resize" in rewritten(model.proto(model.nodes[-1].output[0]), QuantiseOptions())
+        for model in (network(rng, mode) for _ in range(12))
+    ]
+    # Whole factors between pixel centres are layers as they stand.
+    assert not any(left) or (mode == "linear" and not all(left))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_one_region_that_is_near_the_float_model(mode: str) -> None:
+    rng = generator(f"resized regions {mode}")
+    for _ in range(2):
+        model = network(rng, mode)
+        proto = model.proto(model.nodes[-1].output[0])
+        data = rng.normal(size=(8, 3, 7, 9)).astype(np.float32)
+        compilation = compile_model(
+            proto, HW, BOARD, calibration=Calibration(arrays={"x": data}), offload_all=True
+        )
+        assert not {p.kind for p in compilation.network.placements if p.where == "cpu"}
+        assert len(compilation.layers) == 1
+        inputs = {"x": data[:1]}
+        (found,) = run_compiled(compilation, inputs).values()
+        expected = run_all(proto, inputs)[model.nodes[-1].output[0]]
+        assert np.abs(found - expected).max() <= 0.1 * np.abs(expected).max()
