@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ from tilewright.host.compiler.pack.limits import check_limits
 from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.quantise.narrowed_layers import narrowed
 from tilewright.host.compiler.quantise.prepare_process import Reading, reading
+from tilewright.host.compiler.quantise.prepared import Accuracy
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions
@@ -92,6 +93,7 @@ class ImportedNetwork:
     was_quantised: bool  # the model came quantised
     seconds: Mapping[str, float]  # what the stages of the import took
     own_operators: tuple[str, ...] = ()  # the user's operators in it, and who brings them
+    accuracy: Accuracy = field(default_factory=Accuracy)  # how near it is to what was read
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,6 +137,7 @@ def compile_model(
     keep_rounding: bool = False,
     offload_all: bool = False,
     output: Path | None = None,
+    check: Calibration | None = None,
     accept: Accept = lambda _: None,
     progress: Progress = lambda _: None,
 ) -> Compilation:
@@ -166,6 +169,8 @@ def compile_model(
         keep_rounding: keep every quantisation of the model instead of fusing it away.
         offload_all: offload whatever the accelerator can compute, whatever it costs.
         output: the ``.tw`` file to write; None: nothing is written.
+        check: inputs whose outputs the imported network keeps as the model computes them, in
+            float (`ImportedNetwork.accuracy`); a file that is in reading has its own.
         accept: called with the imported network before it is divided; may refuse it.
         progress: told in a line what is done.
     """
@@ -178,10 +183,11 @@ def compile_model(
 
     def compiled(model: Any, options: ImportOptions) -> Compilation:
         imported = import_network(
-            model, calibration=calibration, options=options, progress=progress
+            model, calibration=calibration, options=options, check=check, progress=progress
         )
         accept(imported)
         measured = None if imported.was_quantised else calibration
+        chosen = replace(options.quantise, **imported.accuracy.chosen)
         return compile_network(
             imported,
             hw,
@@ -197,13 +203,15 @@ def compile_model(
                 "clock_source": board.sources.get("clock_mhz", ""),
                 "was_quantised": imported.was_quantised,
                 "calibration": "0 random inputs" if measured is None else measured.origin,
-                "asymmetric": options.quantise.asymmetric,
-                "calibration_method": options.quantise.method,
-                "equalisation": options.quantise.equalisation,
-                "bias_correction": options.quantise.bias_correction,
+                "asymmetric": chosen.asymmetric,
+                "calibration_method": chosen.method,
+                "equalisation": chosen.equalisation,
+                "bias_correction": chosen.bias_correction,
                 "int4_weights": options.quantise.int4_weights,
                 "int4_kept": list(options.quantise.int4_kept),
                 "keep_rounding": keep_rounding,
+                "float_layers": list(chosen.float_layers),
+                "agreement": dict(imported.accuracy.agreement),
                 "operators": list(imported.own_operators),
             },
             progress=progress,
@@ -237,13 +245,14 @@ def import_network(
     *,
     calibration: Calibration | None = None,
     options: ImportOptions | None = None,
+    check: Calibration | None = None,
     progress: Progress = lambda _: None,
 ) -> ImportedNetwork:
     """Read, quantise (unless the model is quantised) and import a model."""
     options = options or ImportOptions()
     if isinstance(model, str | os.PathLike):
         require_usable(Path(model), calibration)
-        with reading(Path(model), calibration, options) as begun:
+        with reading(Path(model), calibration, options, check) as begun:
             return import_network(begun, progress=progress)
     started = time.perf_counter()
     if isinstance(model, Reading):
@@ -258,7 +267,7 @@ def import_network(
         load_onnx_ir()
         from tilewright.host.compiler.quantise.prepare import prepare_object  # noqa: PLC0415  (heavy)
 
-        prepared = prepare_object(model, name, calibration, options)
+        prepared = prepare_object(model, name, calibration, options, check)
     before_tvm = time.perf_counter()
     _load_libraries()
     from tilewright.host.compiler.divide.relax_import import to_relax  # noqa: PLC0415  (heavy)
@@ -283,6 +292,7 @@ def import_network(
             "import into Relax": finished - loaded,
             "total": finished - started,
         },
+        accuracy=prepared.accuracy,
         own_operators=tuple(sorted({each.operator.described() for each in relax.own.values()})),
     )
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,15 +15,18 @@ import onnx_ir as ir
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError, reason_of
 from tilewright.host.common.scratch import scratch_folder
+from tilewright.host.compiler.quantise.improve import Judge, Trial, apart, improved
+from tilewright.host.compiler.quantise.layer_losses import agreement, outputs_of
 from tilewright.host.compiler.quantise.masks import mask_inputs
-from tilewright.host.compiler.quantise.prepared import Prepared
+from tilewright.host.compiler.quantise.prepared import Accuracy, Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.edit import Array, Editor, array_of, input_of, is_kind
 from tilewright.host.compiler.read.float_model import calibration_missing
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.model_ends import arguments_of
-from tilewright.host.compiler.read.model_file import check, inferred, normalised, of_a_runtime
+from tilewright.host.compiler.read.model_file import check as require_sound
+from tilewright.host.compiler.read.model_file import inferred, normalised, of_a_runtime
 from tilewright.host.compiler.read.own_models import put_back, set_aside
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.compiler.read.whole_operators import bodies_of, keep_whole
@@ -43,6 +46,8 @@ from tilewright.host.network.operators import LAYERS
 
 _FACTORS: Final = (*LAYERS, "BatchNormalization", "DequantizeLinear", "Mul", "PRelu")
 """Operators that multiply by a constant: infinity times zero is no number."""
+_COMPARED: Final = 4
+"""Batches of calibration data on which float and quantised model are compared in each import."""
 
 
 def prepare(
@@ -51,11 +56,21 @@ def prepare(
     calibration: Calibration | None,
     options: QuantiseOptions,
     own: OwnOperators | None = None,
+    check: Calibration | None = None,
 ) -> Prepared:
-    """Bring a model into canonical QDQ form."""
+    """Bring a model into canonical QDQ form.
+
+    Args:
+        model: as `read.model_file` returns it.
+        origin: the file that messages name.
+        calibration: of a float model.
+        options: how it is quantised.
+        own: operators that it may have besides those of ONNX.
+        check: inputs whose outputs are wanted as the model, as it was read, computes them.
+    """
     try:
         _name_nodes(model)  # ONNX Runtime may refuse names that several have
-        return _prepared(model, origin, calibration, options, own or OwnOperators())
+        return _prepared(model, origin, calibration, options, own or OwnOperators(), check)
     except (MemoryError, TilewrightError):
         raise
     except Exception as error:  # libraries raise kinds of their own
@@ -63,7 +78,11 @@ def prepare(
 
 
 def prepare_object(
-    source: Any, name: str, calibration: Calibration | None, options: ImportOptions
+    source: Any,
+    name: str,
+    calibration: Calibration | None,
+    options: ImportOptions,
+    check: Calibration | None = None,
 ) -> Prepared:
     """`prepare` for an object in memory, which is trusted."""
     origin = Path(name)
@@ -83,7 +102,7 @@ def prepare_object(
         model.CopyFrom(source)
     own = OwnOperators(options.operators)
     model = normalised(model, origin, options.input_shapes, own)
-    prepared = prepare(model, origin, calibration, options.quantise, own)
+    prepared = prepare(model, origin, calibration, options.quantise, own, check)
     return replace(prepared, seconds=exported | prepared.seconds)
 
 
@@ -93,8 +112,10 @@ def _prepared(
     calibration: Calibration | None,
     options: QuantiseOptions,
     own: OwnOperators,
+    to_check: Calibration | None,
 ) -> Prepared:
     seconds: dict[str, float] = {}
+    stated = model
     started = time.perf_counter()
     current = ir.from_proto(model)
     folded = qoperator.is_quantised(current) and fold_constants(current)
@@ -127,9 +148,11 @@ def _prepared(
     seconds["clean up"] = time.perf_counter() - started
     if options.int8_ends and not was_quantised:
         read_function_outputs(current)
+    expected = _Checked.of(stated, to_check)
+    accuracy = Accuracy(expected=expected.outputs)
     if calibration is not None and not was_quantised:
         started = time.perf_counter()
-        current = quantise(current, calibration.batches(arguments_of(model)[0]), options, own)
+        current, accuracy = _quantised(stated, current, calibration, options, own, expected)
         seconds["quantise"] = time.perf_counter() - started
     started = time.perf_counter()
     _require_finite(current, origin)
@@ -139,9 +162,64 @@ def _prepared(
         to_int8_ends(current)
     result = inferred(ir.to_proto(current), origin)
     _keep_used_domains(result)
-    check(result)
+    require_sound(result)
     seconds["normalise"] = time.perf_counter() - started
-    return Prepared(model=result, was_quantised=was_quantised, seconds=seconds)
+    return Prepared(model=result, was_quantised=was_quantised, seconds=seconds, accuracy=accuracy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Checked:
+    """Data to check with, and what the model as it was read makes of them."""
+
+    batches: Sequence[Mapping[str, Array]] = ()
+    outputs: Sequence[Mapping[str, Array]] = ()
+    origin: str = ""
+
+    @classmethod
+    def of(cls, model: onnx.ModelProto, check: Calibration | None) -> _Checked:
+        if check is None:
+            return cls()
+        try:
+            batches = list(check.batches(arguments_of(model)[0]))
+        except TilewrightError as error:
+            raise type(error)(
+                error.rule,
+                field=error.field.replace("calibration", "check", 1),
+                value=error.value,
+                remedy=error.remedy,
+            ) from error
+        return cls(batches=batches, outputs=outputs_of(model, batches), origin=check.origin)
+
+
+def _quantised(
+    stated: onnx.ModelProto,
+    model: ir.Model,
+    calibration: Calibration,
+    options: QuantiseOptions,
+    own: OwnOperators,
+    checked: _Checked,
+) -> tuple[ir.Model, Accuracy]:
+    """A float model quantised, as asked for or better, and how near it is to what was read."""
+    batches = list(calibration.batches(arguments_of(stated)[0]))
+    chosen, trials = options, list[Trial]()
+    if options.improve:
+        fitting, judging = (batches, checked.batches) if checked.batches else apart(batches)
+        judge = Judge(
+            batches=judging,
+            expected=checked.outputs or outputs_of(stated, judging),
+            origin=checked.origin or calibration.origin,
+        )
+        chosen, trials = improved(model, fitting, judge, options, own)
+    quantised = quantise(model, batches, chosen, own)
+    few = batches[:_COMPARED]
+    found = agreement(model, quantised, few, outputs_of(stated, few), calibration.origin)
+    fields = asdict(chosen)
+    return quantised, Accuracy(
+        agreement=found.to_mapping(),
+        trials=[trial.to_mapping() for trial in trials],
+        chosen={n: value for n, value in fields.items() if value != asdict(options)[n]},
+        expected=checked.outputs,
+    )
 
 
 def _plainly_quantised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -32,12 +32,13 @@ from tilewright.host.common.errors import (
 )
 from tilewright.host.common.library_loading import load_onnx_ir
 from tilewright.host.common.scratch import scratch_folder
-from tilewright.host.compiler.quantise.prepared import Prepared
+from tilewright.host.compiler.quantise.prepared import Accuracy, Prepared
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_torch_file
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 
-_REQUEST, _ARRAYS, _RESULT, _REPORT = "request.json", "arrays.npz", "qdq.onnx", "report.json"
+_REQUEST, _RESULT, _REPORT = "request.json", "qdq.onnx", "report.json"
+_ARRAYS, _CHECKED, _EXPECTED = "arrays.npz", "checked.npz", "expected.npz"
 _READ: Final = "read"
 """File that says that the model could be read, so that more than the child is worth its start."""
 
@@ -79,12 +80,16 @@ class Reading:
                 field=str(self.path),
                 remedy="raise options.limits.seconds, or use fewer calibration data",
             ) from error
-        return _read_result(self._folder, self.path, code)
+        origin = "" if self.calibration is None else self.calibration.origin
+        return _read_result(self._folder, self.path, code, origin)
 
 
 @contextmanager
 def reading(
-    path: Path, calibration: Calibration | None, options: ImportOptions
+    path: Path,
+    calibration: Calibration | None,
+    options: ImportOptions,
+    check: Calibration | None = None,
 ) -> Iterator[Reading]:
     """Begin to read and quantise an ONNX or ``.pt2`` file in a child process.
 
@@ -100,7 +105,9 @@ def reading(
             "trust_model": options.trust_model,
             "operators": list(options.operators),
         }
-        _write_request(folder, request, calibration)
+        request["calibration"] = _stated(calibration, folder / _ARRAYS)
+        request["check"] = _stated(check, folder / _CHECKED)
+        (folder / _REQUEST).write_text(json.dumps(request))
         with (folder / "messages").open("wb+") as messages:
             child = subprocess.Popen(
                 python_command("-m", __name__, str(folder)),
@@ -129,26 +136,28 @@ def _await_reading(child: subprocess.Popen[bytes], folder: Path, seconds: float)
                 raise
 
 
-def _write_request(
-    folder: Path, request: Mapping[str, Any], calibration: Calibration | None
-) -> None:
-    data = dict(request)
-    if calibration is not None:
-        data["calibration"] = {
-            f.name: getattr(calibration, f.name)
-            for f in fields(calibration)
-            if f.name not in ("arrays", "path")
-        }
-        if calibration.path is not None:
-            data["calibration_path"] = str(calibration.path.absolute())
-        if calibration.arrays is not None:
-            data["arrays"] = list(calibration.arrays)
-            arrays = {f"a{i}": np.asarray(a) for i, a in enumerate(calibration.arrays.values())}
-            np.savez(folder / _ARRAYS, **arrays)  # type: ignore[arg-type]  # no key is "file"
-    (folder / _REQUEST).write_text(json.dumps(data))
+def _stated(data: Calibration | None, arrays: Path) -> dict[str, Any] | None:
+    """Data as plain values; arrays are written to a file."""
+    if data is None:
+        return None
+    stated: dict[str, Any] = {
+        f.name: getattr(data, f.name) for f in fields(data) if f.name not in ("arrays", "path")
+    }
+    if data.path is not None:
+        stated["path"] = str(data.path.absolute())
+    if data.arrays is not None:
+        stated["arrays"] = list(data.arrays)
+        _write_arrays(arrays, data.arrays.values())
+    return stated
 
 
-def _read_result(folder: Path, path: Path, code: int) -> Prepared:
+def _write_arrays(file: Path, arrays: Iterable[Any]) -> None:
+    """Arrays by number: names of a model's tensors may be any text."""
+    numbered = {f"a{index}": np.asarray(array) for index, array in enumerate(arrays)}
+    np.savez(file, **numbered)  # type: ignore[arg-type]  # no key is "file"
+
+
+def _read_result(folder: Path, path: Path, code: int, origin: str) -> Prepared:
     report_file = folder / _REPORT
     if code or not report_file.is_file():
         raise _crash(folder, path, code)
@@ -157,10 +166,21 @@ def _read_result(folder: Path, path: Path, code: int) -> Prepared:
         raise error_from_values(report["error"], "the process that reads the model")
     import onnx  # noqa: PLC0415  (not needed to begin)
 
+    accuracy = report["accuracy"]
+    if accuracy["agreement"]:
+        accuracy["agreement"]["origin"] = origin  # as the caller names it
+    if accuracy["expected"]:
+        with np.load(folder / _EXPECTED) as arrays:
+            numbers = iter(range(len(arrays.files)))
+            accuracy["expected"] = [
+                {name: arrays[f"a{next(numbers)}"] for name in names}
+                for names in accuracy["expected"]
+            ]
     return Prepared(
         model=onnx.load(folder / _RESULT, load_external_data=False),
         was_quantised=report["was_quantised"],
         seconds=report["seconds"],
+        accuracy=Accuracy(**accuracy),
     )
 
 
@@ -216,7 +236,8 @@ def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
     path, origin = Path(request["path"]), Path(request["named"])
     shapes = {name: tuple(shape) for name, shape in request["input_shapes"].items()}
-    calibration = _calibration(request, folder)
+    calibration = _calibration(request["calibration"], folder / _ARRAYS)
+    check = _calibration(request["check"], folder / _CHECKED)
     own = own_operators.OwnOperators(request["operators"])
     if is_torch_file(path):
         if zipfile.is_zipfile(path):
@@ -232,23 +253,29 @@ def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     from tilewright.host.compiler.quantise.prepare import prepare  # noqa: PLC0415  (heavy)
 
     options = QuantiseOptions(**request["options"])
-    prepared = prepare(model, origin, calibration, options, own)
+    prepared = prepare(model, origin, calibration, options, own, check)
     onnx.save(prepared.model, folder / _RESULT)
-    return {"was_quantised": prepared.was_quantised, "seconds": prepared.seconds}
+    expected = prepared.accuracy.expected
+    _write_arrays(folder / _EXPECTED, (array for batch in expected for array in batch.values()))
+    accuracy = vars(prepared.accuracy) | {"expected": [list(batch) for batch in expected]}
+    return {
+        "was_quantised": prepared.was_quantised,
+        "seconds": prepared.seconds,
+        "accuracy": accuracy,
+    }
 
 
-def _calibration(request: Mapping[str, Any], folder: Path) -> Calibration | None:
-    if "calibration" not in request:
+def _calibration(request: Mapping[str, Any] | None, arrays: Path) -> Calibration | None:
+    if request is None:
         return None
     stated: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in request["calibration"].items()
+        key: tuple(value) if isinstance(value, list) else value for key, value in request.items()
     }
-    if "calibration_path" in request:
-        stated["path"] = Path(request["calibration_path"])
-    if "arrays" in request:
-        with np.load(folder / _ARRAYS) as loaded:
-            stated["arrays"] = {n: loaded[f"a{i}"] for i, n in enumerate(request["arrays"])}
+    if "path" in stated:
+        stated["path"] = Path(stated["path"])
+    if "arrays" in stated:
+        with np.load(arrays) as loaded:
+            stated["arrays"] = {n: loaded[f"a{i}"] for i, n in enumerate(stated["arrays"])}
     return Calibration(**stated)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.names import nearest
 from tilewright.host.compiler.quantise.activation_ranges import find_ranges, product_factors
 from tilewright.host.compiler.quantise.bias_correction import correct_biases
 from tilewright.host.compiler.quantise.endings import Ending
@@ -51,7 +52,7 @@ from tilewright.host.compiler.rewrite.attention import added_constant
 from tilewright.host.compiler.rewrite.masks import masked_scores
 from tilewright.host.compiler.rewrite.resize_sums import enlarges
 from tilewright.host.compiler.rewrite.rewrites import IMAGE_RANK
-from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
+from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, short
 from tilewright.host.network.operators import LAYERS, ON_ROWS, REARRANGEMENTS, having
 
 _OF_ANY_FORM: Final = having(
@@ -99,6 +100,7 @@ def quantise(
         own: operators that it may have besides those of ONNX; None: those of entry points.
     """
     own = own or OwnOperators()
+    _require_known(options.float_layers, model.graph)
     names = rename_ends(model.graph)
     keep_names_apart(Editor(model.graph))
     selection = _select(model.graph, options, own)
@@ -141,6 +143,19 @@ def quantise(
     return quantised
 
 
+def _require_known(layers: Collection[str], graph: ir.Graph) -> None:
+    known = [node.name for node in graph if node.name]
+    for name in layers:
+        if name not in known:
+            near = nearest(name, known)
+            raise WorkloadError(
+                "must be the name of an operator of the model",
+                field="float_layers",
+                value=short(name),
+                remedy=f"did you mean {near}?" if near else "--explain all lists the operators",
+            )
+
+
 # -- selection -----------------------------------------------------------------------------------
 
 
@@ -154,6 +169,8 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     int8: set[ir.Value] = first_moves(graph)
     functions: set[str] = set()
     for node in graph:
+        if node.name in options.float_layers:
+            continue
         if _looks_up_layers_data(node, rows=options.row_functions):
             int8.add(node.outputs[0])
             continue

@@ -104,7 +104,7 @@ class Calibration:
 
     def require_images(self) -> None:
         """Refuse a mean or deviation where the data are no images: nothing would be scaled."""
-        if self._has_images:
+        if self.has_images:
             return
         for name, values, plain in (("mean", self.mean, 0.0), ("std", self.std, 1.0)):
             if any(value != plain for value in values):
@@ -116,7 +116,8 @@ class Calibration:
                 )
 
     @property
-    def _has_images(self) -> bool:
+    def has_images(self) -> bool:
+        """Whether the data are images, which are scaled to the input."""
         return self.path is not None and (self.path.is_dir() or _is_image(self.path))
 
     def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
@@ -138,7 +139,7 @@ class Calibration:
         inputs = [argument.real for argument in stated]
         if self.random_samples is not None:
             source = self._noise(inputs)
-        elif self._has_images:
+        elif self.has_images:
             source = self._images(inputs)
         else:
             arrays = dict(self.arrays or {}) if self.path is None else _load(self.path, stated)

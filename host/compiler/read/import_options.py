@@ -43,6 +43,9 @@ class QuantiseOptions:
             for a configuration sets it.
         activation_tables: the accelerator has a table for activations, so that operators behind
             them work on int8 too; compiling for such a configuration sets it.
+        float_layers: names of operators that stay in float, on the CPU.
+        improve: other options are tried on the calibration data, and the best are taken
+            (see `improve`).
         int8_ends: the network takes and gives int8 where one scale holds (see `int8_ends`).
     """
 
@@ -58,6 +61,8 @@ class QuantiseOptions:
     activation_tables: bool = False
     row_functions: bool = False  # the same of softmax and layer normalisation
     int8_ends: bool = False
+    float_layers: tuple[str, ...] = ()
+    improve: bool = False
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -29,6 +29,7 @@ from tilewright.cli.common.progress import progress
 from tilewright.cli.partition_tables import (
     latency_members,
     operator_rows,
+    print_agreement,
     print_explanation,
     print_layers,
     print_operators,
@@ -45,6 +46,7 @@ from tilewright.tuner.store.location import store_location
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork
     from tilewright.host.compiler.pipeline import Accept, Compilation, ImportedNetwork
+    from tilewright.host.compiler.quantise.agreement import Agreement
     from tilewright.host.compiler.read.calibration import Calibration
     from tilewright.host.machine.board import Board, MemoryModel
     from tilewright.host.machine.hwconfig import HwConfig
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 _OF_CALIBRATION: Final = ("calibration", "random_calibration", "mean", "std")
 _OF_QUANTISATION: Final = (
     "asymmetric", "calibration_method", "percentile", "equalisation", "bias_correction",
-    "int4_weights",
+    "int4_weights", "improve", "float_layers",
 )  # fmt: skip
 
 
@@ -97,14 +99,15 @@ def compile_command(
     from tilewright.host.machine.system_config import load_core
 
     model = Path(settings.model)
-    calibration = None if settings.calibration is None else Path(str(settings.calibration))
-    _require_model(model, trust=settings.trust_model)
-    if calibration is not None:
-        require_readable(calibration, "--calibration")
-    config, target = load_core(str(settings.hw)), read_board(str(settings.board))
+    calibration, checked = (
+        None if each is None else Path(str(each)) for each in (settings.calibration, settings.check)
+    )
+    data_files = {"--calibration": calibration, "--check": checked}
+    _require_model(model, data_files, trust=settings.trust_model)
     path = Path(settings.output or model.with_suffix(".tw"))
+    config, target = load_core(str(settings.hw)), read_board(str(settings.board))
     require_places(
-        {"MODEL": model, "--calibration": calibration},
+        {"MODEL": model, **data_files},
         {"--output": path, "--html": html, "--annotated": annotated, "--json": json_path(json)},
     )
     refuse_foreign_files(html, annotated)
@@ -117,11 +120,13 @@ def compile_command(
         from tilewright.host.compiler.quantise.prepare_process import reading
         from tilewright.host.compiler.read.requirements import require_usable
 
-        stack.enter_context(fields_named(data_fields(source)))
+        named = {"check": "--check", "float_layers": "--float-layer", **data_fields(source)}
+        stack.enter_context(fields_named(named))
         data = _calibration(context, calibration, random_calibration, settings)
         options = for_hardware(settings.import_options(), config)
         require_usable(model, data)
-        begun = stack.enter_context(reading(model, data, options))
+        check = _checked(checked, settings)
+        begun = stack.enter_context(reading(model, data, options, check))
         # What follows loads while another process reads the model.
         from tilewright.host.compiler.pipeline import compile_model
         from tilewright.sim.twin.network_timing import time_network
@@ -144,17 +149,14 @@ def compile_command(
         except TilewrightError:
             _save(network, path)
             raise
+    agreements = _agreements(compilation, check, quiet=json is not None)
     rows = print_layers(network, timing, target.memory, target, book)
     told = time.perf_counter()
     with progress(f"saving {path.name}", quiet=json is not None):
         _save(network, path)
     finished = time.perf_counter()
-    if explain:
-        print_explanation(network, target, timing, explain)
-    else:
-        print_operators(network, target)
-    warn_of_layers(network)
-    _tell_packed(network)
+    _tell_network(compilation, target, timing, explain or ())
+    print_agreement(compilation.imported.accuracy.trials, agreements)
     _tell_seconds(compilation, told - started, finished - started)
     open_console().say(f"saved {path} ({path.stat().st_size:,} bytes)")
     _save_views(html, annotated, compilation, target, timing)
@@ -165,14 +167,16 @@ def compile_command(
             summary={
                 "seconds": {**compilation.imported.seconds, "compile": compilation.seconds},
                 "file": str(path),
+                "agreement": [each.to_mapping() for each in agreements],
+                "trials": list(compilation.imported.accuracy.trials),
                 **latency_members(network, target, timing.cycles),
             },
             operators=operator_rows(network, target),
         )
 
 
-def _require_model(model: Path, *, trust: bool) -> None:
-    """Refuse what no model is made from."""
+def _require_model(model: Path, data: Mapping[str, Path | None], *, trust: bool) -> None:
+    """Refuse what no model is made from, and data that cannot be read."""
     from tilewright.host.compiler.read.float_model import is_torch_file
 
     if model.suffix.lower() == ".tw":
@@ -191,6 +195,9 @@ def _require_model(model: Path, *, trust: bool) -> None:
         raise UsageError(
             "is for .pt2 files", field="--trust-model", value=str(model), remedy="leave it out"
         )
+    for name, path in data.items():
+        if path is not None:
+            require_readable(path, name)
 
 
 def _acceptance(context: typer.Context, explain: Sequence[str]) -> Accept:
@@ -230,6 +237,49 @@ def _calibration(
     )
     data.require_images()
     return data
+
+
+def _tell_network(
+    compilation: Compilation, target: Board, timing: NetworkTiming, explain: Sequence[str]
+) -> None:
+    """Say where operators run, and warn of what was hardly wanted."""
+    network = compilation.network
+    if explain:
+        print_explanation(network, target, timing, explain)
+    else:
+        print_operators(network, target)
+    warn_of_layers(network)
+    _tell_packed(network)
+
+
+def _checked(path: Path | None, settings: CompileOptions) -> Calibration | None:
+    """The data to check with."""
+    from tilewright.host.compiler.read.calibration import Calibration
+
+    if path is None:
+        return None
+    data = Calibration(path=path)
+    if data.has_images:
+        data = Calibration(path=path, mean=tuple(settings.mean), std=tuple(settings.std))
+    return data
+
+
+def _agreements(
+    compilation: Compilation, check: Calibration | None, *, quiet: bool
+) -> list[Agreement]:
+    """How near the network is to its model, on calibration data and on those to check with."""
+    from tilewright.host.compiler.quantise.agreement import Agreement
+
+    accuracy = compilation.imported.accuracy
+    found = [Agreement.from_mapping(accuracy.agreement)] if accuracy.agreement else []
+    if check is not None:
+        from tilewright.interface.networks import agreement_on
+
+        with progress("running the inputs of --check", quiet=quiet) as steps:
+            found.append(
+                agreement_on(compilation.network, check, accuracy.expected, progress=steps.say)
+            )
+    return found
 
 
 def _tell_packed(network: CompiledNetwork) -> None:

@@ -6,7 +6,7 @@ An operator's cost of staying behind is what it takes on the CPU and the crossin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from tilewright.host.common.printable import printable
 if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed
     from tilewright.host.compiler.pipeline import ImportedNetwork
+    from tilewright.host.compiler.quantise.agreement import Agreement
     from tilewright.host.machine.board import Board, MemoryModel
     from tilewright.sim.twin.network_timing import NetworkTiming
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
@@ -97,6 +98,36 @@ def warn_of_layers(compiled: CompiledNetwork) -> None:
 
     if told := layers_left_behind(compiled):
         say(f"warning: {told}; --explain all lists every operator", err=True)
+
+
+def print_agreement(trials: Sequence[Mapping[str, Any]], found: Sequence[Agreement]) -> None:
+    """Say how near the network is to its float model, what was tried, and which layers lose most.
+
+    The last agreement counts: that on data to check with, if there are any.
+    """
+    console = open_console()
+    for trial in trials:
+        kept = ", kept" if trial["kept"] else ""
+        change = printable(trial["change"], limit=80)
+        console.say(f"improve: {change}: {trial['worst_db']:.1f} dB{kept}")
+    for agreement in found:
+        doubt = ", which say little of others" if agreement.is_of_noise else ""
+        console.say(
+            f"beside the model as it was read, {agreement.computed_by}, on "
+            f"{counted(agreement.inputs, 'input')} ({printable(agreement.origin)}{doubt}):"
+        )
+        for output in agreement.outputs[:SHOWN]:
+            same = "" if output.same is None else f", same largest element {output.same:.1%}"
+            name = printable(output.name, limit=40)
+            console.say(f"  {name}: {output.sqnr_db:.1f} dB, cosine {output.cosine:.5f}{same}")
+        if agreement.layers:
+            losing = ", ".join(
+                f"{printable(layer.name, limit=40)} {layer.lost_db:.1f} dB"
+                for layer in agreement.layers
+            )
+            console.say(f"  lose most: {losing}")
+    if found and (told := found[-1].warning()):
+        say(f"warning: {told}", err=True)
 
 
 def print_explanation(

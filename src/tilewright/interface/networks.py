@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.pack.latency import layers_left_behind
 from tilewright.host.compiler.pack.target import target_board
 from tilewright.host.compiler.pipeline import compile_model
+from tilewright.host.compiler.quantise.agreement import Agreement, Comparison
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.network_runner import NetworkRun
 from tilewright.host.compiler.run.runtime import differing_elements, run_network
@@ -47,7 +48,8 @@ def compile(options: CompileOptions) -> CompiledNetwork:
     Returns:
         The compiled network: ``inputs`` and ``outputs`` (name, shape, dtype), ``placements`` (where
         every operator runs, and why), ``programs`` of the accelerator. A warning says so where an
-        operator with multiplications stays on the CPU.
+        operator with multiplications stays on the CPU, or where an output is far from the float
+        model's. ``conditions["agreement"]`` holds how near it is on calibration inputs.
 
     Raises:
         WorkloadError: the model cannot be read or compiled, or data do not fit it.
@@ -71,18 +73,28 @@ def compile(options: CompileOptions) -> CompiledNetwork:
             ScheduleLookup(config, target.memory, budget=options.search, store=trials)
         )
         stack.enter_context(fields_named({"options.example_inputs": "calibration"}))
-        data = options.calibration
-        network = compile_model(
+        data, check = (
+            None if each is None else _data(each, options.mean, options.std)
+            for each in (options.calibration, options.check)
+        )
+        compilation = compile_model(
             options.model,
             config,
             target,
-            calibration=None if data is None else _data(data, options.mean, options.std),
+            calibration=data,
             options=options.import_options(),
             schedule_of=book,
             keep_rounding=options.keep_rounding,
             offload_all=options.offload_all,
             output=None if options.output is None else Path(options.output),
-        ).network
+            check=check,
+        )
+    network, accuracy = compilation.network, compilation.imported.accuracy
+    agreement = Agreement.from_mapping(accuracy.agreement) if accuracy.agreement else None
+    if check is not None:
+        agreement = agreement_on(network, check, accuracy.expected)
+    if agreement is not None and (far := agreement.warning()):
+        warnings.warn(far, stacklevel=3)
     if told := layers_left_behind(network):
         warnings.warn(told, stacklevel=3)
     return network
@@ -138,6 +150,34 @@ def run(options: RunOptions) -> NetworkRun:
                 remedy="this is a defect of Tilewright: please report it with the network",
             )
     return done
+
+
+def agreement_on(
+    network: CompiledNetwork,
+    check: Calibration,
+    expected: Sequence[Mapping[str, Array]],
+    progress: Callable[[str], None] = lambda _: None,
+) -> Agreement:
+    """How near a network is to its model, computed as the accelerator and the CPU compute it.
+
+    Args:
+        network: the network, which is trusted.
+        check: inputs.
+        expected: what the model computes of them, batch by batch.
+        progress: told in a line what is done.
+    """
+    comparison = Comparison()
+    outputs = {output.name: output for output in network.outputs}
+    for batch, known in zip(check.batches(network.inputs), expected, strict=True):
+        progress(f"running input {comparison.inputs + 1} of {len(expected)}")
+        timing = target_board(network).memory
+        found = _on(REFERENCE, network, timing, batch, trusted=True).outputs
+        real = {
+            name: outputs[name].dequantise(array) if outputs[name].is_quantised else array
+            for name, array in found.items()
+        }
+        comparison.add(known, real)
+    return comparison.result("the accelerator's arithmetic", check.origin)
 
 
 def _on(

@@ -192,6 +192,29 @@ class CompileOptions:
         kind=Int4Weights,
         panel=_QUANTISATION,
     )
+    improve: bool = option(
+        False,
+        "Try other options of the quantisation, and layers in float on the CPU, and take the best: "
+        "judged on a quarter of the calibration inputs, or those of --check.",
+        panel=_QUANTISATION,
+    )
+    float_layers: Sequence[str] = option(
+        (),
+        "Operator that stays in float, on the CPU.",
+        kind=list[str] | None,
+        parse=lambda given: tuple(given or ()),
+        flags=("--float-layer",),
+        metavar="NAME",
+        panel=_QUANTISATION,
+    )
+    check: str | Path | Array | Mapping[str, Array] | int | None = option(
+        None,
+        "Inputs, like those of --calibration, that the compiled network is run on: how near it is "
+        "to the model, with the accelerator's arithmetic.",
+        kind=Path | None,
+        metavar="PATH",
+        panel=_QUANTISATION,
+    )
     int8_ends: bool = option(
         False,
         "Take and give int8 where one scale holds: the caller quantises and dequantises.",
@@ -262,6 +285,8 @@ class CompileOptions:
                 bias_correction=self.bias_correction,
                 int8_ends=self.int8_ends,
                 int4_weights=self.int4_weights,
+                improve=self.improve,
+                float_layers=tuple(self.float_layers),
             ),
             input_shapes=dict(self.input_shapes or {}),
             name=self.name,
