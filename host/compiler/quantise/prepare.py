@@ -18,8 +18,10 @@ from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.compiler.quantise.improve import Judge, Trial, apart, improved
 from tilewright.host.compiler.quantise.layer_losses import agreement, outputs_of
 from tilewright.host.compiler.quantise.masks import mask_inputs
+from tilewright.host.compiler.quantise.observation import Batches
 from tilewright.host.compiler.quantise.prepared import Accuracy, Prepared
 from tilewright.host.compiler.quantise.quantise import quantise
+from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.edit import Array, Editor, array_of, input_of, is_kind
 from tilewright.host.compiler.read.float_model import calibration_missing
@@ -115,44 +117,30 @@ def _prepared(
     to_check: Calibration | None,
 ) -> Prepared:
     seconds: dict[str, float] = {}
-    stated = model
     started = time.perf_counter()
-    current = ir.from_proto(model)
-    folded = qoperator.is_quantised(current) and fold_constants(current)
-    was_quantised = qoperator.is_quantised(current)  # and not its weights alone
-    folded |= fold_dynamic(current)
-    folded |= fold_dequantised(current, blocks_alone=was_quantised)
-    if folded:
-        model = inferred(ir.to_proto(current), origin)
-    model = _settled(model, origin, shapes=not was_quantised)
-    if was_quantised:
-        model = _settled(_plainly_quantised(model, origin), origin)
-    else:
-        if calibration is None:
-            raise calibration_missing(origin)
-        model = inferred(_optimised(model, origin), origin)
-    _require_known_domains(model, origin)
-    kept = keep_whole(model)
-    if kept is not model:
-        model = inferred(kept, origin)
-    _name_nodes(model)
+    stated = model
+    model, was_quantised = _plain(model, origin, calibrated=calibration is not None)
+    inputs = arguments_of(model)[0]
     current = ir.from_proto(_settled(model, origin))
     if not was_quantised:
         fold_dequantised(current, blocks_alone=False)  # of what is constant by now
     masks: frozenset[str] = frozenset()
     if calibration is not None and options.row_functions and not was_quantised:
-        masks = mask_inputs(calibration, arguments_of(model)[0])
+        masks = mask_inputs(calibration, inputs)
     rewrite(current, None if was_quantised else options, masks)
     if was_quantised:
         move_int8(Editor(current.graph))
     seconds["clean up"] = time.perf_counter() - started
     if options.int8_ends and not was_quantised:
         read_function_outputs(current)
-    expected = _Checked.of(stated, to_check)
+    expected = _Checked.of(stated, inputs, to_check)
     accuracy = Accuracy(expected=expected.outputs)
     if calibration is not None and not was_quantised:
         started = time.perf_counter()
-        current, accuracy = _quantised(stated, current, calibration, options, own, expected)
+        batches = list(calibration.batches(inputs))
+        current, accuracy = _quantised(
+            stated, current, batches, options, own, expected, calibration.origin
+        )
         seconds["quantise"] = time.perf_counter() - started
     started = time.perf_counter()
     _require_finite(current, origin)
@@ -167,6 +155,32 @@ def _prepared(
     return Prepared(model=result, was_quantised=was_quantised, seconds=seconds, accuracy=accuracy)
 
 
+def _plain(
+    model: onnx.ModelProto, origin: Path, *, calibrated: bool
+) -> tuple[onnx.ModelProto, bool]:
+    """A model without what its exporter left, as QDQ if it came quantised; whether it did."""
+    current = ir.from_proto(model)
+    folded = qoperator.is_quantised(current) and fold_constants(current)
+    was_quantised = qoperator.is_quantised(current)  # and not its weights alone
+    folded |= fold_dynamic(current)
+    folded |= fold_dequantised(current, blocks_alone=was_quantised)
+    if folded:
+        model = inferred(ir.to_proto(current), origin)
+    model = _settled(model, origin, shapes=not was_quantised)
+    if was_quantised:
+        model = _settled(_plainly_quantised(model, origin), origin)
+    else:
+        if not calibrated:
+            raise calibration_missing(origin)
+        model = inferred(_optimised(model, origin), origin)
+    _require_known_domains(model, origin)
+    kept = keep_whole(model)
+    if kept is not model:
+        model = inferred(kept, origin)
+    _name_nodes(model)
+    return model, was_quantised
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Checked:
     """Data to check with, and what the model as it was read makes of them."""
@@ -176,11 +190,13 @@ class _Checked:
     origin: str = ""
 
     @classmethod
-    def of(cls, model: onnx.ModelProto, check: Calibration | None) -> _Checked:
+    def of(
+        cls, model: onnx.ModelProto, inputs: Sequence[Argument], check: Calibration | None
+    ) -> _Checked:
         if check is None:
             return cls()
         try:
-            batches = list(check.batches(arguments_of(model)[0]))
+            batches = list(check.batches(inputs))
         except TilewrightError as error:
             raise type(error)(
                 error.rule,
@@ -194,25 +210,35 @@ class _Checked:
 def _quantised(
     stated: onnx.ModelProto,
     model: ir.Model,
-    calibration: Calibration,
+    batches: Batches,
     options: QuantiseOptions,
     own: OwnOperators,
     checked: _Checked,
+    origin: str,
 ) -> tuple[ir.Model, Accuracy]:
-    """A float model quantised, as asked for or better, and how near it is to what was read."""
-    batches = list(calibration.batches(arguments_of(stated)[0]))
+    """A float model quantised, as asked for or better, and how near it is to what was read.
+
+    Args:
+        stated: as it was read.
+        model: the same, ready to be quantised.
+        batches: calibration data, and in `origin` where they come from.
+        options: how.
+        own: operators that it may have besides those of ONNX.
+        checked: data that judge what is tried, if there are any.
+        origin: of the calibration data, in words.
+    """
     chosen, trials = options, list[Trial]()
     if options.improve:
         fitting, judging = (batches, checked.batches) if checked.batches else apart(batches)
         judge = Judge(
             batches=judging,
             expected=checked.outputs or outputs_of(stated, judging),
-            origin=checked.origin or calibration.origin,
+            origin=checked.origin or origin,
         )
         chosen, trials = improved(model, fitting, judge, options, own)
     quantised = quantise(model, batches, chosen, own)
     few = batches[:_COMPARED]
-    found = agreement(model, quantised, few, outputs_of(stated, few), calibration.origin)
+    found = agreement(model, quantised, few, outputs_of(stated, few), origin)
     fields = asdict(chosen)
     return quantised, Accuracy(
         agreement=found.to_mapping(),
