@@ -77,7 +77,7 @@ def _take_nearest(editor: Editor, node: ir.Node) -> None:
     if not taken:
         return
     factors = [target[axis] // shape[axis] for axis in (2, 3)] if len(shape) == _IMAGE_RANK else []
-    if set(taken) <= {2, 3} and all(
+    if set(taken) <= {2, 3} and min(factors) > 0 and all(
         np.array_equal(places, np.arange(len(places)) // factors[axis - 2])
         for axis, places in taken.items()
     ):

@@ -19,7 +19,8 @@ from support.networks.small_models import Model
 TABLES = ("Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Elu")
 KINDS = ("conv", "conv", "depthwise", "dense", "residual", "residual", "concat", "concat", "split",
          "pool", "average", "table", "multiply", "norm", "joined", "joined", "transposed",
-         "clip")  # fmt: skip
+         "clip", "far", "nearest", "pair", "padded", "stepped", "turned", "gate",
+         "constant")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +155,69 @@ class Drawing:
             weights = self._normal(c, channels, 2, 2, fan=c)
             self.add("ConvTranspose", [x], (n, channels, 2 * h, 2 * w), [weights],
                      kernel_shape=[2, 2], strides=[2, 2])  # fmt: skip
+
+    def _far(self, x) -> None:
+        """A convolution, or a maximum, whose window reaches beyond the image."""
+        n, c, h, w = self.shapes[x]
+        d = [int(self.rng.integers(1, 40)) for _ in range(2)]
+        if self.rng.random() < 0.3:
+            d = [min(step, 2) for step in d]
+            size = [side + 4 - 2 * step for side, step in zip((h, w), d, strict=True)]
+            if min(size) > 0:
+                self.add("MaxPool", [x], (n, c, *size), kernel_shape=[3, 3], pads=[2] * 4,
+                         dilations=d)  # fmt: skip
+            return
+        groups = c if self.rng.random() < 0.5 else 1
+        channels = c if groups > 1 else int(self.rng.integers(2, 9))
+        weights = self._normal(channels, c // groups, 3, 3, fan=3 * c // groups)
+        self.add("Conv", [x], (n, channels, h, w), [weights], pads=[*d, *d], dilations=d,
+                 group=groups)  # fmt: skip
+
+    def _nearest(self, x) -> None:
+        n, c, h, w = self.shapes[x]
+        if h * w < 200:
+            size = [int(self.rng.integers(1, 2 * side + 1)) for side in (h, w)]
+            mode = str(self.rng.choice(["half_pixel", "asymmetric", "align_corners"]))
+            empty = np.zeros(0, np.float32)
+            self.add("Resize", [x], (n, c, *size), [empty, empty, np.array([n, c, *size])],
+                     coordinate_transformation_mode=mode)  # fmt: skip
+
+    def _pair(self, x) -> None:
+        kind = str(self.rng.choice(["Sub", "Max", "Min"]))
+        self.add(kind, [x, int(self.rng.choice(self._same(x)))], self.shapes[x])
+
+    def _padded(self, x) -> None:
+        n, c, h, w = self.shapes[x]
+        pads = self.rng.integers(0, 3, 4)
+        if h + w < 24:
+            size = h + pads[0] + pads[2], w + pads[1] + pads[3]
+            self.add("Pad", [x], (n, c, *map(int, size)),
+                     [np.array([0, 0, *pads[:2], 0, 0, *pads[2:]])])  # fmt: skip
+
+    def _stepped(self, x) -> None:
+        n, c, h, w = self.shapes[x]
+        first, step = int(self.rng.integers(2)), int(self.rng.choice([2, 3, -1]))
+        if h > 3:
+            start, end = (first, h) if step > 0 else (h - 1 - first, -h - 1)
+            rows = len(range(start, end if step > 0 else -1, step))
+            self.add("Slice", [x], (n, c, rows, w),
+                     [np.array([each]) for each in (start, end, 2, step)])  # fmt: skip
+
+    def _turned(self, x) -> None:
+        n, c, h, w = self.shapes[x]
+        self.add("Transpose", [x], (n, c, w, h), perm=[0, 1, 3, 2])
+
+    def _gate(self, x) -> None:
+        """Each channel, or each pixel, by a number that is made of all of them."""
+        n, c, h, w = self.shapes[x]
+        axes, shape = ([2, 3], (n, c, 1, 1)) if self.rng.random() < 0.7 else ([1], (n, 1, h, w))
+        mean = self.add("ReduceMean", [x], shape, [np.array(axes)], keepdims=1)
+        self.add("Mul", [x, mean], self.shapes[x])
+
+    def _constant(self, x) -> None:
+        shape = [side if self.rng.random() < 0.5 else 1 for side in self.shapes[x][1:]]
+        kind = str(self.rng.choice(["Add", "Mul", "Sub"]))
+        self.add(kind, [x], self.shapes[x], [self._normal(*shape, fan=1)])
 
     def ends(self) -> list[int]:
         """Tensors that nobody reads."""
