@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole networks: those of examples/networks, and the zoo of other architectures."""
+"""Whole networks: those of examples/networks, the zoo of others, and files."""
 
 # ruff: noqa: PLC0415  (each study loads what the other one does not need)
 
@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 
 def study(settings: NetworksSettings) -> Study:
-    """The study of whole networks, or with --zoo that of other architectures."""
+    """The study of whole networks, of other architectures (--zoo) or of files (--tflite)."""
     if settings.zoo:
         from tilewright.bench.networks.zoo import Zoo
 
         return Zoo(settings)
+    if settings.tflite:
+        from tilewright.bench.networks.tflite_files import TfliteFiles
+
+        return TfliteFiles(settings)
     from tilewright.bench.networks.networks import Networks
 
     return Networks(settings)

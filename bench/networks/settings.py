@@ -30,13 +30,19 @@ class NetworksSettings:
         False,
         "Other architectures: where each operator runs, and the latency from end to end.",
     )
+    tflite: str = option(
+        "", "Quantised .tflite files of this folder: cycles, and agreement with LiteRT.",
+        metavar="FOLDER",
+    )  # fmt: skip
     hw: str = option(
-        "", "Named configuration or YAML file; default: pynq-16x16, of --zoo pynq-16x16-rows.",
+        "",
+        "Named configuration or YAML file; default: pynq-16x16, of --zoo and --tflite "
+        "pynq-16x16-rows.",
         metavar="HW",
     )  # fmt: skip
     board: str = board_option()
     fidelity: str = option(
-        "", "What runs the network; default: rtl, with --quick dpi, of --zoo twin.",
+        "", "What runs the network; default: rtl, with --quick or --tflite dpi, of --zoo twin.",
         metavar="twin|rtl|dpi", known=f"{__name__}:FIDELITIES",
     )  # fmt: skip
     search: int = count_option(16, "Measurements per layer.", low=0)

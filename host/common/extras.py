@@ -36,6 +36,7 @@ EXTRAS: Final[Mapping[str, Extra]] = {
             "onnxruntime": "onnxruntime",
             "onnxscript": "onnxscript",
             "PIL": "pillow",
+            "tflite": "tflite",
             "torch": "torch",
             "tvm": "apache-tvm",
             "tvm_ffi": "apache-tvm-ffi",

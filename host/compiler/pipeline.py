@@ -154,10 +154,10 @@ def compile_model(
         run = run_network(compilation.network, ReferenceDevice(hw), inputs)
 
     Args:
-        model: an ONNX file, a ``.pt2`` file of ``torch.export.save``, an ONNX model, an
-            ``nn.Module`` or an ``ExportedProgram``. A file is untrusted; an object is trusted. A
-            file may be in reading already (`prepare_process.reading`), with calibration data and
-            options of its own (`hardware_options.for_hardware`).
+        model: an ONNX file, a ``.tflite`` file, a ``.pt2`` file of ``torch.export.save``, an ONNX
+            model, an ``nn.Module`` or an ``ExportedProgram``. A file is untrusted; an object is
+            trusted. A file may be in reading already (`prepare_process.reading`), with calibration
+            data and options of its own (`hardware_options.for_hardware`).
         hw: the configuration that the programs are for.
         board: its clock, memory timing and CPU decide what is offloaded; its memory in bytes
             limits the programs.

@@ -12,7 +12,7 @@ from tilewright.host.common.yaml_files import SUFFIXES
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.float_model import is_torch_file
+from tilewright.host.compiler.read.float_model import is_tflite_file, is_torch_file
 from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
@@ -64,9 +64,10 @@ def load_network(model: str | Path | NetworkTable) -> NetworkTable:
             "compile",
         )
     name = str(model)
-    if is_torch_file(Path(name)):
+    if is_torch_file(Path(name)) or is_tflite_file(Path(name)):
+        maker = "PyTorch" if is_torch_file(Path(name)) else "TensorFlow Lite"
         raise WorkloadError(
-            "is a file of PyTorch: its layers are those of its compiled graph",
+            f"is a file of {maker}: its layers are those of its compiled graph",
             field="model",
             value=name,
             remedy="take its compiled graph (--compiled), or export it to ONNX",
@@ -85,7 +86,7 @@ def load_network(model: str | Path | NetworkTable) -> NetworkTable:
 def load_compiled_graph(
     model: str | Path, hw: HwConfig, board: Board, *, trust_model: bool = False
 ) -> NetworkTable:
-    """The layers of an ONNX or PyTorch model as a configuration's compiled graph has them.
+    """The layers of an ONNX, TFLite or PyTorch model as a configuration's compiled graph has them.
 
     They are fused, with pooling and residual adds. Scales do not matter to a schedule, so a float
     model is quantised with one random input.
@@ -97,7 +98,7 @@ def load_compiled_graph(
         )
     if not path.is_file():
         raise WorkloadError(
-            "needs the path of an ONNX or .pt2 file",
+            "needs the path of an ONNX, .tflite or .pt2 file",
             field="compiled",
             value=str(model),
             remedy="check the path; a built-in network has no file: leave it out",

@@ -203,7 +203,7 @@ class TuneOptions:
     )
     compiled: bool = option(
         False,
-        "Compile an ONNX or .pt2 model first and tune its fused layers (needs the extra "
+        "Compile an ONNX, .tflite or .pt2 model first and tune its fused layers (needs the extra "
         "'network').",
         panel=_MEASUREMENT,
     )

@@ -34,7 +34,7 @@ from tilewright.host.common.library_loading import load_onnx_ir
 from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.compiler.quantise.prepared import Accuracy, Prepared
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.float_model import is_torch_file
+from tilewright.host.compiler.read.float_model import is_tflite_file, is_torch_file
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 
 _REQUEST, _RESULT, _REPORT = "request.json", "qdq.onnx", "report.json"
@@ -91,7 +91,7 @@ def reading(
     options: ImportOptions,
     check: Calibration | None = None,
 ) -> Iterator[Reading]:
-    """Begin to read and quantise an ONNX or ``.pt2`` file in a child process.
+    """Begin to read and quantise an ONNX, ``.pt2`` or ``.tflite`` file in a child process.
 
     The child ends with the context, whatever it has done by then.
     """
@@ -246,6 +246,11 @@ def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
         exported = export_file(path, named=origin, trusted=request["trust_model"])
         model = model_file.normalised(exported, origin, shapes, own)
+    elif is_tflite_file(path):
+        from tilewright.host.compiler.read.tflite.model import read_tflite  # noqa: PLC0415  (not needed for others)
+
+        model = model_file.normalised(read_tflite(path, shapes, origin), origin, {}, own)
+        (folder / _READ).touch()
     else:
         model = model_file.read_model(path, shapes, own)
         (folder / _READ).touch()

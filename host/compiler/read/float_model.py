@@ -15,7 +15,10 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.remedies import GIVE_CALIBRATION
 
 TORCH_SUFFIXES: Final = frozenset({".pt", ".pt2", ".pth"})
-"""Of files that PyTorch writes; everything else is taken for ONNX."""
+"""Of files that PyTorch writes; everything but these and the next is taken for ONNX."""
+
+TFLITE_SUFFIXES: Final = frozenset({".tflite", ".lite"})
+"""Of files of TensorFlow Lite (LiteRT)."""
 
 QOPERATOR_KINDS: Final = frozenset(
     {
@@ -42,13 +45,22 @@ def is_torch_file(path: Path) -> bool:
     return path.suffix.lower() in TORCH_SUFFIXES
 
 
+def is_tflite_file(path: Path) -> bool:
+    """Whether a file's name is one of TensorFlow Lite's."""
+    return path.suffix.lower() in TFLITE_SUFFIXES
+
+
 def require_quantised(path: Path) -> None:
     """Refuse a float model, for which there are no calibration data.
 
     A file that cannot be read passes: whoever reads it in full says what is wrong with it.
     """
-    quantised = _torch_is_quantised(path) if is_torch_file(path) else _onnx_is_quantised(path)
-    if not quantised:
+    says = _onnx_is_quantised
+    if is_torch_file(path):
+        says = _torch_is_quantised
+    elif is_tflite_file(path):
+        says = _tflite_is_quantised
+    if not says(path):
         raise calibration_missing(path)
 
 
@@ -69,6 +81,15 @@ def _onnx_is_quantised(path: Path) -> bool:
     except Exception:  # whatever it is, the reader says it better
         return True
     return not model.graph.node or any(n.op_type in _SAYS_SO for n in model.graph.node)
+
+
+def _tflite_is_quantised(path: Path) -> bool:
+    from tilewright.host.compiler.read.tflite.file import says_quantised  # noqa: PLC0415  (not needed for others)
+
+    try:
+        return says_quantised(path.read_bytes(), path)
+    except Exception:  # whatever it is, the reader says it better
+        return True
 
 
 def _torch_is_quantised(path: Path) -> bool:

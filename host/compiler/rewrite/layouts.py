@@ -77,7 +77,8 @@ def _take_nearest(editor: Editor, node: ir.Node) -> None:
     if not taken:
         return
     factors = [target[axis] // shape[axis] for axis in (2, 3)] if len(shape) == _IMAGE_RANK else []
-    if set(taken) <= {2, 3} and min(factors) > 0 and all(
+    enlarges = all(factors) and set(taken) <= {2, 3}
+    if enlarges and all(
         np.array_equal(places, np.arange(len(places)) // factors[axis - 2])
         for axis, places in taken.items()
     ):
@@ -117,8 +118,11 @@ def _shuffle_pixels(editor: Editor, node: ir.Node) -> None:
 def _convolve(
     editor: Editor, node: ir.Node, kind: str, weights: Array, sides: Sequence[int], *, groups: int
 ) -> None:
-    """Let a convolution whose windows touch take a node's place."""
-    result = node.outputs[0]
+    """Let a convolution whose windows touch take a node's place.
+
+    In a quantised model its weights are quantised, too, at a scale of 1.
+    """
+    result, data = node.outputs[0], node.inputs[0]
     attributes = {
         "kernel_shape": list(sides),
         "strides": list(sides),
@@ -128,7 +132,17 @@ def _convolve(
     }
     stem = result.name or "moved"
     constant = editor.constant(f"{stem}_weights", weights)
-    moved = editor.before(
-        node, kind, [node.inputs[0], constant], attributes, stem=stem, like=result
-    )
+    if data is not None and is_kind(data.producer(), "DequantizeLinear"):
+        steps = [
+            editor.constant(f"{stem}_{name}", array)
+            for name, array in (
+                ("steps", weights.astype(np.int8)),
+                ("scale", np.ones((), np.float32)),
+                ("zero_point", np.zeros((), np.int8)),
+            )
+        ]
+        constant = editor.before(
+            node, "DequantizeLinear", steps, stem=f"{stem}_real", like=constant
+        )
+    moved = editor.before(node, kind, [data, constant], attributes, stem=stem, like=result)
     take_place(editor, node, moved)

@@ -184,7 +184,8 @@ def _require_model(model: Path, data: Mapping[str, Path | None], *, trust: bool)
             "is compiled already",
             field="MODEL",
             value=str(model),
-            remedy="give the ONNX or .pt2 file that it was made from, or 'tilewright run' it",
+            remedy="give the ONNX, .tflite or .pt2 file that it was made from, "
+            "or 'tilewright run' it",
         )
     require_readable(model, "MODEL")
     if model.is_dir():

@@ -50,7 +50,7 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
     names, calibration = options.targets, options.calibration
     if len(names) != 1 or names[0].lower().endswith(SUFFIX):
         raise UsageError(
-            "takes one model, .onnx or .pt2: it is compiled for each core anew",
+            "takes one model, .onnx, .tflite or .pt2: it is compiled for each core anew",
             field="--pipeline",
             value=" ".join(names),
             remedy="give the file that the network was compiled from",

@@ -155,7 +155,7 @@ class MulticoreOptions:
         panel=_RUN,
     )
     pipeline: bool = option(
-        False, "Cut one model (.onnx or .pt2) over the cores of --system.", panel=_CUT
+        False, "Cut one model (.onnx, .tflite, .pt2) over the cores of --system.", panel=_CUT
     )
     one: str = option(
         "", "Configuration of one core that --pipeline is compared with.", metavar="HW", panel=_CUT

@@ -128,7 +128,8 @@ class CompileOptions:
 
     model: Any = option(
         MISSING,
-        "ONNX file, or .pt2 file of torch.export.save, which is read as untrusted data. In Python "
+        "ONNX file, .tflite file of TensorFlow Lite, or .pt2 file of torch.export.save, which is "
+        "read as untrusted data. In Python "
         "also an ONNX model, an nn.Module or an ExportedProgram.",
         kind=Path,
         argument=True,

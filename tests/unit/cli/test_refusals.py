@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from support.command_line import call
 from support.networks.small_models import Model
+from support.networks.tflite_files import TfliteFile
 from support.randomness import generator, where
 
 from tilewright.host.compiler import pipeline
@@ -46,6 +47,13 @@ def open_model() -> onnx.ModelProto:
     return model
 
 
+def float_tflite() -> bytes:
+    file = TfliteFile()
+    data, result = file.tensor((2, 3)), file.tensor((2, 3))
+    file.add("RELU", [data], [result])
+    return file.written([data], [result])
+
+
 def quantised_model() -> onnx.ModelProto:
     model = Model(generator("quantised"))
     x = model.quantised(model.input(1, 4, 4, 4), 0.05, 0)
@@ -64,6 +72,9 @@ def files(tmp_path_factory) -> Path:
     (path / "m.tw").write_bytes(b"")
     for name in ("m.pt", "m.pt2"):
         (path / name).write_bytes(b"\x80\x04N.")
+    (path / "float.tflite").write_bytes(float_tflite())
+    (path / "cut.tflite").write_bytes(float_tflite()[:99])
+    (path / "m.tflite").write_bytes(model_bytes())
     onnx.save(open_model(), path / "open.onnx")
     onnx.save(quantised_model(), path / "q.onnx")
     np.save(path / "x.npy", np.zeros((1, 1, 8, 8), np.float32))
@@ -179,6 +190,12 @@ ROWS = [
     ("compile m.onnx --shape x", "--shape: must look like NAME=1,3,224,224"),
     (f"compile digits.onnx {NOISE} --percentile 97",
      "--percentile: is for calibration method percentile, not 'mse'; add --calibration"),
+    ("compile m.tflite --search 0", "m.tflite: must be a TensorFlow Lite file, with TFL3 as"),
+    ("compile cut.tflite", "cut.tflite: must be a TensorFlow Lite model (the file is truncated"),
+    ("compile float.tflite", "float.tflite: a float model needs calibration data; give --calib"),
+    (f"compile float.tflite {NOISE} --shape t0=4,3",
+     "float.tflite: t0: must be 2 on a fixed axis, not"),
+    ("tune float.tflite", "is a file of TensorFlow Lite: its layers are those of its compiled"),
     (f"compile digits.onnx {NOISE} --trust-model", "--trust-model: is for .pt2 files, not"),
     ("compile q.onnx --mean 0.5", "--mean: scales the images of --calibration; add"),
     (f"compile q.onnx {NOISE}",

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from support.networks.onnx_results import rewritten
 from support.networks.qdq_runs import run_all
-from support.networks.small_models import Model, operators
+from support.networks.small_models import Model, accelerated, operators
 from support.randomness import fresh_rng
 
 import tilewright as tw
@@ -273,6 +273,20 @@ def test_resizing_may_state_some_axes_alone(by_sizes) -> None:
         current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
         rewrite(current)
         assert all("axes" not in node.attributes for node in current.graph)
+
+
+@pytest.mark.parametrize("kind", ["Resize", "DepthToSpace", "SpaceToDepth"])
+def test_moves_of_images_are_layers_of_a_quantised_model_too(kind) -> None:
+    """Their weights are int8 as those of its other layers: else they were the CPU's."""
+    model = Model(fresh_rng())
+    x = model.quantised(model.input(1, 4, 4, 6), 0.05, 3)
+    weights = model.quantised(model.weights(8, 4, 1, 1), 0.01, 0)
+    y = model.quantised(model.add("Conv", x, weights), 0.08, -5)
+    inputs = ["", np.array([1, 1, 2, 3], np.float32)] if kind == "Resize" else []
+    more = {} if kind == "Resize" else {"blocksize": 2}
+    y = model.quantised(model.add(kind, y, *inputs, **more), 0.08, -5)
+    parts = accelerated(model.proto(y))
+    assert [type(each) for each in operators(parts)] == [QConv, QConv]
 
 
 @pytest.mark.parametrize("kind", ["BatchNormalization", "Mean", "Pixels", "Resize", "Windows"])
