@@ -189,9 +189,11 @@ class RegionPage(RegionTensors):
         forms = [self._rules.forms.get(var, layouts.image), layouts.image, layouts.sequence]
         found = [layouts.natural(shape, form) for form in forms]
         if isinstance(unit.operator, QMatmul):
-            found = [layouts.natural(shape, layouts.heads)]
+            # What has become a map has its batch, that of windows, among its pixels.
+            windows = shape[0] > 1 and var in self.maps
+            found = [(layouts.window_heads if windows else layouts.heads)(shape)]
             if var == unit.data[1]:
-                found.append(layouts.rows(shape))
+                found.append((layouts.window_rows if windows else layouts.rows)(shape))
         elif shape[0] > 1 and (unit.kind == "dense" or unit.elementwise):
             found.append(layouts.tokens(shape))
         return [each for each in found if each is not None]

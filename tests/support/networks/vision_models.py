@@ -61,9 +61,17 @@ def convnext(rng: np.random.Generator) -> onnx.ModelProto:
 
 
 def swin(
-    rng: np.random.Generator, *, side: int = 6, window: int = 3, width: int = 8
+    rng: np.random.Generator,
+    *,
+    side: int = 6,
+    window: int = 3,
+    width: int = 8,
+    turned_first: bool = False,
 ) -> onnx.ModelProto:
-    """(1, 3, 2 side, 2 side) -> (1, 5): blocks without and with shifted windows, merged patches."""
+    """(1, 3, 2 side, 2 side) -> (1, 5): blocks without and with shifted windows, merged patches.
+
+    Queries, keys and values are taken apart before or behind a permutation of five axes.
+    """
     model = Vision(rng, opset=20)
     count, tokens, heads = side // window, window * window, 2
     windows = count * count
@@ -86,9 +94,16 @@ def swin(
 
     def attention(x: str, shift: int) -> str:
         cut = model.reshape(model.dense(x, width, 3 * width), windows, tokens, 3, heads, -1)
-        parts = [model.add("Gather", cut, model.constant(np.array(i)), axis=2) for i in range(3)]
-        query, value = (model.add("Transpose", parts[i], perm=[0, 2, 1, 3]) for i in (0, 2))
-        key = model.add("Transpose", parts[1], perm=[0, 2, 3, 1])
+        if turned_first:
+            cut = model.add("Transpose", cut, perm=[2, 0, 3, 1, 4])
+            parts = [model.slice(cut, i, i + 1, 0) for i in range(3)]
+            query, key, value = (model.add("Squeeze", part, np.array([0])) for part in parts)
+            key = model.add("Transpose", key, perm=[0, 1, 3, 2])
+        else:
+            places = [model.constant(np.array(i)) for i in range(3)]
+            parts = [model.add("Gather", cut, place, axis=2) for place in places]
+            query, value = (model.add("Transpose", parts[i], perm=[0, 2, 1, 3]) for i in (0, 2))
+            key = model.add("Transpose", parts[1], perm=[0, 2, 3, 1])
         scores = model.add("MatMul", query, key)
         scores = model.add("Mul", scores, model.constant(np.float32(0.5)))
         bias = rng.normal(0, 0.3, (heads, tokens, tokens)).astype(np.float32)
