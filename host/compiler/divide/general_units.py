@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 _STEPS: Final = 127
+_EXACT: Final = 1e-3
+"""Steps by which an element of a grid may miss it."""
 _WHOLE: Final = 64
 """Pixels of an image that a convolution reduces as a whole, with one rounding."""
 
@@ -244,8 +246,8 @@ class _Work:
                 factor, offset = (1.0, sign) if first else (sign, 1.0)
                 self._finish(_affine(factor * ones, offset * column), layout, name)
             return
-        scale = float(np.abs(values).max()) / _STEPS or 1.0
-        tensor = QuantisedTensor(shape=output.shape, scale=scale, zero_point=0)
+        scale, zero_point = _int8_grid(values)
+        tensor = QuantisedTensor(shape=output.shape, scale=scale, zero_point=zero_point)
         constant = self._constant(tensor, _codes(values, tensor), layout)
         names = (name, constant) if first else (constant, name)
         made = QAdd(**placeholders(2), subtracts=operator == "subtract")
@@ -501,6 +503,17 @@ def _codes(values: Array, tensor: QuantisedTensor) -> npt.NDArray[np.int8]:
 def _lying(values: Array, layout: TensorLayout) -> Array:
     """Numbers of the model's shape as (channels, pixels) of a normal form."""
     return layouts.in_normal_form(np.ascontiguousarray(values), layout).reshape(layout.shape[1], -1)
+
+
+def _int8_grid(values: Array) -> tuple[float, int]:
+    """A scale and a zero point for a constant: those that it has, or those of its range."""
+    known = np.unique(np.append(values, 0.0))
+    least = float(np.diff(known).min(initial=np.inf))
+    steps = known / least if np.isfinite(least) else np.zeros(1)
+    if np.abs(steps - np.rint(steps)).max() < _EXACT and np.ptp(steps) <= 2 * _STEPS + 1:
+        return (least if np.isfinite(least) else 1.0), int(-128 - np.rint(steps[0]))
+    scale = float(np.ptp(known)) / (2 * _STEPS + 1)
+    return scale, int(-128 - np.rint(known[0] / scale))
 
 
 def _share_scale(shares: Array) -> float:

@@ -310,6 +310,13 @@ def _values(drawing: Drawing, x: np.ndarray) -> list[np.ndarray]:
 def _written(model: Model, rng, op: Op, inputs: list[str]) -> str:
     """An operator with its weights as int8, per channel or not, and its bias as they are."""
     constants = [model.constant(w) for w in op.weights]
+    if op.kind in ("Add", "Mul", "Sub") and constants:  # as quantisers leave them
+        values = op.weights[0]
+        scale, zero_point, dtype = _range(rng, float(values.min()), float(values.max()))
+        ends = np.iinfo(dtype)
+        steps = np.clip(np.rint(values / scale) + zero_point, ends.min, ends.max).astype(dtype)
+        numbers = np.float32(scale), dtype(zero_point)
+        constants[0] = model.add("DequantizeLinear", model.constant(steps), *numbers)
     if op.kind in ("Conv", "ConvTranspose"):
         weights = op.weights[0]
         axis = 1 if op.kind == "ConvTranspose" else 0
