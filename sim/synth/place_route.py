@@ -61,7 +61,7 @@ class Conditions:
     """What a placement is made for.
 
     Attributes:
-        router: nextpnr's ``router1``, or ``router2``, which does not converge on `edge-8x8`.
+        router: of nextpnr; neither has routed `edge-8x8`.
     """
 
     device: str = "85k"  # key of `ECP5_DEVICES`
