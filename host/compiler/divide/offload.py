@@ -42,11 +42,72 @@ class _Group:
 
 
 def convex_groups(sources: Sequence[Sequence[int]], members: Collection[int]) -> list[list[int]]:
-    """Connected convex sets of nodes, each as large as greed makes it.
+    """Connected sets of nodes that can be computed one whole set after another.
 
     In topological order each node joins the groups of the nodes that it reads, the latest first,
-    where the union is convex.
+    where the union is convex: no path leaves it and enters it again. Convex groups may still wait
+    for each other, if branches run side by side; then groups are formed anew, with paths through
+    whole groups in mind.
     """
+    groups = _convex_groups(sources, members)
+    return groups if _in_sequence(sources, groups) else _groups_in_sequence(sources, members)
+
+
+def _in_sequence(sources: Sequence[Sequence[int]], groups: Sequence[Sequence[int]]) -> bool:
+    """Whether there is an order in which each group, and each other node, finds what it reads."""
+    home = list(range(len(sources)))
+    for group in groups:
+        for node in group:
+            home[node] = group[0]
+    readers: list[set[int]] = [set() for _ in sources]
+    for node, reads in enumerate(sources):
+        for source in reads:
+            if home[source] != home[node]:
+                readers[home[source]].add(home[node])
+    waits = [0] * len(sources)
+    for behind in readers:
+        for node in behind:
+            waits[node] += 1
+    ready = [node for node, count in enumerate(waits) if home[node] == node and not count]
+    for node in ready:
+        for reader in readers[node]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                ready.append(reader)
+    return not any(waits)
+
+
+def _groups_in_sequence(
+    sources: Sequence[Sequence[int]], members: Collection[int]
+) -> list[list[int]]:
+    """As `convex_groups`, where a path through any node of a group goes through all of it."""
+    allowed = frozenset(members)
+    leader = list(range(len(sources)))
+    units: dict[int, int] = {}  # nodes of each group and each other node, as a bit mask
+    before: dict[int, int] = {}  # what each depends on
+    for node, reads in enumerate(sources):
+        units[node], before[node] = 1 << node, 0
+        for source in reads:
+            home = _leader(leader, source)
+            before[node] |= before[home] | units[home]
+        for source in sorted(reads, reverse=True) if node in allowed else ():
+            other = _leader(leader, source)
+            if source not in allowed or other == node:
+                continue
+            union = units[node] | units[other]
+            needed = (before[node] | before[other]) & ~union
+            if any(units[unit] & needed and before[unit] & union for unit in units):
+                continue
+            leader[other] = node
+            units[node], before[node] = union, needed
+            del units[other], before[other]
+            for unit, depends in before.items():
+                if depends & union:
+                    before[unit] |= union | needed
+    return [_bits(mask) for first, mask in units.items() if first in allowed]
+
+
+def _convex_groups(sources: Sequence[Sequence[int]], members: Collection[int]) -> list[list[int]]:
     allowed = frozenset(members)
     before: list[int] = []
     leader = list(range(len(sources)))

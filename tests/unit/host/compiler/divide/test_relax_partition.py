@@ -399,6 +399,37 @@ def is_convex(group: set[int], paths: np.ndarray) -> bool:
     return not (paths[np.ix_(inside, outside)].any(0) & paths[np.ix_(outside, inside)].any(1)).any()
 
 
+def has_an_order(sources: list[list[int]], groups: list[list[int]]) -> bool:
+    """Whether groups, and other nodes, can be computed one after another: no two need each other.
+
+    Those that read nothing are taken away until none is left.
+    """
+    home = {node: index for index, group in enumerate(groups) for node in group}
+    waiting = {node: home.get(node, -1 - node) for node in range(len(sources))}
+    while waiting:
+        blocked = {
+            waiting[node]
+            for node in waiting
+            for source in sources[node]
+            if source in waiting and waiting[source] != waiting[node]
+        }
+        left = {node: unit for node, unit in waiting.items() if unit in blocked}
+        if len(left) == len(waiting):
+            return False
+        waiting = left
+    return True
+
+
+def test_branches_side_by_side_do_not_wait_for_each_other() -> None:
+    """Two branches that read each other's first results by way of nodes outside, as in CrossViT."""
+    sources = [[], [0], [], [2], [1], [3], [0, 5], [2, 4]]
+    members = {0, 1, 2, 3, 6, 7}
+    groups = convex_groups(sources, members)
+    assert has_an_order(sources, groups)
+    assert not has_an_order(sources, [[0, 1, 6], [2, 3, 7]])
+    assert len(groups) == 3  # one of the branches is divided
+
+
 def test_groups_divide_the_members_and_are_convex() -> None:
     rng = fresh_rng()
     for _ in range(300):
@@ -407,6 +438,7 @@ def test_groups_divide_the_members_and_are_convex() -> None:
         assert sorted(node for group in groups for node in group) == sorted(members)
         paths = reachable(sources)
         assert all(is_convex(set(group), paths) for group in groups)
+        assert has_an_order(sources, groups)
 
 
 def test_without_other_nodes_everything_connected_is_one_group() -> None:
