@@ -276,7 +276,7 @@ def _settled(model: onnx.ModelProto, origin: Path, *, shapes: bool = True) -> on
             state_groups(current),
         ]
         if not any(found):
-            return model if not shapes else ir.to_proto(current)
+            return model
         model = inferred(ir.to_proto(current), origin)
 
 

@@ -104,7 +104,7 @@ class Editor:
         """A value in another shape, made in front of a node."""
         sizes = self.constant(f"{stem}_sizes", np.array(shape, np.int64))
         made = self.before(place, "Reshape", [data, sizes], stem=stem, like=data)
-        made.shape = ir.Shape(shape)
+        made.shape = None if min(shape, default=1) < 0 else ir.Shape(shape)
         return made
 
     def gathered(

@@ -219,6 +219,10 @@ def inferred(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     kept = [value for node in parts for value in stated_results(node, model.functions)]
     del model.graph.value_info[:]
     model.graph.value_info.extend(value for value in kept if value.name not in leaving)
+    for value in model.graph.output:  # exporters write -1 for a size that they do not know
+        for size in value.type.tensor_type.shape.dim:
+            if size.dim_value < 0:
+                size.ClearField("dim_value")
     model = with_shapes(model)
     for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
         sizes = [d.dim_value for d in value.type.tensor_type.shape.dim]
