@@ -344,6 +344,8 @@ class _Layers:
 
     def _pool(self, operator: QPool) -> None:
         data = self._tensor(operator.inputs[0])
+        if operator.dilation != (1, 1):  # `within_reach` leaves none of a batch of 1
+            raise refused(operator, "a dilated window needs a batch of 1, and fewer pixels")
         output, target = self._part(operator.output), self._tensor(operator.output)
         channels, taps = data.shape[1], prod(operator.kernel)
         unit = data.scale if operator.maximum else operator.factor * data.scale / taps

@@ -184,6 +184,8 @@ def _matrix(node: ir.Node, axis: int) -> Array | None:
     if text_of(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
     before, after, rank = shape[axis], result[axis], len(shape)
+    if shape == result:  # ONNX Runtime copies, whatever factors and region say
+        return np.eye(before)
     if before * before * after > _MOST:
         return None
     inputs = ["x", "", "", ""]
@@ -195,11 +197,12 @@ def _matrix(node: ir.Node, axis: int) -> Array | None:
         inputs[1] = "region"
         constants["region"] = np.array([0, 0, ends[0], 0, 1, 1, ends[1], 1], np.float32)
     if scales is not None and scales.size == rank:
-        inputs[2], constants["scales"] = "scales", np.array([1, 1, scales[axis], 1], np.float32)
+        inputs[2], constants["scales"] = "scales", np.array([1, 1, scales[axis], 2], np.float32)
     else:
-        inputs[3], constants["sizes"] = "sizes", np.array([1, before + 1, after, 2], np.int64)
+        inputs[3], constants["sizes"] = "sizes", np.array([1, before + 1, after, 4], np.int64)
     resize = onnx.helper.make_node("Resize", inputs, ["y"])
     resize.attribute.extend(ir.to_proto(each) for each in node.attributes.values())
+    # Two equal columns become four: an image that keeps its size would be copied.
     units = np.repeat(np.eye(before, dtype=np.float32)[None, :, :, None], 2, axis=3)
     found = _run(resize, constants, np.concatenate([units, 0 * units[:, :1]], axis=1))
     if found is None or found.shape[2] != after or found[0, -1].any():

@@ -78,6 +78,24 @@ def test_windows_of_any_reach_have_the_bits_of_the_model(kind: str, number: int)
     assert (errors != 0).mean() <= 0.02
 
 
+def test_dilated_pools_of_several_images_are_the_cpus() -> None:
+    rng = generator("dilated pools")
+    model = Model(rng)
+    x = model.quantised(model.input(2, 8, 9, 9), INPUT)
+    weights = model.constant(rng.integers(-128, 128, (8, 8, 1, 1)).astype(np.int8))
+    real = model.add("DequantizeLinear", weights, np.float32(0.01), np.int8(0))
+    x = model.add("Conv", x, real)
+    pool = model.add("MaxPool", model.quantised(x, STEP), kernel_shape=[3, 3], dilations=[1, 2])
+    y = model.quantised(pool, STEP)
+    compilation = compile_model(model.proto(y), HW, BOARD, offload_all=True)
+    left = {placed.kind for placed in compilation.network.placements if placed.where == "cpu"}
+    assert "MaxPool" in left
+    inputs = {"x": rng.normal(size=(2, 8, 9, 9)).astype(np.float32)}
+    (found,) = run_compiled(compilation, inputs).values()
+    errors = np.rint(np.abs(found - run_all(model.proto(y), inputs)[y]) / STEP)
+    assert errors.max() <= 1
+
+
 def test_rows_of_a_kernel_that_read_padding_cost_nothing() -> None:
     rng = generator("idle taps")
     model = Model(rng)

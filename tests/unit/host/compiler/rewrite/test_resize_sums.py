@@ -42,7 +42,7 @@ def resized(model: Model, x: str, mode: str) -> str:
         sizes = [1, 8, *(int(n) for n in rng.integers(2, 16, 2))]
         ends = [region, "", model.constant(np.array(sizes))]
     else:
-        factors = rng.choice([0.5, 0.75, 1, 1.3, 1.5, 2, 3], 2)
+        factors = rng.choice([0.5, 0.75, 1, 1.05, 1.1, 1.5, 2, 3], 2)  # 7 x 1.1 are 7
         ends = [region, model.constant(np.array([1, 1, *factors], np.float32))]
     return model.add("Resize", x, *ends, **attributes)
 
