@@ -130,6 +130,9 @@ def enlarges(node: ir.Node) -> bool:
 
 def axis_of(node: ir.Node, axis: int) -> Axis | None:
     """How a resizing makes the outputs along one axis; ``None``: that is not known."""
+    shape, result = shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    if shape is not None and shape == result:  # ONNX Runtime copies, whatever else is stated
+        return _idle(shape[axis])
     matrix = _matrix(node, axis)
     if matrix is None or not np.isfinite(matrix).all():
         return None
@@ -184,8 +187,6 @@ def _matrix(node: ir.Node, axis: int) -> Array | None:
     if text_of(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
     before, after, rank = shape[axis], result[axis], len(shape)
-    if shape == result:  # ONNX Runtime copies, whatever factors and region say
-        return np.eye(before)
     if before * before * after > _MOST:
         return None
     inputs = ["x", "", "", ""]
