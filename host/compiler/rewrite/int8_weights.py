@@ -217,7 +217,7 @@ def _dequantisation(reading: ir.Node | None) -> _Weights | None:
     zero = np.zeros(scale.shape, steps.dtype) if stated is None else array_of(stated)
     if zero is None or scale.dtype != np.float32 or scale.ndim > 1 or zero.shape != scale.shape:
         return None
-    axis = integer(reading, "axis", 1) % steps.ndim
+    axis = integer(reading, "axis", 1) % max(steps.ndim, 1)
     return _Weights(reading=reading, steps=steps, scale=scale, zero=zero, axis=axis)
 
 

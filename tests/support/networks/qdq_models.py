@@ -216,6 +216,7 @@ class Drawing:
 
     def _constant(self, x) -> None:
         shape = [side if self.rng.random() < 0.5 else 1 for side in self.shapes[x][1:]]
+        shape = [] if self.rng.random() < 0.2 else shape
         kind = str(self.rng.choice(["Add", "Mul", "Sub"]))
         self.add(kind, [x], self.shapes[x], [self._normal(*shape, fan=1)])
 
