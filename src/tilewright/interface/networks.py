@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +50,8 @@ def compile(options: CompileOptions) -> CompiledNetwork:
         The compiled network: ``inputs`` and ``outputs`` (name, shape, dtype), ``placements`` (where
         every operator runs, and why), ``programs`` of the accelerator. A warning says so where an
         operator with multiplications stays on the CPU, or where an output is far from the float
-        model's. ``conditions["agreement"]`` holds how near it is on calibration inputs.
+        model's. ``conditions["agreement"]`` holds how near it is on calibration inputs, and
+        ``conditions["check"]`` on those of ``check``.
 
     Raises:
         WorkloadError: the model cannot be read or compiled, or data do not fit it.
@@ -93,6 +95,8 @@ def compile(options: CompileOptions) -> CompiledNetwork:
     agreement = Agreement.from_mapping(accuracy.agreement) if accuracy.agreement else None
     if check is not None:
         agreement = agreement_on(network, check, accuracy.expected)
+        checked = {**network.conditions, "check": agreement.to_mapping()}
+        network = replace(network, conditions=checked)
     if agreement is not None and (far := agreement.warning()):
         warnings.warn(far, stacklevel=3)
     if told := layers_left_behind(network):

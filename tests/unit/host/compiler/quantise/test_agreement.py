@@ -8,6 +8,7 @@ from support.networks.qdq_runs import run_all
 from support.networks.small_models import Model
 from support.randomness import generator
 
+import tilewright as tw
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pipeline import compile_model, import_network
 from tilewright.host.compiler.quantise.agreement import Agreement, Comparison
@@ -152,3 +153,14 @@ def test_data_to_check_with_run_on_the_device(int8_ends: bool) -> None:
     floats = [run_all(model.proto(y), {"x": x[None]})[y] for x in check.arrays["x"]]
     wanted = decibels(np.concatenate(floats), np.concatenate(real))
     assert found.worst_db == pytest.approx(wanted, abs=0.02)
+
+
+def test_the_library_tells_what_it_found_on_data_to_check_with() -> None:
+    rng = generator("check from Python")
+    model, y = network(rng)
+    compiled = tw.compile(
+        model.proto(y), hw="tiny-4x4", calibration=data(rng), check=data(rng, 2), search=0
+    )
+    told = Agreement.from_mapping(compiled.conditions["check"])
+    assert told.inputs == 2
+    assert told.worst_db > 20
