@@ -445,6 +445,8 @@ def _resize(inputs: Any, attributes: Any, _opset: int) -> Any:
     wide = np.array(shape, np.float64)
     after = wide * scales if scales is not None and scales.size else np.array(sizes)
     by_corners = attributes.get("coordinate_transformation_mode", b"") == b"align_corners"
+    if by_corners and any(np.floor(n) == 1 < m for n, m in zip(after, shape, strict=True)):
+        raise ValueError("one row has no corners to align")
     if not by_corners and np.abs(np.floor(after) - after).max() > _EXACT:
         raise ValueError(f"its factors do not give whole sizes: {after.tolist()}")
     smaller = bool((np.floor(after) < np.array(shape)).any())

@@ -88,3 +88,22 @@ def test_one_region_that_is_near_the_float_model(mode: str) -> None:
         (found,) = run_compiled(compilation, inputs).values()
         expected = run_all(proto, inputs)[model.nodes[-1].output[0]]
         assert np.abs(found - expected).max() <= 0.1 * np.abs(expected).max()
+
+
+def test_a_quantised_image_is_resized_to_one_row_with_corners_aligned() -> None:
+    rng = generator("one row")
+    model = Model(rng, opset=19)
+    x = model.quantised(model.input(1, 8, 5, 6), 0.05)
+    weights = model.constant(rng.integers(-128, 128, (8, 8, 1, 1)).astype(np.int8))
+    real = model.add("DequantizeLinear", weights, np.float32(0.01), np.int8(0))
+    x = model.quantised(model.add("Conv", x, real), 0.08)
+    sizes = model.constant(np.array([1, 8, 1, 9]))
+    y = model.add(
+        "Resize", x, "", "", sizes, mode="linear", coordinate_transformation_mode="align_corners"
+    )
+    y = model.quantised(y, 0.08)
+    compilation = compile_model(model.proto(y), HW, BOARD, offload_all=True)
+    inputs = {"x": rng.normal(size=(1, 8, 5, 6)).astype(np.float32)}
+    (found,) = run_compiled(compilation, inputs).values()
+    errors = np.rint((found - run_all(model.proto(y), inputs)[y]) / 0.08)
+    assert np.abs(errors).max() <= 1
