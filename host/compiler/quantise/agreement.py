@@ -88,7 +88,8 @@ class Agreement:
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, for JSON and the saved network."""
-        return asdict(self)
+        parts = {name: list(map(asdict, getattr(self, name))) for name in ("outputs", "layers")}
+        return asdict(self) | parts
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Agreement:

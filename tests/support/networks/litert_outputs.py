@@ -64,7 +64,7 @@ def main() -> None:
     np.savez_compressed(whole, **arrays)
     FILE.write_bytes(whole.getvalue())
     elements = sum(array.size for array in arrays.values())
-    print(f"{len(RECORDED)} members, {elements} elements, {FILE.stat().st_size} bytes")  # noqa: T201
+    print(f"{len(RECORDED)} members, {elements} elements, {FILE.stat().st_size} bytes")  # noqa: T201  (a script's report)
 
 
 if __name__ == "__main__":

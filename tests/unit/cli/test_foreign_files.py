@@ -32,7 +32,7 @@ WRITTEN = {
 READ = {
     *("--hw", "--rtl", "--manifest", "--labels", "--input", "--images", "--calibration"),
     *("--bitstream", "--bitstreams", "--key", "--token", "--recorded", "--schedule"),
-    *("--secret", "--tls-key", "--token-file", "--maestro", "--zigzag", "--to"),
+    *("--secret", "--tls-key", "--token-file", "--maestro", "--zigzag", "--tflite", "--to"),
 }
 WORDS = {
     "bitstream": [["bitstream", "tiny-4x4", "--dry-run", "--out", "TREE", "--board", board]

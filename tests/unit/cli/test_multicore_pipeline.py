@@ -78,7 +78,10 @@ def test_the_order_of_cores_can_be_given(folder):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["made.tw", "--pipeline", "--system", "dual-tiny"], "takes one model, .onnx or .pt2"),
+        (
+            ["made.tw", "--pipeline", "--system", "dual-tiny"],
+            "takes one model, .onnx, .tflite or .pt2",
+        ),
         (["residual.onnx", "--pipeline"], "--system: must be given for --pipeline"),
         (["residual.onnx", "--pipeline", "--system", "dual-tiny"], "needs calibration data"),
         (["no.onnx", *WORDS], "MODEL: cannot be read"),

@@ -33,7 +33,8 @@ def window(model: Model, x: str, kind: str, channels: int, sides: tuple[int, int
         behind = [max(r - n - b, 0) for r, n, b in zip(reach, sides, before, strict=True)]
         if any(b >= k for b, k in zip(behind, kernel, strict=True)):
             dilations = [1, 1]
-            behind = [int(rng.integers(0, k)) for k in kernel]
+            kernel = [min(k, n) for k, n in zip(kernel, sides, strict=True)]
+            before, behind = ([int(rng.integers(0, k)) for k in kernel] for _ in range(2))
     else:
         before = [int(rng.integers(0, r)) for r in reach]
         behind = [max(r - n - b, int(rng.integers(0, r))) for r, n, b in
