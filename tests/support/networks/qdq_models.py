@@ -139,7 +139,7 @@ class Drawing:
 
     def _average(self, x) -> None:
         n, c, h, w = self.shapes[x]
-        if h > 2:
+        if min(h, w) > 1:
             self.add("AveragePool", [x], (n, c, h - 1, w - 1), kernel_shape=[2, 2])
 
     def _table(self, x) -> None:
