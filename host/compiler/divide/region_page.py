@@ -210,7 +210,7 @@ class RegionPage(RegionTensors):
             if var == unit.data[1]:
                 found.append((layouts.window_rows if windows else layouts.rows)(shape))
         elif shape[0] > 1 and (unit.kind == "dense" or unit.elementwise):
-            found.append(layouts.tokens(shape))
+            found.insert(0, layouts.tokens(shape))
         return [each for each in found if each is not None]
 
     def _push(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:

@@ -32,8 +32,8 @@ def copy_weight(data: QTensor, residual: QTensor, output: QTensor) -> tuple[int,
     """The weight at which an identity convolution and a residual add most exactly.
 
     Both multipliers have one shift and 15 bits. Where two large terms nearly cancel, the difference
-    of their relative errors counts, and the weight chooses it; so it does how exactly the residual's
-    zero point is a bias.
+    of their relative errors counts, and the weight chooses it; it also chooses how exactly the zero
+    point of the residual is a bias.
 
     Returns:
         the weight, and how many steps of the output the sum may be off before it is rounded.
