@@ -134,8 +134,6 @@ def placed(
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
     """The operator, the layouts that it needs of its inputs, and the layout of its output."""
     operator, shapes = unit.operator, [tensor.shape for tensor in unit.inputs]
-    if isinstance(operator, QMatmul):
-        return _placed_product(operator, unit, lying)
     if isinstance(operator, QGather):
         return placed_gather(operator, unit, lying[0])
     if unit.elementwise:
@@ -242,10 +240,20 @@ def _stack(operator: QConcat) -> QStack:
     )
 
 
-def _placed_product(
-    operator: QMatmul, unit: OffloadUnit, lying: Sequence[TensorLayout]
+def placed_product(
+    operator: QMatmul, unit: OffloadUnit, lying: Sequence[TensorLayout], *, heads_apart: bool
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    a, b = (tensor.shape for tensor in unit.inputs)
+    """A product, the layouts that it needs of its factors, and that of its result.
+
+    Args:
+        operator: the product.
+        unit: what it is of.
+        lying: how its factors lie, or could.
+        heads_apart: the heads of its one image count as windows of one head.
+    """
+    a, b, result = (tensor.shape for tensor in (*unit.inputs, unit.output))
+    if heads_apart:
+        a, b, result = ((shape[1], 1, *shape[2:]) for shape in (a, b, result))
     heads, rows, windows = layouts.heads, layouts.rows, 1
     if a[0] > 1 and not in_windows(lying[0], a):
         raise Refusal("its factors are matrices of several images")
@@ -254,4 +262,4 @@ def _placed_product(
     by_rows = lying[1].order == rows(b).order != heads(b).order
     needed = (heads(a), rows(b) if by_rows else heads(b))
     operator = replace(operator, b_rows_are_outputs=by_rows, windows=windows)
-    return operator, needed, heads(unit.output.shape)
+    return operator, needed, heads(result)

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from tilewright.host.compiler.divide import general_units, index_maps
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.index_maps import IndexMap
-from tilewright.host.compiler.divide.placed_units import placed
+from tilewright.host.compiler.divide.placed_units import placed, placed_product
 from tilewright.host.compiler.divide.placement import WhyNot
 from tilewright.host.compiler.divide.region_tensors import RegionTensors
-from tilewright.host.compiler.divide.relax_calls import Refusal, constant
+from tilewright.host.compiler.divide.relax_calls import MAX_RANK, Refusal, constant
 from tilewright.host.compiler.divide.relax_general import MASKED_MEAN
 from tilewright.host.compiler.divide.relax_graph import RelaxStep
 from tilewright.host.compiler.divide.relax_units import OffloadUnit
@@ -57,7 +57,7 @@ class PageRules:
         name_of: the name of the tensor in an int8 variable.
         forms: what tensors of rank 4 are, if no images.
         turns: channels and pixels are exchanged where that is needed.
-        why_not: judges dense layers whose kernel is a whole image.
+        why_not: judges dense layers whose kernel is a whole image, and ways to lay a product.
     """
 
     name_of: Callable[[Var], str]
@@ -164,14 +164,13 @@ class RegionPage(RegionTensors):
         self, unit: OffloadUnit
     ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
         """A unit on data that lie as they do; or on data that are moved to how they would enter."""
+        if isinstance(unit.operator, QMatmul):
+            return self._placed_product(unit.operator, unit)
         have = [self.lies[var][1] for var in unit.data if var in self.lies]
         lying = []
         for var, tensor in zip(unit.data, unit.inputs, strict=True):
-            if var in self.lies and self._lies_as_read(unit, var, tensor):
+            if var in self.lies:
                 lying.append(self.lies[var][1])
-            elif var in self.lies:
-                data = self.map_of(var, tensor.shape)
-                lying.append(self.cheapest(data, self._choices(unit, var, tensor.shape)))
             elif unit.elementwise and have:
                 lying.append(have[0])
             else:
@@ -187,29 +186,74 @@ class RegionPage(RegionTensors):
                 raise
             return placed(unit, natural)
 
-    def _lies_as_read(self, unit: OffloadUnit, var: Var, tensor: QuantisedTensor) -> bool:
-        """Whether a variable lies as a unit reads it; any order does but for factors of products.
+    def _placed_product(
+        self, operator: QMatmul, unit: OffloadUnit
+    ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
+        """A product of factors that are moved least; its heads may count as windows for that."""
+        a, b = (tensor.shape for tensor in unit.inputs)
+        one_image = len(a) == MAX_RANK and a[0] == 1 < a[1] == b[1]
+        refusal: Refusal | None = None
+        ways = []
+        for heads_apart in (False, True) if one_image else (False,):
+            try:
+                found = [
+                    self._factor_lies(unit, index, heads_apart=heads_apart) for index in (0, 1)
+                ]
+                placed = placed_product(
+                    operator, unit, [layout for _, layout in found], heads_apart=heads_apart
+                )
+            except Refusal as each:
+                refusal = refusal or each
+            else:
+                ways.append((sum(cost for cost, _ in found), placed))
+        if not ways:
+            assert refusal is not None
+            raise refusal
+        if len(ways) > 1 and self._rules.why_not is not None:
+            taken = [way for way in ways if self._product_lacks(unit, way[1]) is None]
+            ways = taken or ways
+        return min(ways, key=lambda way: way[0])[1]
 
-        A factor that only changed its shape and the order of its axes lies as it did before.
-        """
-        layout = self.lies[var][1]
-        if not isinstance(unit.operator, QMatmul) or layout.shape[0] != 1:
-            return True
-        choices = self._choices(unit, var, tensor.shape)
-        return layout.order in [choice.order for choice in choices]
+    def _product_lacks(
+        self, unit: OffloadUnit, placed: tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]
+    ) -> str | None:
+        """What the accelerator lacks for a product in these layouts; None: nothing."""
+        assert self._rules.why_not is not None
+        operator, needed, output = placed
+        tensors = [
+            QTensor(name=name, shape=lies.shape, scale=each.scale, zero_point=each.zero_point)
+            for name, lies, each in zip(
+                "aby", (*needed, output), (*unit.inputs, unit.output), strict=True
+            )
+        ]
+        named = replace(operator, name="product", inputs=("a", "b"), output="y")
+        return self._rules.why_not(named, tensors)
+
+    def _factor_lies(
+        self, unit: OffloadUnit, index: int, *, heads_apart: bool
+    ) -> tuple[int, TensorLayout]:
+        """How a factor lies for a product, and what it costs to move it there."""
+        var, shape = unit.data[index], unit.inputs[index].shape
+        lies = self.lies[var][1] if var in self.lies else None
+        # What is alone, or a map, has its batch, that of windows, among its pixels.
+        windows = heads_apart or (shape[0] > 1 and (lies is None or lies.shape[0] == 1))
+        parted = (shape[1], 1, *shape[2:]) if heads_apart else shape
+        choices = [(layouts.window_heads if windows else layouts.heads)(parted)]
+        if index:
+            choices.append((layouts.window_rows if windows else layouts.rows)(parted))
+        if lies is not None and lies.order in [choice.order for choice in choices]:
+            return 0, lies
+        if lies is not None and lies.shape[0] != 1:
+            return 0, lies
+        data = self.map_of(var, shape)
+        best = self.cheapest(data, choices)
+        return self.cost(data, best), best
 
     def _choices(self, unit: OffloadUnit, var: Var, shape: Sequence[int]) -> list[TensorLayout]:
         """How a tensor may be given to a unit, the likeliest first."""
         forms = [self._rules.forms.get(var, layouts.image), layouts.image, layouts.sequence]
         found = [layouts.natural(shape, form) for form in forms]
-        if isinstance(unit.operator, QMatmul):
-            # What has become a map has its batch, that of windows, among its pixels.
-            alone = var in self.maps or self.lies[var][1].shape[0] == 1
-            windows = shape[0] > 1 and alone
-            found = [(layouts.window_heads if windows else layouts.heads)(shape)]
-            if var == unit.data[1]:
-                found.append((layouts.window_rows if windows else layouts.rows)(shape))
-        elif shape[0] > 1 and (unit.kind == "dense" or unit.elementwise):
+        if shape[0] > 1 and (unit.kind == "dense" or unit.elementwise):
             found.insert(0, layouts.tokens(shape))
         return [each for each in found if each is not None]
 

@@ -216,11 +216,26 @@ def convolve_affine(editor: Editor) -> None:
     """Rewrite a graph with known shapes, in place."""
     for node in list(editor.graph):
         if is_kind(node, "BatchNormalization"):
-            found = normalisation(node)
-            if found is not None:
+            found, shape = normalisation(node), shape_of(node.inputs[0])
+            if found is not None and shape is not None and len(shape) != _IMAGE_RANK:
+                take_place(editor, node, _written_out(editor, node, *found, rank=len(shape)))
+            elif found is not None:
                 _replace(editor, node, node.inputs[0], *found)
         elif is_kind(node, "Mul"):
             _multiplication(editor, node)
+
+
+def _written_out(
+    editor: Editor, node: ir.Node, factors: Array, offsets: Array, *, rank: int
+) -> ir.Value:
+    """A normalisation of what is no image, as a factor and an offset for each channel."""
+    value, stem = node.inputs[0], node.outputs[0].name or "normalised"
+    for kind, each in (("Mul", factors), ("Add", offsets)):
+        wide = each.astype(np.float32).reshape(-1, *[1] * (rank - 2))
+        number_of = editor.constant(f"{stem}_{kind}", wide)
+        value = editor.before(node, kind, [value, number_of], stem=stem, like=node.outputs[0])
+    assert value is not None
+    return value
 
 
 def normalisation(node: ir.Node) -> tuple[Array, Array] | None:

@@ -83,7 +83,8 @@ def _pad_maximum(node: ir.Node) -> None:
     reader, pad = node, _producer(node)
     order: list[int] | None = None
     if is_kind(pad, "Transpose") and only_user(pad.outputs[0]) is node:
-        reader, pad, order = pad, _producer(pad), integers(pad, "perm", ())
+        order = integers(pad, "perm", ())
+        reader, pad = pad, _producer(pad)
     if not is_kind(pad, "Pad") or only_user(pad.outputs[0]) is not reader:
         return
     widths, value = _widths(pad), scalar_of(input_of(pad, 2))

@@ -206,7 +206,8 @@ class _Steps:
         if not inner and not rows and not columns:
             right = self.arranged(right, second, first)
             return self._add("Mul", [left, right], first), first
-        shared = [batch] if batch else []
+        apart = len(batch) <= _MOST_AXES - _MATRIX
+        shared = [[axis] for axis in batch] if apart else [batch]
         matrices = [
             self._grouped(left, first, [*shared, rows, inner]),
             self._grouped(right, second, [*shared, inner, columns]),

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention as architectures write it, drawn: one region, and its bits."""
+
+import numpy as np
+import pytest
+from support.networks.qdq_runs import quantised_names, region_errors, run_all
+from support.networks.small_models import Model
+from support.randomness import fresh_rng
+
+from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.qgraph import to_normal_form
+from tilewright.host.compiler.pipeline import compile_model, partition
+from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.run.runtime import run_network
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.reference.device import ReferenceDevice
+
+ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
+
+
+class Attention:
+    """A sequence (1, windows * tokens, heads * width), attention, and a dense layer behind it."""
+
+    def __init__(self, rng: np.random.Generator, kind: str, *, by_einsum: bool) -> None:
+        self.rng, self.by_einsum = rng, by_einsum
+        self.heads, self.tokens = int(rng.integers(1, 4)), 4 * int(rng.integers(1, 5))
+        self.width = 4 * int(rng.integers(1, 5))
+        self.windows = int(rng.integers(2, 4)) if kind == "windows" else 1
+        self.model = Model(rng)
+        axes = {"w": self.windows, "t": self.tokens, "h": self.heads, "c": self.width, "p": 3}
+        self.sizes = axes if kind == "windows" else {a: n for a, n in axes.items() if a != "w"}
+        features = self.heads * self.width
+        self.shape = (1, self.windows * self.tokens, features)
+        x = self.model.input(*self.shape)
+        self.x = self.model.add("MatMul", x, self.model.weights(features, 3 * features))
+        parts = self._queries_keys_values()
+        y = {"windows": self._tokens, "tokens": self._tokens, "channels": self._channels,
+             "linear": self._linear}[kind](*parts)  # fmt: skip
+        y = self.model.add("Reshape", y, np.array(self.shape))
+        y = self.model.add("MatMul", y, self.model.weights(features, features))
+        self.proto = self.model.proto(y)
+
+    def _queries_keys_values(self) -> list[tuple[str, str]]:
+        """Three tensors and the letters of their axes, in a drawn order."""
+        cut = "t" + "".join(self.rng.permutation(["p", "h"])) + "c"
+        cut = "w" + cut if "w" in self.sizes else cut
+        sizes = np.array([1, *(self.sizes[letter] for letter in cut)])
+        y = self.model.add("Reshape", self.x, sizes)
+        outer = "".join(self.rng.permutation([a for a in self.sizes if a in "wh"]))
+        order = "p" + outer + "tc"
+        perm = [cut.index(letter) + 1 for letter in order]
+        y = self.model.add("Transpose", y, perm=[perm[0], 0, *perm[1:]])
+        return [(self.model.add("Gather", y, np.array(i), axis=0), order[1:]) for i in range(3)]
+
+    def _product(self, a: tuple[str, str], b: tuple[str, str], over: str) -> tuple[str, str]:
+        """The sum over an axis; axes before the last two are common."""
+        (x, first), (y, second) = a, b
+        outer = first[:-2]
+        rows, columns = (next(c for c in each[-2:] if c != over) for each in (first, second))
+        columns_out = columns.upper() if columns == rows else columns
+        if self.by_einsum:
+            right = second[:-2] + "".join(
+                columns_out if letter == columns else letter for letter in second[-2:]
+            )
+            equation = f"z{first},z{right}->z{outer}{rows}{columns_out}"
+            return self.model.add("Einsum", x, y, equation=equation), outer + rows + columns_out
+        x = x if first[-1] == over else self._turned(x, len(first))
+        y = y if second[-2] == over else self._turned(y, len(second))
+        return self.model.add("MatMul", x, y), outer + rows + columns_out
+
+    def _turned(self, x: str, axes: int) -> str:
+        return self.model.add("Transpose", x, perm=[*range(axes - 1), axes, axes - 1])
+
+    def _softmax(self, scores: tuple[str, str]) -> tuple[str, str]:
+        y = self.model.add("Mul", scores[0], np.float32(self.width**-0.5))
+        return self.model.add("Softmax", y, axis=-1), scores[1]
+
+    def _tokens(self, q, k, v) -> str:
+        scores = self._softmax(self._product(q, k, "c"))
+        return self._weighted(scores, v, "t")
+
+    def _channels(self, q, k, v) -> str:
+        scores = self._softmax(self._product(q, k, "t"))
+        return self._weighted(scores, v, "c")
+
+    def _weighted(self, scores: tuple[str, str], v: tuple[str, str], over: str) -> str:
+        """The sum of values, with an axis of theirs that scores have as their last."""
+        (y, have), (x, axes) = scores, v
+        return self._merged(self._product((y, have[:-1] + "k"), (x, axes.replace(over, "k")), "k"))
+
+    def _linear(self, q, k, v) -> str:
+        q, k = ((self.model.add("Relu", x), have) for x, have in (q, k))
+        state, have = self._product(k, v, "t")
+        return self._merged(self._product(q, (state, have), "c"))
+
+    def _merged(self, y: tuple[str, str]) -> str:
+        have = y[1].replace("C", "c").replace("T", "t")
+        wanted = "wthc" if "w" in have else "thc"
+        return self.model.add("Transpose", y[0], perm=[0, *(have.index(a) + 1 for a in wanted)])
+
+
+@pytest.mark.parametrize("kind", ["tokens", "windows", "channels", "linear"])
+@pytest.mark.parametrize("by_einsum", [False, True])
+def test_attention_is_one_region_with_its_bits(kind, by_einsum) -> None:
+    rng = fresh_rng()
+    drawn = Attention(rng, kind, by_einsum=by_einsum)
+    seen = rng.normal(size=(4, *drawn.shape[1:])).astype(np.float32)
+    options = {"calibration": Calibration(arrays={"x": seen}), "offload_all": True}
+    compilation = compile_model(drawn.proto, ROWED, load_board("pynq-z2"), **options)
+    placed = {p.name: (p.where, p.reason) for p in compilation.network.placements}
+    assert {where for where, _ in placed.values()} == {"accelerator"}, placed
+    (graph,) = compilation.layers
+    inputs = {"x": seen[:1]}
+    tensors = run_all(compilation.imported.qdq, inputs)
+    names = quantised_names(compilation.imported.qdq)
+    (region,) = partition(compilation.imported, rows=True, turns=True).regions
+    assert max(np.abs(each).max() for each in region_errors(region, tensors, names).values()) <= 2
+    (source,), (result,) = graph.inputs, graph.outputs
+    data = to_normal_form(tensors[names["x"]], graph.tensors[source].shape)
+    expected = evaluate(graph, {source: data})[result].reshape(drawn.shape[2], -1).T
+    run = run_network(compilation.network, ReferenceDevice(ROWED), inputs, trusted=True)
+    (found,) = run.outputs.values()
+    output = graph.tensors[result]
+    steps = np.rint(found / output.scale) + output.zero_point
+    assert np.array_equal(steps.reshape(expected.shape), expected)
+    real = run_all(drawn.proto, inputs)[drawn.proto.graph.output[0].name]
+    assert np.abs(found - real).max() < 0.15 * np.abs(real).max()
