@@ -22,9 +22,7 @@ _CHARACTERS: Final = 600
 """Of an error at most."""
 
 
-def limited(
-    measure: Callable[..., Row], *arguments: Any, seconds: float, memory_bytes: int
-) -> Row:
+def limited(measure: Callable[..., Row], *arguments: Any, seconds: float, memory_bytes: int) -> Row:
     """What a function of a module returns, or a row with an ``error`` of one line."""
     context = spawn_context()
     receiver, sender = context.Pipe(duplex=False)

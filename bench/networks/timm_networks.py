@@ -11,9 +11,9 @@ import importlib
 import importlib.util
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import count as numbers
+from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,29 +64,22 @@ def drawn(
     More of them begin with the same ones.
     """
     rng = np.random.default_rng(seed)
-    shuffled = {
-        family: [families[family][i] for i in rng.permutation(len(families[family]))]
-        for family in sorted(families)
-    }
-    order = [sorted(families)[i] for i in rng.permutation(len(families))]
-    found: list[tuple[str, str]] = []
-    for _ in numbers():
-        before = len(found)
-        for family in order:
-            if len(found) == count:
-                return found
-            name = next((n for n in _taken(shuffled[family]) if fits(n)), None)
-            if name is not None:
-                found.append((family, name))
-        if len(found) == before:
-            return found
-    raise AssertionError("not reached")
+    names = sorted(families)
+    fitting = {f: filter(fits, list(rng.permutation(sorted(families[f])))) for f in names}
+    order = [names[place] for place in rng.permutation(len(names))]
 
+    def turns() -> Iterator[tuple[str, str]]:
+        """Every architecture that fits, family after family, until all are through."""
+        waiting = order
+        while waiting:
+            left = []
+            for family in waiting:
+                if (name := next(fitting[family], None)) is not None:
+                    left.append(family)
+                    yield family, str(name)
+            waiting = left
 
-def _taken(names: list[str]) -> Any:
-    """Names from the front, which are gone from the list then."""
-    while names:
-        yield names.pop(0)
+    return list(islice(turns(), count))
 
 
 def families() -> dict[str, list[str]]:
@@ -130,7 +123,7 @@ def build(name: str, seed: int) -> nn.Module:
     timm = load_timm()
     examples = clone_part("examples/networks", "networks")
     with warnings.catch_warnings(action="ignore"), torch.random.fork_rng(), torch.no_grad():
-        network = examples.with_random_weights(
+        network: nn.Module = examples.with_random_weights(
             lambda: timm.create_model(name, pretrained=False), seed
         )
         torch.manual_seed(seed)
@@ -162,8 +155,6 @@ def load_timm() -> Any:
 class _Empty(ModuleType):
     """A module that has every name, as a class without members."""
 
-    __path__: Sequence[str] = ()
-
     def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -179,6 +170,7 @@ _MODES: Final = ("NEAREST", "BILINEAR", "BICUBIC", "BOX", "HAMMING", "LANCZOS")
 def _stand_in(name: str) -> None:
     """Put an empty module where imports find it."""
     module = _Empty(name)
+    module.__path__ = []
     module.__spec__ = importlib.util.spec_from_loader(name, None)
     sys.modules[name] = module
     parent, _, last = name.rpartition(".")

@@ -124,8 +124,8 @@ class Unseen(Study):
             "compiled": len(compiled),
             "one_region": len(compiled) - len(apart),
             "little_cpu": sum(share <= LITTLE for share in shares),
-            "cpu_and_crossings_share": statistics.median(shares) if shares else None,
-            "cpu_kinds": dict(kinds.most_common()),
+            "median_cpu_and_crossings_share": statistics.median(shares) if shares else None,
+            "left_on_cpu": dict(kinds.most_common()),
             "failures": {row["network"]: row["error"] for row in rows if "error" in row},
         }
 
@@ -171,7 +171,7 @@ def _listed(kinds: Mapping[str, int]) -> str:
 
 def _of_all(summary: Row) -> FigureTable:
     """The summary, as shares of what was drawn."""
-    share, drawn_ones = summary["cpu_and_crossings_share"], summary["networks"]
+    share, drawn_ones = summary["median_cpu_and_crossings_share"], summary["networks"]
     figures: dict[str, Any] = {
         "are compiled": summary["compiled"],
         "are one region": summary["one_region"],
