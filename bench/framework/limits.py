@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import traceback
 from collections.abc import Callable
@@ -18,8 +19,17 @@ from tilewright.host.common.printable import printable
 _FRAMES: Final = 4
 """Last ones of a traceback that are told."""
 
-_CHARACTERS: Final = 600
-"""Of an error at most."""
+_LEAVING: Final = 20.0
+"""Seconds in which a child that has answered may clean up."""
+
+_COLOUR: Final = re.compile(r"(?:\x1b|\\x1b)\[[\d;]*m")
+"""Of a terminal, as it is or as `printable` shows it."""
+
+_CHARACTERS: Final = 800
+"""Of a line at most."""
+
+_BEGINNING: Final = 200
+"""Characters at most of the text of an error."""
 
 
 def limited(measure: Callable[..., Row], *arguments: Any, seconds: float, memory_bytes: int) -> Row:
@@ -33,6 +43,7 @@ def limited(measure: Callable[..., Row], *arguments: Any, seconds: float, memory
         if not receiver.poll(seconds):
             return {"error": f"not finished in {seconds:g} s"}
         row: Row = receiver.recv()
+        child.join(_LEAVING)
     except EOFError:
         child.join()
         return {"error": f"ended without an answer ({_ending(child.exitcode)})"}
@@ -61,18 +72,18 @@ def _serve(
 
 
 def told(error: BaseException) -> str:
-    """An error in a line; of one that nobody raised on purpose the last frames, too."""
+    """An error in a line; where nobody raised the first one on purpose, its last frames, too."""
     cause = error
-    while isinstance(cause, TilewrightError) and cause.__cause__ is not None:
+    while cause.__cause__ is not None:
         cause = cause.__cause__
     text = str(error) if isinstance(error, TilewrightError) else _named(error)
     if not isinstance(cause, TilewrightError):
         frames = traceback.extract_tb(cause.__traceback__)[-_FRAMES:]
         at = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames))
         text += f" [{_named(cause)} at {at}]" if cause is not error else f" [at {at}]"
-    return printable(" ".join(text.split()), limit=_CHARACTERS)
+    return printable(" ".join(_COLOUR.sub("", text).split()), limit=_CHARACTERS)
 
 
 def _named(error: BaseException) -> str:
-    """Kind and text of an error that is not ours."""
-    return f"{type(error).__name__}: {error}"
+    """Kind and beginning of the text of an error that is not ours."""
+    return f"{type(error).__name__}: {printable(str(error), limit=_BEGINNING)}"

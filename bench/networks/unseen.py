@@ -192,15 +192,14 @@ def _of_each(rows: Sequence[Row]) -> FigureTable:
     return FigureTable(
         title="Each",
         header=(
-            "architecture", "family", "pixels", "M parameters", "M MACs", "regions",
+            "architecture", "family", "M parameters", "M MACs", "regions",
             "operators on the accelerator", "MACs on the accelerator", "cycles",
-            "ms, end to end", "crossings", "CPU", "SQNR dB", "compile s", "s", "peak MiB",
+            "ms, end to end", "crossings", "CPU", "SQNR dB", "compile s", "peak MiB",
         ),
         rows=[
             (
                 row["network"],
                 row["family"],
-                str(row["pixels"]),
                 f"{row['parameters'] / 1e6:.1f}",
                 f"{row['macs'] / 1e6:,.0f}",
                 str(row["regions"]),
@@ -212,7 +211,6 @@ def _of_each(rows: Sequence[Row]) -> FigureTable:
                 f"{100 * row['cpu_milliseconds'] / row['milliseconds']:.1f} %",
                 f"{row['sqnr_db']:.0f}",
                 f"{row['compile_seconds']:.0f}",
-                f"{row['seconds']:.0f}",
                 f"{row['peak_mib']:,.0f}",
             )
             for row in rows

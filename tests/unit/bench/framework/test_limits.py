@@ -42,6 +42,7 @@ def failing(text: str) -> None:
 def test_an_error_on_purpose_is_its_text_and_what_lies_behind_it_is_told() -> None:
     plain = WorkloadError("must be\nsmall", field="x")
     assert told(plain) == "x: must be small"
+    assert told(ValueError("\x1b[96mblue\x1b[0m")).startswith("ValueError: blue [at ")
     try:
         failing("gone")
     except KeyError as error:
