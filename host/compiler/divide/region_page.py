@@ -167,8 +167,11 @@ class RegionPage(RegionTensors):
         have = [self.lies[var][1] for var in unit.data if var in self.lies]
         lying = []
         for var, tensor in zip(unit.data, unit.inputs, strict=True):
-            if var in self.lies:
+            if var in self.lies and self._lies_as_read(unit, var, tensor):
                 lying.append(self.lies[var][1])
+            elif var in self.lies:
+                data = self.map_of(var, tensor.shape)
+                lying.append(self.cheapest(data, self._choices(unit, var, tensor.shape)))
             elif unit.elementwise and have:
                 lying.append(have[0])
             else:
@@ -184,18 +187,30 @@ class RegionPage(RegionTensors):
                 raise
             return placed(unit, natural)
 
+    def _lies_as_read(self, unit: OffloadUnit, var: Var, tensor: QuantisedTensor) -> bool:
+        """Whether a variable lies as a unit reads it; any order does but for factors of products.
+
+        A factor that only changed its shape and the order of its axes lies as it did before.
+        """
+        layout = self.lies[var][1]
+        if not isinstance(unit.operator, QMatmul) or layout.shape[0] != 1:
+            return True
+        choices = self._choices(unit, var, tensor.shape)
+        return layout.order in [choice.order for choice in choices]
+
     def _choices(self, unit: OffloadUnit, var: Var, shape: Sequence[int]) -> list[TensorLayout]:
         """How a tensor may be given to a unit, the likeliest first."""
         forms = [self._rules.forms.get(var, layouts.image), layouts.image, layouts.sequence]
         found = [layouts.natural(shape, form) for form in forms]
         if isinstance(unit.operator, QMatmul):
             # What has become a map has its batch, that of windows, among its pixels.
-            windows = shape[0] > 1 and var in self.maps
+            alone = var in self.maps or self.lies[var][1].shape[0] == 1
+            windows = shape[0] > 1 and alone
             found = [(layouts.window_heads if windows else layouts.heads)(shape)]
             if var == unit.data[1]:
                 found.append((layouts.window_rows if windows else layouts.rows)(shape))
         elif shape[0] > 1 and (unit.kind == "dense" or unit.elementwise):
-            found.append(layouts.tokens(shape))
+            found.insert(0, layouts.tokens(shape))
         return [each for each in found if each is not None]
 
     def _push(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:

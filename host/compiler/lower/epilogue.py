@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ldexp
+from math import ceil, inf, ldexp
 from typing import Final
 
 import numpy as np
@@ -13,15 +13,53 @@ import numpy.typing as npt
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.qgraph import UNBOUNDED, Bounds, QOperator, QTensor
 from tilewright.host.machine.isa import RESIDUAL_SHIFT
-from tilewright.host.network.requant import RequantParams, requantise, snap_scales
+from tilewright.host.network.requant import MULTIPLIER_MAX, RequantParams, requantise, snap_scales
 
 COPY_WEIGHT: Final = 64
-"""Weight of the identity convolutions that add, rescale and copy: a fine accumulator unit."""
+"""Weight of the identity convolutions that rescale and copy: a fine accumulator unit."""
 
 _INT32_MAX: Final = 2**31 - 1
 
 _LEAST_BESIDE_RESIDUAL: Final = 64
 """Least multiplier of an accumulator to which a residual is added."""
+
+
+_WEIGHTS: Final = range(1, 128)
+_STEPS: Final = 255  # from a zero point to the farthest int8 value
+
+
+def copy_weight(data: QTensor, residual: QTensor, output: QTensor) -> tuple[int, float]:
+    """The weight at which an identity convolution and a residual add most exactly.
+
+    Both multipliers have one shift and 15 bits. Where two large terms nearly cancel, the difference
+    of their relative errors counts, and the weight chooses it; it also chooses how exactly the zero
+    point of the residual is a bias.
+
+    Returns:
+        the weight, and how many steps of the output the sum may be off before it is rounded.
+    """
+    scales = data.scale / output.scale, residual.scale / output.scale
+    least = min(ceil(scales[0] / MULTIPLIER_MAX), _WEIGHTS[-1])
+    error, weight = min(
+        (_error(weight, *scales, residual.zero_point), -weight)
+        for weight in _WEIGHTS
+        if weight >= least
+    )
+    return -weight, error
+
+
+def _error(weight: int, scale: float, residual_scale: float, zero_point: int) -> float:
+    m1, m2, shift = snap_scales(scale / weight, residual_scale)
+    if not m1:
+        return inf
+    first = ldexp(m1 * weight, -shift) / scale - 1
+    second = ldexp(m2, RESIDUAL_SHIFT - shift) / residual_scale - 1
+    bias = zero_point * ldexp(m2, RESIDUAL_SHIFT) / m1
+    return (
+        _STEPS * min(scale, residual_scale) * abs(first - second)
+        + _STEPS * max(abs(first), abs(second))
+        + abs(bias - round(bias)) * ldexp(m1, -shift)
+    )
 
 
 def rounded_result(operator: QOperator, output: QTensor) -> QTensor:

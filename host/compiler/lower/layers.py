@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ from tilewright.host.compiler.lower.convolutions import enlarging_layers, phases
 from tilewright.host.compiler.lower.epilogue import (
     COPY_WEIGHT,
     beside_residual,
+    copy_weight,
     operator_epilogue,
     rounded_result,
 )
@@ -100,6 +101,10 @@ def layer_graph(graph: QGraph, hw: HwConfig) -> LayerGraph:
     origins = {**of_windows, **of_heads, **of_prelus}
     origins |= {copy: origins.get(name, name) for copy, name in stored.origins.items()}
     return _Layers(stored, hw, origins).build()
+
+
+_FAR_OFF: Final = 0.25
+"""Steps that a sum may be off before its terms are exchanged for a better one."""
 
 
 class _Layers:
@@ -373,7 +378,17 @@ class _Layers:
         first, second = operator.inputs
         if self._tensor(first).shape != self._tensor(second).shape:
             raise refused(operator, "the shapes of an addition must be equal")
-        self._copy(operator, first, residual=second, subtracts=operator.subtracts)
+        target = rounded_result(operator, self._tensor(operator.output))
+        data, residual = self._tensor(first), self._tensor(second)
+        weight, error = copy_weight(data, residual, target)
+        other, swapped = copy_weight(residual, data, target)
+        if error > _FAR_OFF and swapped < error / 2:
+            sign = -1 if operator.subtracts else 1
+            self._copy(operator, second, weight=sign * other, residual=first)
+        else:
+            self._copy(
+                operator, first, weight=weight, residual=second, subtracts=operator.subtracts
+            )
 
     def _product(self, operator: QMultiply | QExtreme) -> None:
         first, second = (self._tensor(name) for name in operator.inputs)
@@ -403,6 +418,7 @@ class _Layers:
         operator: QOperator,
         source: str,
         *,
+        weight: int = COPY_WEIGHT,
         residual: str | None = None,
         subtracts: bool = False,
         spread: Spread | None = None,
@@ -414,8 +430,8 @@ class _Layers:
         requant = operator_epilogue(
             operator,
             result,
-            units=np.full(channels, data.scale / COPY_WEIGHT),
-            bias=np.full(channels, -data.zero_point * COPY_WEIGHT, float),
+            units=np.full(channels, data.scale / abs(weight)),
+            bias=np.full(channels, -data.zero_point * weight, float),
             residual=added,
             subtracts=subtracts,
         )
@@ -426,7 +442,7 @@ class _Layers:
             requant,
             name=operator.name if spread is None else f"{operator.name}/{source}",
             data=self._part(data.name),
-            weights=np.full(workload.weight_shape, COPY_WEIGHT, dtype=np.int8),
+            weights=np.full(workload.weight_shape, weight, dtype=np.int8),
             output=self._part(operator.output),
             residual=None if added is None else self._part(added.name),
             spread=spread,

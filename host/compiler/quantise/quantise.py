@@ -175,6 +175,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
             int8.add(node.outputs[0])
             continue
         if options.row_functions and is_kind(node, *ON_ROWS) and _row_data(node) in int8:
+            _round_rows(node, functions, selection)
             int8.add(node.outputs[0])
             functions.add(node.name or "")
             selection.masks += _added_masks(node)
@@ -196,6 +197,7 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
         )
         if itself or inside or floats or not taken:
             if options.activation_tables and pointwise.takes(node, int8):
+                _round_rows(node, functions, selection)
                 int8.add(node.outputs[0])
                 selection.tables.add(node.name or "")
                 functions.add(node.name or "")
@@ -211,6 +213,20 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     left = ending.left_to_cpu(set(selection.nodes) - biases, functions)
     selection.nodes = [name for name in selection.nodes if name not in left]
     return selection
+
+
+def _round_rows(node: ir.Node, functions: Collection[str], selection: _Selection) -> None:
+    """Round what a row unit computes and the next function reads: it has no other reader to."""
+    for value in node.inputs:
+        rows = value.producer() if value is not None else None
+        if is_kind(rows, *ON_ROWS) and rows.name in functions:
+            selection.nodes.append(rows.name or "")
+            selection.kinds.add(rows.op_type)
+            selection.constants += [
+                (rows.name or "", index, array)
+                for index, each in enumerate(rows.inputs)
+                if (array := array_of(each)) is not None
+            ]
 
 
 def _is_inner(node: ir.Node, int8: Collection[ir.Value]) -> bool:

@@ -82,13 +82,21 @@ def _torch() -> Any:
 def _exported(source: Any, arguments: tuple[Any, ...]) -> onnx.ModelProto:
     import torch  # noqa: PLC0415  (heavy)
 
+    def export(source: Any) -> onnx.ModelProto:
+        program = torch.onnx.export(
+            source, arguments, dynamo=True, external_data=False, verbose=False
+        )
+        assert program is not None  # it is, with dynamo
+        return program.model_proto
+
     try:
         with _quiet():
-            program = torch.onnx.export(
-                source, arguments, dynamo=True, external_data=False, verbose=False
-            )
-            assert program is not None  # it is, with dynamo
-            model = program.model_proto
+            try:
+                model = export(source)
+            except torch.onnx.OnnxExporterError as error:
+                if "scaled_dot_product_attention" not in str(error):
+                    raise
+                model = export(_with_plain_attention(source, arguments))
     except Exception as error:  # the exporter raises many kinds
         raise WorkloadError(
             f"PyTorch must be able to export it to ONNX ({reason_of(error)})",
@@ -97,6 +105,42 @@ def _exported(source: Any, arguments: tuple[Any, ...]) -> onnx.ModelProto:
         ) from error
     assert isinstance(model, onnx.ModelProto)
     return model
+
+
+def _with_plain_attention(source: Any, arguments: tuple[Any, ...]) -> Any:
+    """A program whose attention is products and softmax: the exporter's has four axes."""
+    import torch  # noqa: PLC0415  (heavy)
+
+    if not isinstance(source, torch.export.ExportedProgram):
+        source = torch.export.export(source, arguments)
+    operator = torch.ops.aten.scaled_dot_product_attention.default
+    return source.run_decompositions({operator: _attention})
+
+
+def _attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,  # noqa: ARG001  (of training)
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """``torch.nn.functional.scaled_dot_product_attention``, as its documentation defines it."""
+    import torch  # noqa: PLC0415  (heavy)
+
+    if enable_gqa:
+        k, v = (x.repeat_interleave(q.size(-3) // x.size(-3), -3) for x in (k, v))
+    scores = q @ k.transpose(-2, -1) * (q.size(-1) ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -torch.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return scores.softmax(-1) @ v
 
 
 @contextlib.contextmanager

@@ -249,8 +249,11 @@ def _multiplication(editor: Editor, node: ir.Node) -> None:
             found = _of_many(node.outputs[0], user.inputs[side])
             if found is not None:
                 last, offsets = user, found
-        if last is node and source is not None and is_kind(source.producer(), "DequantizeLinear"):
+        producer = source.producer() if source is not None else None
+        if last is node and is_kind(producer, "DequantizeLinear"):
             return  # of a quantised model: a product of int8 tensors
+        if is_kind(producer, "MatMul", "Softmax"):
+            return  # heads of attention are no channels
         _replace(editor, last, source, factors, offsets)
         return
 

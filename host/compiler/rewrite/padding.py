@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding as numbers, where a model says how to find it: ``auto_pad`` and ``output_shape``."""
+"""Padding as numbers, where a model says how to find it, and as a part of what reads it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tilewright.host.compiler.read.edit import (
     integer,
     integers,
     is_kind,
+    only_user,
     scalar_of,
     shape_of,
     take_place,
@@ -41,6 +42,8 @@ def rewrite_pads(editor: Editor) -> None:
             found = _padded(editor, node)
         elif is_kind(node, "CumSum") and integer(node, "reverse", 0):
             found = _sum_from_the_end(editor, node)
+        elif is_kind(node, "MaxPool"):
+            _pad_maximum(node)
         if found is not None:
             take_place(editor, node, found)
 
@@ -73,6 +76,44 @@ def _padded(editor: Editor, node: ir.Node) -> ir.Value | None:
     pads = editor.constant(f"{stem}_widths", more.T.reshape(-1).astype(np.int64))
     result = node.outputs[0]
     return editor.before(node, "Pad", [data, pads, input_of(node, 2)], stem=stem, like=result)
+
+
+def _pad_maximum(node: ir.Node) -> None:
+    """What is padded with less than any number, and then only read by a MaxPool, is its padding."""
+    reader, pad = node, _producer(node)
+    order: list[int] | None = None
+    if is_kind(pad, "Transpose") and only_user(pad.outputs[0]) is node:
+        reader, pad, order = pad, _producer(pad), integers(pad, "perm", ())
+    if not is_kind(pad, "Pad") or only_user(pad.outputs[0]) is not reader:
+        return
+    widths, value = _widths(pad), scalar_of(input_of(pad, 2))
+    if widths is None or value is None or value > np.finfo(np.float32).min:
+        return
+    widths = widths[order] if order else widths
+    kernel = np.array(integers(node, "kernel_shape", ()))
+    dilations = np.array(integers(node, "dilations", [1] * kernel.size))
+    stated = np.array(integers(node, "pads", [0] * 2 * kernel.size)).reshape(2, -1).T
+    pads = stated + widths[2:]
+    if text_of(pad, "mode", "constant") != "constant" or text_of(
+        node, "auto_pad", "NOTSET"
+    ) not in (
+        "NOTSET",
+        "VALID",
+    ):
+        return
+    beyond = widths[:2].any() or widths.min() < 0 or (pads.max(axis=1) > (kernel - 1) * dilations)
+    if np.any(beyond):
+        return
+    reader.replace_input_with(0, pad.inputs[0])
+    if order:
+        data = shape_of(pad.inputs[0]) or ()
+        reader.outputs[0].shape = ir.Shape([data[axis] for axis in order])
+    node.attributes["pads"] = ir.AttrInt64s("pads", pads.T.reshape(-1).tolist())
+    node.attributes.pop("auto_pad", None)
+
+
+def _producer(node: ir.Node) -> ir.Node | None:
+    return node.inputs[0].producer() if node.inputs[0] is not None else None
 
 
 def _widths(node: ir.Node) -> Array | None:

@@ -40,6 +40,7 @@ from tilewright.host.compiler.rewrite.linear_layers import (
 from tilewright.host.compiler.rewrite.lookups import look_up_one_hot
 from tilewright.host.compiler.rewrite.padding import rewrite_pads, state_padding
 from tilewright.host.compiler.rewrite.plain import state_plain, write_out_one_hot
+from tilewright.host.compiler.rewrite.products import state_products
 from tilewright.host.compiler.rewrite.resize_sums import sum_resizes
 from tilewright.host.compiler.rewrite.resizes import resize_images
 from tilewright.host.compiler.rewrite.rows import state_rows, state_softmax
@@ -61,6 +62,7 @@ def rewrite(
     if options.row_functions:
         state_rows(model)
         editor = Editor(model.graph)
+    state_products(editor)
     look_up_one_hot(editor)
     write_out_one_hot(editor)
     widen(editor)

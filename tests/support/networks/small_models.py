@@ -82,6 +82,26 @@ def imported(
     )
 
 
+def imported_with_its_inputs(
+    model: onnx.ModelProto, rng: np.random.Generator, samples: int = 8
+) -> tuple[ImportedNetwork, dict[str, np.ndarray]]:
+    """A float model, quantised with noise, and inputs among it: they leave no range."""
+    seen = {
+        a.name: rng.normal(size=[samples * (d := _dims(a))[0], *d[1:]]).astype(np.float32)
+        for a in model.graph.input
+    }
+    network = import_network(
+        model,
+        calibration=Calibration(arrays=seen),
+        options=ImportOptions(name="net", quantise=QuantiseOptions()),
+    )
+    return network, {name: array[: len(array) // samples] for name, array in seen.items()}
+
+
+def _dims(value: onnx.ValueInfoProto) -> list[int]:
+    return [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+
+
 def noise(network: ImportedNetwork, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Inputs for a network."""
     return {a.name: rng.normal(size=a.shape).astype(a.dtype) for a in network.inputs}

@@ -47,7 +47,7 @@ def image(model: Model) -> str:
 
 
 def einsum(model: Model) -> str:
-    return model.add("Einsum", image(model), model.weights(8, 3), equation="bchw,cd->bdhw")
+    return model.add("Einsum", image(model), model.weights(8, 8), equation="bchw,cc->bchw")
 
 
 def grid_sample(model: Model) -> str:

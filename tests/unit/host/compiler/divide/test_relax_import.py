@@ -47,7 +47,7 @@ def test_splits_can_be_saved(sizes) -> None:
 def test_what_tvm_would_expand_to_loops_is_computed_by_onnx_runtime_and_saved() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 2, 3, 4), model.weights(2, 2, 1, 1))
-    y = model.add("Einsum", model.add("Sigmoid", y), equation="bchw->bwhc")
+    y = model.add("Einsum", model.add("Sigmoid", y), model.weights(2, 2), equation="bchw,cc->bwhc")
     run_saved(model, model.add("Sigmoid", y), 1, 2, 3, 4)
 
 

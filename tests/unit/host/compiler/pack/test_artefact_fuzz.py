@@ -70,7 +70,7 @@ def onnx_network():
     """Parts that ONNX Runtime computes, one with a body."""
     model = Model(np.random.default_rng(0))
     y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
-    y = model.add("Einsum", y, model.weights(4, 4), equation="bchw,cd->bdhw")
+    y = model.add("Einsum", y, model.weights(4, 4), equation="bchw,cc->bchw")
     body = helper.make_graph(
         [helper.make_node("Mul", ["state", "state"], ["next"])],
         "body",

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of activations in the one form that the accelerator takes: a batch of matrices.
+
+- An Einsum is products of two operands, one after another: each operand's axes in the order batch,
+  rows, columns, then MatMul.
+- Products, softmaxes and what is computed element by element between them have at most four axes:
+  those before the last two are one.
+
+No rewrite changes a result, but that sums may be added in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from tilewright.host.compiler.read.edit import (
+    Editor,
+    array_of,
+    integer,
+    is_kind,
+    is_single,
+    shape_of,
+    take_place,
+    text_of,
+)
+
+_MOST_AXES: Final = 4
+_MATRIX: Final = 2  # axes
+_BY_ELEMENT: Final = ("Add", "Div", "Mul", "Neg", "Relu", "Sigmoid", "Softmax", "Sub", "Tanh")
+
+
+def state_products(editor: Editor) -> None:
+    """Rewrite a graph with known shapes, in place."""
+    for node in list(editor.graph):
+        done = None
+        if is_kind(node, "Einsum"):
+            done = _einsum(editor, node)
+        elif is_kind(node, "MatMul"):
+            done = _narrow_product(editor, node)
+        elif is_kind(node, *_BY_ELEMENT):
+            done = _narrow_elements(editor, node)
+        if done is not None:
+            take_place(editor, node, done)
+    editor.drop_unused()
+
+
+# -- more than four axes --------------------------------------------------------------------------
+
+
+def _narrow_product(editor: Editor, node: ir.Node) -> ir.Value | None:
+    """A product of matrices of many batch axes, with one."""
+    shapes, result = [shape_of(value) for value in node.inputs], node.outputs[0]
+    left, right, shape = shapes[0], shapes[1], shape_of(result)
+    if left is None or right is None or shape is None or len(shape) <= _MOST_AXES:
+        return None
+    if 0 in shape or left[:-_MATRIX] != right[:-_MATRIX]:
+        return None
+    stem = result.name or "product"
+    operands = [
+        _in_shape(editor, node, value, _narrowed(each), f"{stem}_operand")
+        for value, each in zip(node.inputs, (left, right), strict=True)
+        if value is not None
+    ]
+    narrow = editor.before(node, "MatMul", operands, stem=f"{stem}_narrow", like=result)
+    narrow.shape = ir.Shape(_narrowed(shape))
+    return editor.reshaped(node, narrow, shape, stem=stem)
+
+
+def _narrow_elements(editor: Editor, node: ir.Node) -> ir.Value | None:
+    """What is computed element by element behind a product whose axes were joined."""
+    result = node.outputs[0]
+    shape = shape_of(result)
+    if shape is None or len(shape) <= _MOST_AXES or 0 in shape:
+        return None
+    if is_kind(node, "Softmax") and integer(node, "axis", -1) % len(shape) != len(shape) - 1:
+        return None
+    narrow_shape, stem = _narrowed(shape), result.name or "narrow"
+    if not any(_is_narrow(value, narrow_shape) for value in node.inputs):
+        return None
+    operands = []
+    for value in node.inputs:
+        array = array_of(value)
+        if array is not None and array.size > 1:
+            full = np.broadcast_to(array, shape).reshape(narrow_shape)
+            operands.append(editor.constant(f"{stem}_constant", full))
+        elif array is not None:
+            operands.append(editor.constant(f"{stem}_number", array.reshape(())))
+        elif value is not None and shape_of(value) == shape:
+            operands.append(_in_shape(editor, node, value, narrow_shape, f"{stem}_operand"))
+        else:
+            return None
+    attributes = {"axis": -1} if is_kind(node, "Softmax") else {}
+    narrow = editor.before(
+        node, node.op_type, operands, attributes, stem=f"{stem}_narrow", like=result
+    )
+    narrow.shape = ir.Shape(narrow_shape)
+    return editor.reshaped(node, narrow, shape, stem=stem)
+
+
+def _narrowed(shape: Sequence[int]) -> tuple[int, ...]:
+    return (prod(shape[:-_MATRIX]), *shape[-_MATRIX:])
+
+
+def _is_narrow(value: ir.Value | None, shape: tuple[int, ...]) -> bool:
+    """Whether a value is only the wide form of one in this shape."""
+    node = value.producer() if value is not None else None
+    return is_kind(node, "Reshape") and shape_of(node.inputs[0]) == shape
+
+
+def _in_shape(
+    editor: Editor, node: ir.Node, value: ir.Value, shape: tuple[int, ...], stem: str
+) -> ir.Value:
+    """A value in another shape; where it only left that shape, what it was before."""
+    producer = value.producer()
+    if is_kind(producer, "Reshape"):
+        before = producer.inputs[0]
+        if before is not None and shape_of(before) == shape:
+            return before
+    return value if shape_of(value) == shape else editor.reshaped(node, value, shape, stem=stem)
+
+
+# -- Einsum ---------------------------------------------------------------------------------------
+
+
+def _einsum(editor: Editor, node: ir.Node) -> ir.Value | None:
+    """Products of two operands for an Einsum whose letters name different axes."""
+    shapes = [shape_of(value) for value in node.inputs]
+    known = [each for each in shapes if each is not None]
+    if len(known) != len(shapes) or not all(is_single(value) for value in node.inputs):
+        return None
+    terms = _terms(text_of(node, "equation", ""), [len(each) for each in known])
+    if terms is None:
+        return None
+    *letters, wanted = terms
+    sizes: dict[str, int] = {}
+    for term, shape in zip(letters, known, strict=True):
+        if len(set(term)) != len(term) or len(term) != len(shape):
+            return None  # a diagonal
+        for letter, size in zip(term, shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                return None  # a broadcast
+    if len(set(wanted)) != len(wanted) or 0 in sizes.values():
+        return None
+    operands = [value for value in node.inputs if value is not None]
+    steps = _Steps(editor, node, sizes)
+    value, have = operands[0], letters[0]
+    for number, (other, term) in enumerate(zip(operands[1:], letters[1:], strict=True), 2):
+        needed = set(wanted).union(*letters[number:])
+        value, have = steps.product(value, have, other, term, needed)
+    value, have = steps.summed(value, have, set(wanted))
+    value = steps.arranged(value, have, wanted)
+    if value in operands:  # nothing was left to do
+        value = editor.before(node, "Identity", [value], stem="same", like=node.outputs[0])
+    return value
+
+
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def _terms(equation: str, ranks: Sequence[int]) -> list[str] | None:
+    """A letter for each axis of each operand and of the result; ``...`` gets letters of its own."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        return None
+    free = [letter for letter in _LETTERS if letter not in equation]
+    more = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
+    widest = max((n for term, n in zip(terms, more, strict=True) if "..." in term), default=0)
+    if widest > len(free) or min(more) < 0:
+        return None
+    stand_ins = "".join(free[:widest])
+    if not arrow:  # letters that stand once, in their order
+        joined = "".join(terms).replace(".", "")
+        once = sorted(letter for letter in set(joined) if joined.count(letter) == 1)
+        right = "..." * bool("..." in left) + "".join(once)
+    filled = [
+        term.replace("...", stand_ins[len(stand_ins) - n :])
+        for term, n in zip(terms, more, strict=True)
+    ]
+    result = right.replace("...", stand_ins)
+    return [*filled, result] if set(result) <= set("".join(filled)) else None
+
+
+class _Steps:
+    """The operators that stand for one Einsum, in front of it."""
+
+    def __init__(self, editor: Editor, node: ir.Node, sizes: dict[str, int]) -> None:
+        self._editor, self._node, self._sizes = editor, node, sizes
+        self._stem = node.outputs[0].name or "einsum"
+
+    def product(
+        self, left: ir.Value, first: str, right: ir.Value, second: str, needed: set[str]
+    ) -> tuple[ir.Value, str]:
+        """The product of two operands, summed over what nothing needs afterwards."""
+        left, first = self.summed(left, first, needed | set(second))
+        right, second = self.summed(right, second, needed | set(first))
+        batch = [a for a in first if a in second and a in needed]
+        inner = [a for a in first if a in second and a not in needed]
+        rows = [a for a in first if a not in second]
+        columns = [a for a in second if a not in first]
+        if not inner and not rows and not columns:
+            right = self.arranged(right, second, first)
+            return self._add("Mul", [left, right], first), first
+        shared = [batch] if batch else []
+        matrices = [
+            self._grouped(left, first, [*shared, rows, inner]),
+            self._grouped(right, second, [*shared, inner, columns]),
+        ]
+        result = [*batch, *rows, *columns]
+        value = self._add("MatMul", matrices, [*shared, rows, columns])
+        shape = [self._sizes[a] for a in result]
+        if shape_of(value) != tuple(shape):
+            value = self._editor.reshaped(self._node, value, shape, stem=self._stem)
+        return value, "".join(result)
+
+    def summed(self, value: ir.Value, have: str, needed: set[str]) -> tuple[ir.Value, str]:
+        """The sum over the axes that nothing needs."""
+        axes = [place for place, letter in enumerate(have) if letter not in needed]
+        if not axes:
+            return value, have
+        left = "".join(letter for letter in have if letter in needed)
+        places = self._editor.constant(f"{self._stem}_axes", np.array(axes, np.int64))
+        return self._add("ReduceSum", [value, places], left, {"keepdims": 0}), left
+
+    def arranged(self, value: ir.Value, have: str, wanted: Sequence[str]) -> ir.Value:
+        """The axes in this order."""
+        order = [have.index(letter) for letter in wanted]
+        if order == sorted(order):
+            return value
+        return self._add("Transpose", [value], wanted, {"perm": order})
+
+    def _grouped(self, value: ir.Value, have: str, groups: list[list[str]]) -> ir.Value:
+        """One axis for each group of axes."""
+        value = self.arranged(value, have, [letter for group in groups for letter in group])
+        shape = self._shape(groups)
+        if shape_of(value) == shape:
+            return value
+        return self._editor.reshaped(self._node, value, shape, stem=f"{self._stem}_matrix")
+
+    def _shape(self, groups: Sequence[Sequence[str]]) -> tuple[int, ...]:
+        return tuple(prod(self._sizes[letter] for letter in group) for group in groups)
+
+    def _add(
+        self,
+        kind: str,
+        operands: Sequence[ir.Value],
+        axes: Sequence[Sequence[str]],
+        attributes: dict[str, object] | None = None,
+    ) -> ir.Value:
+        like = self._node.outputs[0]
+        value = self._editor.before(
+            self._node, kind, list(operands), attributes or {}, stem=self._stem, like=like
+        )
+        value.shape = ir.Shape(self._shape(axes))
+        return value
