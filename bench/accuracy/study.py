@@ -12,7 +12,6 @@ bit.
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -31,12 +30,12 @@ from tilewright.bench.accuracy.subjects import SUBJECTS, installed
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.statistics import loss
 from tilewright.bench.framework.study import Study
+from tilewright.bench.networks.compiled_row import placement
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.pack.latency import mac_share
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
@@ -147,25 +146,6 @@ def points(subject: Subject, answers: Sequence[Answer]) -> Array:
 def share(credit: Array) -> float:
     """The share of right points."""
     return float(credit[:, 0].sum() / credit[:, 1].sum())
-
-
-def placement(compiled: CompiledNetwork) -> Record:
-    """What runs where, why, and how much of the work that is."""
-    cpu = Counter((p.kind, p.reason) for p in compiled.placements if p.where == "cpu")
-    return {
-        "operators": len(compiled.placements),
-        "accelerated": sum(p.where == "accelerator" for p in compiled.placements),
-        "accelerated_kinds": dict(
-            Counter(p.kind for p in compiled.placements if p.where == "accelerator").most_common()
-        ),
-        "cpu_kinds": [
-            {"kind": kind, "reason": reason, "count": count}
-            for (kind, reason), count in cpu.most_common()
-        ],
-        "regions": len(compiled.regions),
-        "macs": sum(p.macs for p in compiled.placements),
-        "macs_accelerated": mac_share(compiled),
-    }
 
 
 def measure(
@@ -291,7 +271,7 @@ class Accuracy(Study):
             f"{100 * row['answers_as_onnxruntime']:.1f} % of answers as ONNX Runtime's); "
             f"{counted(row['images_bit_exact'], 'image')} bit-exact; "
             f"{row['accelerated']} of {row['operators']} operators and "
-            f"{100 * row['macs_accelerated']:.1f} % of {row['macs']:,} products on the "
+            f"{100 * row['mac_share']:.1f} % of {row['macs']:,} products on the "
             f"accelerator in {counted(row['regions'], 'region')}, {row['cycles']:,} cycles "
             f"({row['milliseconds']:.2f} ms); CPU {row['cpu_milliseconds_here']:.2f} ms here"
         )

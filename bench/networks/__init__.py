@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole networks: those of examples/networks, the zoo of others, and files."""
+"""Whole networks: those of examples/networks, the zoo of others, files, and drawn ones."""
 
 # ruff: noqa: PLC0415  (each study loads what the other one does not need)
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def study(settings: NetworksSettings) -> Study:
-    """The study of whole networks, of other architectures (--zoo) or of files (--tflite)."""
+    """The study of whole networks, or that of --zoo, --tflite or --unseen."""
     if settings.zoo:
         from tilewright.bench.networks.zoo import Zoo
 
@@ -22,6 +22,10 @@ def study(settings: NetworksSettings) -> Study:
         from tilewright.bench.networks.tflite_files import TfliteFiles
 
         return TfliteFiles(settings)
+    if settings.unseen:
+        from tilewright.bench.networks.unseen import Unseen
+
+        return Unseen(settings)
     from tilewright.bench.networks.networks import Networks
 
     return Networks(settings)

@@ -25,7 +25,7 @@ import onnxruntime
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import Study
-from tilewright.bench.networks.settings import NetworksSettings
+from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.names import counted
@@ -43,7 +43,7 @@ from tilewright.host.compiler.run.network_runner import NetworkRun
 from tilewright.host.compiler.run.runtime import open_network
 from tilewright.host.machine.board import Board, load_board
 from tilewright.host.machine.fidelity import Fidelity
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.twin.network_timing import time_network
@@ -64,9 +64,9 @@ CONTIGUOUS_BYTES = 1 << 28
 Record = dict[str, Any]
 
 
-def measure(name: str, given: NetworksSettings, hw: HwConfig, fidelity: str) -> Record:
+def measure(name: str, given: NetworksSettings) -> Record:
     """One network; raises when a device and the reference differ."""
-    board = load_board(given.board)
+    hw, board = load_hwconfig(given.hw), load_board(given.board)
     board = replace(board, cpu=replace(board.cpu, contiguous_bytes=CONTIGUOUS_BYTES))
     digits = _digits.load_digits() if name == "digits" else None
     module = _digits.train(digits) if digits is not None else _examples.build(name)
@@ -82,14 +82,14 @@ def measure(name: str, given: NetworksSettings, hw: HwConfig, fidelity: str) -> 
         calibration=Calibration(arrays={"x": samples}),
         options=for_hardware(ImportOptions(name=name, example_inputs=[samples[:1]]), hw),
     )
-    book = ScheduleLookup(hw, board.memory, budget=given.search)
+    book = ScheduleLookup(hw, board.memory, budget=given.search or 0)
     compilation = compile_network(network, hw, board, book, keep_rounding=given.keep_rounding)
     book.close()
     compiled = compilation.network
     timing = time_network(compiled, board.memory)
     cycles = timing.cycles
     image = {compiled.inputs[0].name: samples[:1]}
-    run = checked_run(compiled, board, fidelity, image, cycles)
+    run = checked_run(compiled, board, given.fidelity, image, cycles)
     placed = compiled.placements
     spent = latency(compiled, board, cycles)
     return {
@@ -183,9 +183,10 @@ class Networks(Study):
 
     def __init__(self, settings: NetworksSettings) -> None:
         super().__init__(settings)
-        self.hw: Final = settings.hw or "pynq-16x16"
-        self.fidelity: Final = settings.fidelity or ("dpi" if settings.quick else "rtl")
-        require_names("--fidelity", [self.fidelity], ("rtl", "dpi"))
+        self.given: Final = settings.chosen(
+            hw="pynq-16x16", fidelity="dpi" if settings.quick else "rtl"
+        )
+        require_names("--fidelity", [self.given.fidelity], ("rtl", "dpi"))
         require_names("--networks", settings.networks, sorted(NETWORKS))
 
     def cells(self) -> list[Cell]:
@@ -193,15 +194,12 @@ class Networks(Study):
         return [{"network": name} for name in chosen]
 
     def measure(self, cell: Cell) -> list[Row]:
-        return [measure(cell["network"], self.settings, load_hwconfig(self.hw), self.fidelity)]
+        return [measure(cell["network"], self.given)]
 
     def conditions(self) -> Row:
         return {
-            "hw": self.hw,
-            "board": self.settings.board,
-            "fidelity": self.fidelity,
-            "search": self.settings.search,
-            "keep_rounding": self.settings.keep_rounding,
+            **{name: getattr(self.given, name) for name in CONDITIONS},
+            "keep_rounding": self.given.keep_rounding,
             "contiguous_bytes": CONTIGUOUS_BYTES,
             "rtl": rtl_digest(),
         }

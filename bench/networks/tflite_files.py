@@ -25,11 +25,11 @@ import numpy.typing as npt
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.networks.compiled_row import compiled_row
 from tilewright.bench.networks.networks import checked_run
-from tilewright.bench.networks.settings import NetworksSettings
+from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.pack.latency import latency, mac_share
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.float_model import is_tflite_file
 from tilewright.host.compiler.read.tflite.file import TfliteModel, parse_tflite, says_quantised
@@ -40,8 +40,6 @@ from tilewright.host.machine.clock import ClockEstimate, clock_estimate
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.synth.design import rtl_digest
-from tilewright.sim.twin.network_timing import time_network
-from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 Array = npt.NDArray[Any]
 
@@ -148,28 +146,20 @@ def _inputs(path: Path, network: CompiledNetwork, count: int) -> list[Array]:
     return found
 
 
-def measure(path: Path, given: NetworksSettings, hw: HwConfig, fidelity: str) -> Row:
+def measure(path: Path, given: NetworksSettings) -> Row:
     """One file; raises when a device and the reference differ."""
-    started, board, data = time.perf_counter(), load_board(given.board), path.read_bytes()
-    book = ScheduleLookup(hw, board.memory, budget=given.search)
-    compiled = compile_model(path, hw, board, schedule_of=book).network
-    book.close()
-    cycles = time_network(compiled, board.memory).cycles
+    started, hw, board = time.perf_counter(), load_hwconfig(given.hw), load_board(given.board)
+    compilation, found_row = compiled_row(path, given)
+    compiled = compilation.network
     inputs = _inputs(path, compiled, 2 if given.quick else INPUTS)
-    checked_run(compiled, board, fidelity, {compiled.inputs[0].name: inputs[0]}, cycles)
-    spent, placed = latency(compiled, board, cycles), compiled.placements
+    first = {compiled.inputs[0].name: inputs[0]}
+    checked_run(compiled, board, given.fidelity, first, found_row["cycles"])
     row: dict[str, Any] = {
-        "regions": len(compiled.regions),
-        "operators": len(placed),
-        "accelerated": sum(p.where == "accelerator" for p in placed),
-        "macs": sum(p.macs for p in placed),
-        "mac_share": mac_share(compiled),
-        "cycles": cycles,
-        "accelerator_milliseconds": 1e3 * spent.accelerator,
-        "milliseconds": 1e3 * spent.total,
+        **found_row,
         "inputs": len(inputs),
     }
     if LiteRt.is_there():
+        data = path.read_bytes()
         source = parse_tflite(data, path)
         given_to = source.inputs[0]
         own, fast = (
@@ -211,8 +201,7 @@ class TfliteFiles(Study):
 
     def __init__(self, settings: NetworksSettings) -> None:
         super().__init__(settings)
-        self.hw: Final = settings.hw or "pynq-16x16-rows"
-        self.fidelity: Final = settings.fidelity or "dpi"
+        self.given: Final = settings.chosen(fidelity="dpi")
         folder = Path(settings.tflite)
         self._files = {
             path.stem: path
@@ -229,17 +218,13 @@ class TfliteFiles(Study):
         return [{"network": name} for name in self._files]
 
     def measure(self, cell: Cell) -> list[Row]:
-        path = self._files[cell["network"]]
-        return [measure(path, self.settings, load_hwconfig(self.hw), self.fidelity)]
+        return [measure(self._files[cell["network"]], self.given)]
 
     def conditions(self) -> Row:
-        board = load_board(self.settings.board)
+        hw, board = load_hwconfig(self.given.hw), load_board(self.given.board)
         return {
-            "hw": self.hw,
-            "board": self.settings.board,
-            "clock": board.clock_text(load_hwconfig(self.hw).config_hash),
-            "fidelity": self.fidelity,
-            "search": self.settings.search,
+            **{name: getattr(self.given, name) for name in CONDITIONS},
+            "clock": board.clock_text(hw.config_hash),
             "litert": LiteRt.is_there(),
             "rtl": rtl_digest(),
         }
@@ -257,7 +242,7 @@ class TfliteFiles(Study):
         return f"{row['network']}: {row['cycles']:,} cycles, {row['seconds']:.1f} s"
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        rows, hw = document["rows"], load_hwconfig(self.hw)
+        rows, hw = document["rows"], load_hwconfig(self.given.hw)
         estimate = clock_estimate(load_board(self.settings.board).part, hw.config_hash)
         yield FigureTable(
             title="On the accelerator",

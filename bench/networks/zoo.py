@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +20,7 @@ from typing import Any, Final
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import BenchResult, Study
-from tilewright.bench.networks.settings import NetworksSettings
+from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
 from tilewright.bench.networks.zoo_network import HOST_RUNS, MEMBERS, Record, measure
 from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.common.names import counted
@@ -112,7 +111,7 @@ class Zoo(Study):
 
     def __init__(self, settings: NetworksSettings) -> None:
         super().__init__(settings)
-        self.hw: Final = settings.hw or "pynq-16x16-rows"
+        self.given: Final = settings.chosen()
         self.failures: Final[dict[str, str]] = {}
         """What kept a network from being compiled."""
         self.left_out: Final[dict[str, str]] = {}
@@ -132,30 +131,24 @@ class Zoo(Study):
             print(f"{name}, left out: {error}", flush=True)
             return
         try:
-            row = measure(name, MEMBERS[name], model, self._settings())
+            row = measure(name, MEMBERS[name], model, self.given)
         except WorkloadError as error:
             self.failures[name] = str(error)
             print(f"{name}: {error}", flush=True)
             return
         yield {**row, "seconds": time.perf_counter() - started}
 
-    def _settings(self) -> NetworksSettings:
-        fidelity = self.settings.fidelity or "twin"
-        found: NetworksSettings = replace(self.settings, hw=self.hw, fidelity=fidelity)
-        return found
-
     def conditions(self) -> Row:
-        given = self._settings()
         return {
-            **{name: getattr(given, name) for name in ("hw", "board", "fidelity", "search")},
+            **{name: getattr(self.given, name) for name in CONDITIONS},
             "weights": "random, seed 0, or trained",
             "calibration": "one random input, minmax",
             "host_runs": HOST_RUNS,
-            "int8_ends": given.int8_ends,
+            "int8_ends": self.given.int8_ends,
         }
 
     def result(self, rows: Sequence[Row]) -> BenchResult:
-        before = before_milliseconds(self.hw, self.settings.board)
+        before = before_milliseconds(self.given.hw, self.given.board)
         told = {"failures": self.failures, "left_out": self.left_out}
         return BenchResult(
             rows=rows,

@@ -15,20 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from tilewright.bench.networks.compiled_row import compiled_row
 from tilewright.bench.networks.networks import agreement, checked_run
 from tilewright.bench.networks.settings import NetworksSettings
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.pack.latency import latency, mac_share
-from tilewright.host.compiler.pipeline import compile_network, import_network
-from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 from tilewright.host.machine.board import load_board
-from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.sim.twin.network_timing import time_network
-from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 if TYPE_CHECKING:
     import onnx
@@ -121,52 +116,23 @@ def measure(
     With ``int8_ends`` the network takes and gives int8, so that nobody converts on the board's CPU;
     an input of integers stays what it is.
     """
-    hw, board, fidelity = load_hwconfig(given.hw), load_board(given.board), given.fidelity
     sample = member.sample()
     data = Calibration(arrays={member.input_name: sample})
-    network = import_network(
-        model,
-        calibration=data,
-        options=for_hardware(
-            ImportOptions(
-                name=name,
-                example_inputs=[sample],
-                quantise=QuantiseOptions(
-                    method="minmax",
-                    equalisation=False,
-                    bias_correction=False,
-                    int8_ends=given.int8_ends,
-                ),
-            ),
-            hw,
-        ),
+    quantise = QuantiseOptions(
+        method="minmax", equalisation=False, bias_correction=False, int8_ends=given.int8_ends
     )
-    book = ScheduleLookup(hw, board.memory, budget=given.search)
-    compiled = compile_network(network, hw, board, book).network
-    book.close()
-    cycles = time_network(compiled, board.memory).cycles
+    options = ImportOptions(name=name, example_inputs=[sample], quantise=quantise)
+    compilation, row = compiled_row(model, given, data, options)
+    compiled, board = compilation.network, load_board(given.board)
     image = next(data.batches(compiled.inputs))
-    run = checked_run(compiled, board, fidelity, image, cycles)
-    spent = latency(compiled, board, cycles)
-    placed = compiled.placements
+    run = checked_run(compiled, board, given.fidelity, image, row["cycles"])
+    conversions = board.cpu.work_seconds(nbytes=compiled.conversion_bytes)
     return {
         "kind": member.kind,
-        "regions": len(compiled.regions),
-        "operators": len(placed),
-        "accelerated": sum(p.where == "accelerator" for p in placed),
-        "macs": sum(p.macs for p in placed),
-        "mac_share": mac_share(compiled),
-        "cycles": cycles,
-        "accelerator_milliseconds": 1e3 * spent.accelerator,
-        "crossings_milliseconds": 1e3 * spent.crossings,
-        "cpu_milliseconds": 1e3 * spent.cpu,
-        "milliseconds": 1e3 * spent.total,
-        "cpu_and_crossings_share": spent.cpu_share,
-        "bottleneck": spent.bottleneck,
-        "host_milliseconds": 1e3
-        * (spent.cpu + board.cpu.work_seconds(nbytes=compiled.conversion_bytes)),
+        **row,
+        "host_milliseconds": row["cpu_milliseconds"] + 1e3 * conversions,
         "host_milliseconds_here": 1e3 * host_seconds(compiled, image),
-        **agreement(network, run.outputs, image),
+        **agreement(compilation.imported, run.outputs, image),
     }
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -31,14 +33,19 @@ NETWORKS: dict[str, Network] = {
 
 
 def build(name: str, seed: int = 0) -> nn.Module:
-    """A network in inference mode.
+    """A network in inference mode, `with_random_weights`."""
+    return with_random_weights((NETWORKS | ZOO)[name].build, seed)
+
+
+def with_random_weights(make: Callable[[], nn.Module], seed: int = 0) -> nn.Module:
+    """What a function makes, in inference mode.
 
     Weights are random, but activations keep the size of their inputs (He initialisation), and
     batch normalisation has statistics as after training.
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        network = (NETWORKS | ZOO)[name].build()
+        network = make()
         for module in network.modules():
             if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Linear):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")

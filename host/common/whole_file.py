@@ -35,7 +35,7 @@ _HEADS: Final = (
     rf"# {MARK} \([\w /.-]+\)",  # a comment: which command or script
     rf"<!-- {MARK} -->\n",  # Markdown
     rf'{_PAGE}name="generator" content="{MARK}">',
-    rf'(?:{{\s*|# {{"format": "[^"\n]*", "version": \d+, )"generator": "{MARK}"',  # JSON; a table
+    rf'(?:{{\s*|# {{"format": "[^"\n]*", "version": \d+, )"generator": ?"{MARK}"',  # JSON; a table
     r'{\n "schema": 1,\n "command": "',  # a `host.common.result_document`
     rf"{_LISTED}\n",
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.host.common.children import python_command, python_environment
+from tilewright.host.common.children import limit_memory, python_command, python_environment
 from tilewright.host.common.errors import (
     ToolError,
     WorkloadError,
@@ -203,7 +202,7 @@ def _crash(folder: Path, path: Path, code: int) -> WorkloadError:
 def main(folder: Path) -> None:
     """Serve the request in a folder."""
     request = json.loads((folder / _REQUEST).read_text())
-    _limit_memory(request["memory_bytes"])
+    limit_memory(request["memory_bytes"])
     try:
         report = _serve(request, folder)
     except (ToolError, WorkloadError) as error:
@@ -216,16 +215,6 @@ def main(folder: Path) -> None:
         )
         report = {"error": error_to_values(too_large)}
     (folder / _REPORT).write_text(json.dumps(report))
-
-
-def _limit_memory(limit: int) -> None:
-    if not limit:
-        limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 4 // 5
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _serve(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -73,8 +73,10 @@ def test_an_interruption_writes_what_there_is_and_the_next_run_goes_on(tmp_path)
 def test_what_a_kill_leaves_goes_on_and_a_torn_line_is_lost_alone(tmp_path):
     path = tmp_path / "s.json"
     lines = lines_beside(path)
-    head = json.dumps({"generator": MARK, "conditions": {"power": 2}}) + "\n"
-    lines.write_text(head + '[{"number":1,"square":1}]\n[{"number":2,"squ')
+    JsonLines(lines).add({"generator": MARK, "conditions": {"power": 2}})
+    head = lines.read_text()
+    with lines.open("a") as file:
+        file.write('[{"number":1,"square":1}]\n[{"number":2,"squ')
     study = Squares(Settings(stop=1))
     assert [row["number"] for row in run_study(study, path=path).rows] == [1, 2, 3]
     assert lines.is_file()
