@@ -254,6 +254,7 @@ def placed_product(
     a, b, result = (tensor.shape for tensor in (*unit.inputs, unit.output))
     if heads_apart:
         a, b, result = ((shape[1], 1, *shape[2:]) for shape in (a, b, result))
+        operator = replace(operator, heads=1)
     heads, rows, windows = layouts.heads, layouts.rows, 1
     if a[0] > 1 and not in_windows(lying[0], a):
         raise Refusal("its factors are matrices of several images")

@@ -50,7 +50,7 @@ from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.compiler.rewrite.attention import added_constant
 from tilewright.host.compiler.rewrite.masks import masked_scores
-from tilewright.host.compiler.rewrite.resize_sums import enlarges
+from tilewright.host.compiler.rewrite.resizes import enlarges
 from tilewright.host.compiler.rewrite.rewrites import IMAGE_RANK
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS, short
 from tilewright.host.network.operators import LAYERS, ON_ROWS, REARRANGEMENTS, having
@@ -175,7 +175,10 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
             int8.add(node.outputs[0])
             continue
         if options.row_functions and is_kind(node, *ON_ROWS) and _row_data(node) in int8:
-            _round_rows(node, functions, selection)
+            data = _row_data(node)
+            source = data.producer() if data is not None else None
+            if source is not None and source.name in functions:
+                _round(node, selection)
             int8.add(node.outputs[0])
             functions.add(node.name or "")
             selection.masks += _added_masks(node)
@@ -197,7 +200,10 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
         )
         if itself or inside or floats or not taken:
             if options.activation_tables and pointwise.takes(node, int8):
-                _round_rows(node, functions, selection)
+                for value in node.inputs:
+                    source = value.producer() if value is not None else None
+                    if is_kind(source, *ON_ROWS) and source.name in functions:
+                        _round(source, selection)
                 int8.add(node.outputs[0])
                 selection.tables.add(node.name or "")
                 functions.add(node.name or "")
@@ -215,18 +221,15 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
     return selection
 
 
-def _round_rows(node: ir.Node, functions: Collection[str], selection: _Selection) -> None:
-    """Round what a row unit computes and the next function reads: it has no other reader to."""
-    for value in node.inputs:
-        rows = value.producer() if value is not None else None
-        if is_kind(rows, *ON_ROWS) and rows.name in functions:
-            selection.nodes.append(rows.name or "")
-            selection.kinds.add(rows.op_type)
-            selection.constants += [
-                (rows.name or "", index, array)
-                for index, each in enumerate(rows.inputs)
-                if (array := array_of(each)) is not None
-            ]
+def _round(node: ir.Node, selection: _Selection) -> None:
+    """Round what a function reads and writes, as an operator that is taken, but no constant."""
+    selection.nodes.append(node.name or "")
+    selection.kinds.add(node.op_type)
+    selection.constants += [
+        (node.name or "", index, array)
+        for index, each in enumerate(node.inputs)
+        if (array := array_of(each)) is not None
+    ]
 
 
 def _is_inner(node: ir.Node, int8: Collection[ir.Value]) -> bool:

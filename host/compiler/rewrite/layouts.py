@@ -25,7 +25,7 @@ from tilewright.host.compiler.read.edit import (
     take_place,
     text_of,
 )
-from tilewright.host.compiler.rewrite.resize_sums import nearest
+from tilewright.host.compiler.rewrite.resizes import nearest
 
 _IMAGE_RANK: Final = 4
 _CHANNELS: Final = 1

@@ -3,6 +3,7 @@
 
 - An Einsum is products of two operands, one after another: each operand's axes in the order batch,
   rows, columns, then MatMul.
+- A matrix that all heads share, as keys of multi-query attention, is repeated for each.
 - Products, softmaxes and what is computed element by element between them have at most four axes:
   those before the last two are one.
 
@@ -28,10 +29,11 @@ from tilewright.host.compiler.read.edit import (
     take_place,
     text_of,
 )
+from tilewright.host.network.operators import having
 
 _MOST_AXES: Final = 4
 _MATRIX: Final = 2  # axes
-_BY_ELEMENT: Final = ("Add", "Div", "Mul", "Neg", "Relu", "Sigmoid", "Softmax", "Sub", "Tanh")
+_BY_ELEMENT: Final = having(lambda each: each.by_element > 0)
 
 
 def state_products(editor: Editor) -> None:
@@ -41,12 +43,35 @@ def state_products(editor: Editor) -> None:
         if is_kind(node, "Einsum"):
             done = _einsum(editor, node)
         elif is_kind(node, "MatMul"):
+            _repeat_factor(editor, node)
             done = _narrow_product(editor, node)
-        elif is_kind(node, *_BY_ELEMENT):
+        elif is_kind(node, "Softmax", *_BY_ELEMENT):
             done = _narrow_elements(editor, node)
         if done is not None:
             take_place(editor, node, done)
     editor.drop_unused()
+
+
+def _repeat_factor(editor: Editor, node: ir.Node) -> None:
+    """A factor of a product of activations for each matrix that it is multiplied by."""
+    shapes, result = [shape_of(value) for value in node.inputs], shape_of(node.outputs[0])
+    if (
+        result is None
+        or None in shapes
+        or any(array_of(value) is not None for value in node.inputs)
+    ):
+        return
+    if {len(shape or ()) for shape in shapes} != {len(result)}:
+        return
+    for index, (value, shape) in enumerate(zip(node.inputs, shapes, strict=True)):
+        assert shape is not None
+        wanted = (*result[:-_MATRIX], *shape[-_MATRIX:])
+        if shape != wanted and value is not None and is_single(value):
+            stem = f"{value.name or 'factor'}_repeated"
+            sizes = editor.constant(f"{stem}_sizes", np.array(wanted, np.int64))
+            repeated = editor.before(node, "Expand", [value, sizes], stem=stem, like=value)
+            repeated.shape = ir.Shape(wanted)
+            node.replace_input_with(index, repeated)
 
 
 # -- more than four axes --------------------------------------------------------------------------
@@ -82,19 +107,21 @@ def _narrow_elements(editor: Editor, node: ir.Node) -> ir.Value | None:
     narrow_shape, stem = _narrowed(shape), result.name or "narrow"
     if not any(_is_narrow(value, narrow_shape) for value in node.inputs):
         return None
-    operands = []
+    operands: list[ir.Value | None] = []
     for value in node.inputs:
         array = array_of(value)
-        if array is not None and array.size > 1:
+        if value is None:
+            operands.append(None)
+        elif array is not None and array.size > 1:
             full = np.broadcast_to(array, shape).reshape(narrow_shape)
             operands.append(editor.constant(f"{stem}_constant", full))
         elif array is not None:
             operands.append(editor.constant(f"{stem}_number", array.reshape(())))
-        elif value is not None and shape_of(value) == shape:
+        elif shape_of(value) == shape:
             operands.append(_in_shape(editor, node, value, narrow_shape, f"{stem}_operand"))
         else:
             return None
-    attributes = {"axis": -1} if is_kind(node, "Softmax") else {}
+    attributes = {"axis": -1} if is_kind(node, "Softmax") else dict(node.attributes)
     narrow = editor.before(
         node, node.op_type, operands, attributes, stem=f"{stem}_narrow", like=result
     )

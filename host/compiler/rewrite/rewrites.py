@@ -41,8 +41,7 @@ from tilewright.host.compiler.rewrite.lookups import look_up_one_hot
 from tilewright.host.compiler.rewrite.padding import rewrite_pads, state_padding
 from tilewright.host.compiler.rewrite.plain import state_plain, write_out_one_hot
 from tilewright.host.compiler.rewrite.products import state_products
-from tilewright.host.compiler.rewrite.resize_sums import sum_resizes
-from tilewright.host.compiler.rewrite.resizes import resize_images
+from tilewright.host.compiler.rewrite.resizes import resize_images, sum_resizes
 from tilewright.host.compiler.rewrite.rows import state_rows, state_softmax
 from tilewright.host.compiler.rewrite.windows import rewrite_windows
 

@@ -2,6 +2,7 @@
 """Attention as architectures write it, drawn: one region, and its bits."""
 
 import numpy as np
+import onnx
 import pytest
 from support.networks.qdq_runs import quantised_names, region_errors, run_all
 from support.networks.small_models import Model
@@ -9,11 +10,11 @@ from support.randomness import fresh_rng
 
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import to_normal_form
-from tilewright.host.compiler.pipeline import compile_model, partition
+from tilewright.host.compiler.pipeline import Compilation, compile_model, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_board
-from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
 
 ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
@@ -22,10 +23,12 @@ ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
 class Attention:
     """A sequence (1, windows * tokens, heads * width), attention, and a dense layer behind it."""
 
-    def __init__(self, rng: np.random.Generator, kind: str, *, by_einsum: bool) -> None:
+    def __init__(
+        self, rng: np.random.Generator, kind: str, *, by_einsum: bool, block: int = 4
+    ) -> None:
         self.rng, self.by_einsum = rng, by_einsum
-        self.heads, self.tokens = int(rng.integers(1, 4)), 4 * int(rng.integers(1, 5))
-        self.width = 4 * int(rng.integers(1, 5))
+        self.heads = int(rng.integers(1, 4))
+        self.tokens, self.width = (block * int(n) for n in rng.integers(1, 1 + 16 // block, 2))
         self.windows = int(rng.integers(2, 4)) if kind == "windows" else 1
         self.model = Model(rng)
         axes = {"w": self.windows, "t": self.tokens, "h": self.heads, "c": self.width, "p": 3}
@@ -100,16 +103,22 @@ class Attention:
         return self.model.add("Transpose", y[0], perm=[0, *(have.index(a) + 1 for a in wanted)])
 
 
+def compiled(proto: onnx.ModelProto, seen: np.ndarray, hw: HwConfig = ROWED) -> Compilation:
+    """Compiled for the accelerator alone, which takes all of it."""
+    options = {"calibration": Calibration(arrays={"x": seen}), "offload_all": True}
+    compilation = compile_model(proto, hw, load_board("pynq-z2"), **options)
+    placed = {p.name: (p.where, p.reason) for p in compilation.network.placements}
+    assert {where for where, _ in placed.values()} == {"accelerator"}, placed
+    return compilation
+
+
 @pytest.mark.parametrize("kind", ["tokens", "windows", "channels", "linear"])
 @pytest.mark.parametrize("by_einsum", [False, True])
 def test_attention_is_one_region_with_its_bits(kind, by_einsum) -> None:
     rng = fresh_rng()
     drawn = Attention(rng, kind, by_einsum=by_einsum)
     seen = rng.normal(size=(4, *drawn.shape[1:])).astype(np.float32)
-    options = {"calibration": Calibration(arrays={"x": seen}), "offload_all": True}
-    compilation = compile_model(drawn.proto, ROWED, load_board("pynq-z2"), **options)
-    placed = {p.name: (p.where, p.reason) for p in compilation.network.placements}
-    assert {where for where, _ in placed.values()} == {"accelerator"}, placed
+    compilation = compiled(drawn.proto, seen)
     (graph,) = compilation.layers
     inputs = {"x": seen[:1]}
     tensors = run_all(compilation.imported.qdq, inputs)
@@ -126,3 +135,99 @@ def test_attention_is_one_region_with_its_bits(kind, by_einsum) -> None:
     assert np.array_equal(steps.reshape(expected.shape), expected)
     real = run_all(drawn.proto, inputs)[drawn.proto.graph.output[0].name]
     assert np.abs(found - real).max() < 0.15 * np.abs(real).max()
+
+
+@pytest.mark.parametrize("kind", ["tokens", "windows", "channels", "linear"])
+@pytest.mark.parametrize("by_einsum", [False, True])
+def test_attention_of_any_size_is_what_the_model_says(kind, by_einsum) -> None:
+    """Also where tokens and features fill no blocks: the CPU then computes a part."""
+    rng = fresh_rng()
+    drawn = Attention(rng, kind, by_einsum=by_einsum, block=1)
+    seen = rng.normal(size=(4, *drawn.shape[1:])).astype(np.float32)
+    options = {"calibration": Calibration(arrays={"x": seen}), "offload_all": bool(rng.integers(2))}
+    compilation = compile_model(drawn.proto, ROWED, load_board("pynq-z2"), **options)
+    inputs = {"x": seen[:1]}
+    run = run_network(compilation.network, ReferenceDevice(ROWED), inputs, trusted=True)
+    (found,) = run.outputs.values()
+    expected = run_all(compilation.imported.qdq, inputs)[drawn.proto.graph.output[0].name]
+    np.testing.assert_allclose(found, expected, atol=0.08 * np.abs(expected).max())
+
+
+# -- what stands beside it ------------------------------------------------------------------------
+
+TABLED = ROWED.with_(activation_table=1)
+FEATURES = 16
+
+
+def _gelu_of_a_norm(model: Model, x: str) -> str:
+    return model.add("Gelu", norm(model, x), domain="com.microsoft")
+
+
+def _norm_of_a_square(model: Model, x: str) -> str:
+    y = model.add("Relu", x)
+    return norm(model, model.add("Mul", y, y))
+
+
+def _norm_of_a_norm(model: Model, x: str) -> str:
+    return norm(model, norm(model, x))
+
+
+def _softmax_of_a_norm(model: Model, x: str) -> str:
+    return model.add("Softmax", norm(model, x), axis=-1)
+
+
+def _batch_norm(model: Model, x: str) -> str:
+    """Of a sequence (N, C, L)."""
+    y = model.add("Transpose", x, perm=[0, 2, 1])
+    numbers = [model.constant(model.rng.uniform(0.5, 1.5, FEATURES).astype("f4")) for _ in range(4)]
+    return model.add("Transpose", model.add("BatchNormalization", y, *numbers), perm=[0, 2, 1])
+
+
+def _batch_norm_of_vectors(model: Model, x: str) -> str:
+    y = model.add("Reshape", x, np.array([-1, FEATURES]))
+    numbers = [model.constant(model.rng.uniform(0.5, 1.5, FEATURES).astype("f4")) for _ in range(4)]
+    y = model.add("BatchNormalization", model.add("Relu", y), *numbers)
+    return model.add("Reshape", y, np.array([1, -1, FEATURES]))
+
+
+def _shared_keys(model: Model, x: str) -> str:
+    """Two heads of queries with one of keys and values: multi-query attention."""
+    cut = model.add("Reshape", x, np.array([1, -1, 2, FEATURES // 2]))
+    q = model.add("Transpose", cut, perm=[0, 2, 1, 3])
+    k, v = (
+        model.add("Unsqueeze", model.add("MatMul", x, model.weights(FEATURES, FEATURES // 2)), [1])
+        for _ in range(2)
+    )
+    scores = model.add("MatMul", q, model.add("Transpose", k, perm=[0, 1, 3, 2]))
+    weights = model.add("Softmax", model.add("Mul", scores, np.float32(0.3)), axis=-1)
+    # a factor of each head, as where heads are gated
+    gates = model.constant(model.rng.uniform(0.5, 1, (1, 2, 1, 1)).astype("f4"))
+    y = model.add("MatMul", model.add("Mul", weights, gates), v)
+    y = model.add("Transpose", y, perm=[0, 2, 1, 3])
+    return model.add("Reshape", y, np.array([1, -1, FEATURES]))
+
+
+def norm(model: Model, x: str) -> str:
+    numbers = [model.constant(model.rng.uniform(0.5, 1.5, FEATURES).astype("f4")) for _ in range(2)]
+    return model.add("LayerNormalization", x, *numbers, axis=-1)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [_gelu_of_a_norm, _norm_of_a_square, _norm_of_a_norm, _softmax_of_a_norm, _batch_norm,
+     _batch_norm_of_vectors, _shared_keys],
+)  # fmt: skip
+@pytest.mark.parametrize("tokens", [1, 8])
+def test_what_stands_between_dense_layers_stays_on_the_accelerator(block, tokens) -> None:
+    rng = fresh_rng()
+    model = Model(rng)
+    y = model.add("MatMul", model.input(1, tokens, FEATURES), model.weights(FEATURES, FEATURES))
+    proto = model.proto(model.add("MatMul", block(model, y), model.weights(FEATURES, FEATURES)))
+    seen = rng.normal(size=(8, tokens, FEATURES)).astype(np.float32)
+    compilation = compiled(proto, seen, TABLED)
+    assert len(compilation.layers) == 1
+    inputs = {"x": seen[:1]}
+    run = run_network(compilation.network, ReferenceDevice(TABLED), inputs, trusted=True)
+    (found,) = run.outputs.values()
+    expected = run_all(proto, inputs)[proto.graph.output[0].name]
+    np.testing.assert_allclose(found, expected, atol=0.15 * np.abs(expected).max())

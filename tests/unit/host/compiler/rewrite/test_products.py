@@ -57,3 +57,31 @@ def test_known_einsums(equation, shapes, kinds) -> None:
 )
 def test_diagonals_and_broadcasts_stay(equation, shapes) -> None:
     assert "Einsum" in rewritten(einsum(equation, shapes, fresh_rng()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "others", "attributes"),
+    [
+        ("LeakyRelu", [], {"alpha": 0.3}),
+        ("Clip", [np.float32(-0.5), np.float32(0.5)], {}),
+        ("Clip", ["", np.float32(0.5)], {}),
+        ("PRelu", [np.full((3, 1, 1), 0.2, np.float32)], {}),
+        ("Max", [np.float32(0.1)], {}),
+        ("Cast", [], {"to": 1}),
+        ("Softmax", [], {"axis": -1}),
+        ("Softmax", [], {"axis": 2}),
+    ],
+    ids=str,
+)
+def test_what_stands_behind_a_product_of_five_axes(kind, others, attributes) -> None:
+    model = Model(fresh_rng())
+    product = model.add("MatMul", model.input(1, 2, 3, 4, 5), model.input(1, 2, 3, 5, 6, name="y"))
+    behind = model.add(kind, product, *others, **attributes)
+    rewritten(model.proto(model.add("MatMul", behind, model.input(1, 2, 3, 6, 2, name="z"))))
+
+
+@pytest.mark.parametrize(("left", "right"), [((1, 4), (1, 1)), ((1, 1), (3, 4)), ((3, 1), (1, 4))])
+def test_a_shared_factor_is_repeated(left, right) -> None:
+    model = Model(fresh_rng())
+    y = model.add("MatMul", model.input(*left, 5, 6), model.input(*right, 6, 7, name="y"))
+    assert set(rewritten(model.proto(y))) == {"Expand", "MatMul"}
