@@ -356,12 +356,9 @@ def window_product_layers(
     shape = (1, count, a.shape[2], 1)
     if a.shape[0] != 1 or b.shape[0] != 1 or b_depth != depth or result.shape != shape:
         raise refused(operator, "the shapes of the factors do not match")
-    if b.shape[1] % output_block(hw):
-        raise refused(
-            operator, f"the channels of a head are {b.shape[1]}, no multiple of {output_block(hw)}"
-        )
     made = _Windows(hw, operator)
-    weights, step = made.windows_as_weights(part_of(b.name), b)
+    part, b = made.filled(part_of(b.name), b)
+    weights, step = made.windows_as_weights(part, b)
     parts = [replace(weights, pixel=weights.pixel + window * step) for window in made.numbers]
     if not operator.b_rows_are_outputs:
         parts = made.turned_windows(parts, b)
@@ -389,6 +386,13 @@ class _Windows(WeightFactor):
     def __init__(self, hw: HwConfig, operator: QMatmul) -> None:
         super().__init__(hw, operator)
         self.numbers = range(operator.windows)
+
+    def filled(self, part: ChannelSlice, tensor: QTensor) -> tuple[ChannelSlice, QTensor]:
+        """A tensor whose last stored block has zeros behind its channels."""
+        if tensor.shape[1] % self._block == 0:
+            return part, tensor
+        copy, _ = self._selected(part, tensor, tensor.shape[2])
+        return copy, self.found.tensors[copy.tensor]
 
     def windows_as_weights(self, part: ChannelSlice, tensor: QTensor) -> tuple[ChannelSlice, int]:
         """Where each window of a tensor begins with whole tiles; tokens from window to window."""
