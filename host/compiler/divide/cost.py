@@ -93,7 +93,7 @@ class CostModel:
                 own = self._workloads(candidate.operator, tensors, from_host=from_host)
                 workloads += [] if fused else own
         except TilewrightError as error:
-            self._reasons[candidate.id] = f"the accelerator cannot run it: {error.rule}"
+            self._reasons[candidate.id] = f"the accelerator cannot run it: {_told(error)}"
             return inf
         if self._offload_all:
             return 0.0
@@ -105,7 +105,7 @@ class CostModel:
         try:
             self._workloads(operator, tensors, from_host=False)
         except TilewrightError as error:
-            return error.rule
+            return _told(error)
         return None
 
     def _workloads(
@@ -126,6 +126,13 @@ class CostModel:
         for workload in set(workloads):  # windows have equal ones
             default_schedule(self._hw, workload)
         return workloads
+
+
+def _told(error: TilewrightError) -> str:
+    """What is wrong, in one sentence; a rule alone does not say of what."""
+    if not error.rule.startswith("must"):
+        return error.rule
+    return f"{error.field.removeprefix('.')} {error.rule}, not {error.value}"
 
 
 def _fused(graph: OffloadGraph) -> set[int]:
