@@ -11,8 +11,9 @@ from typing import Any
 
 from tilewright.bench.framework.records import Row
 from tilewright.bench.networks.settings import NetworksSettings
+from tilewright.cli.partition_tables import latency_members
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.pack.latency import latency, mac_share
+from tilewright.host.compiler.pack.latency import mac_share
 from tilewright.host.compiler.pipeline import Compilation, compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions
@@ -37,16 +38,10 @@ def compiled_row(
     book.close()
     compiled = compilation.network
     cycles = time_network(compiled, board.memory).cycles
-    spent = latency(compiled, board, cycles)
     return compilation, {
         **placement(compiled),
         "cycles": cycles,
-        "accelerator_milliseconds": 1e3 * spent.accelerator,
-        "crossings_milliseconds": 1e3 * spent.crossings,
-        "cpu_milliseconds": 1e3 * spent.cpu,
-        "milliseconds": 1e3 * spent.total,
-        "cpu_and_crossings_share": spent.cpu_share,
-        "bottleneck": spent.bottleneck,
+        **latency_members(compiled, board, cycles),
     }
 
 
