@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has none
 
 from tilewright.bench.accuracy.data import SEED
@@ -32,6 +31,7 @@ from tilewright.bench.framework.statistics import loss
 from tilewright.bench.framework.study import Study
 from tilewright.bench.networks.compiled_row import placement
 from tilewright.host.common.names import counted
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
@@ -122,12 +122,7 @@ class Accelerator:
 
 def outputs_of(model: onnx.ModelProto, subject: Subject) -> list[Array]:
     """A model's first output for each test image, in ONNX Runtime."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = open_session(model)
     name = session.get_inputs()[0].name
     return [session.run(None, {name: image[None]})[0] for image in subject.images]
 

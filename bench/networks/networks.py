@@ -20,7 +20,6 @@ from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
-import onnxruntime
 
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
@@ -29,6 +28,7 @@ from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.names import counted
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pack.latency import latency
 from tilewright.host.compiler.pipeline import (
@@ -144,11 +144,7 @@ def agreement(
     network: ImportedNetwork, outputs: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]
 ) -> Record:
     """How the outputs compare with those of ONNX Runtime on the same quantised model."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        network.qdq.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = open_session(network.qdq, threads=0)
     names = [output.name for output in session.get_outputs()]
     own = np.concatenate([np.asarray(outputs[name], np.float64).ravel() for name in names])
     found = session.run(names, dict(inputs))

@@ -21,6 +21,7 @@ from onnx.shape_inference import infer_shapes
 from tvm import relax
 
 from tilewright.host.common.errors import WorkloadError, reason_of
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.divide.relax_calls import constant, dtype_of, is_constant, shape_of
 from tilewright.host.compiler.read.whole_operators import PARTS_DOMAIN, stated_results
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
@@ -158,16 +159,8 @@ def kinds_in(model: bytes) -> list[str]:
 
 def session_of(model: bytes, *, runs: bool = True) -> Any:
     """A session of ONNX Runtime on one thread."""
-    import onnxruntime  # noqa: PLC0415  (heavy, and only for networks with such parts)
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    if not runs:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return open_session(model, optimised=runs)
     except Exception as error:  # ONNX Runtime raises kinds of its own
         raise ValueError(f"ONNX Runtime: {reason_of(error)}") from error
 

@@ -10,11 +10,15 @@ import numpy as np
 import onnx
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.onnx_sessions import explained, open_session
 from tilewright.host.compiler.read.edit import Array
-from tilewright.host.compiler.read.onnxruntime_errors import explained
 from tilewright.host.network.onnx_file import short
 
-_PROVIDERS: Final = ("CPUExecutionProvider",)
+_ENTRIES: Final = {
+    "session.disable_quant_qdq": "1",  # fold int8 constants
+    # Threads that wait take no core from the process that loads TVM meanwhile.
+    "session.intra_op.allow_spinning": "0",
+}
 
 Batches = Sequence[Mapping[str, Array]]
 """Inputs by name, one mapping a run."""
@@ -32,20 +36,12 @@ def observe(
     model.graph.output.extend(
         onnx.helper.make_empty_tensor_value_info(name) for name in inside if name not in outputs
     )
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.add_session_config_entry("session.disable_quant_qdq", "1")  # fold int8 constants
-    # Threads that wait take no core from the process that loads TVM meanwhile.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    levels = onnxruntime.GraphOptimizationLevel
     with explained():
-        text = model.SerializeToString()
         try:
-            session = onnxruntime.InferenceSession(text, options, providers=_PROVIDERS)
+            session = open_session(model, threads=0, entries=_ENTRIES)
         except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
             # A file that it saved itself may hold the names that its optimisations give again.
-            options.graph_optimization_level = levels.ORT_DISABLE_ALL
-            session = onnxruntime.InferenceSession(text, options, providers=_PROVIDERS)
+            session = open_session(model, optimised=False, threads=0, entries=_ENTRIES)
     for batch in batches:
         with explained():
             found = session.run(inside, dict(batch)) if inside else []

@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from tilewright.host.common.errors import TilewrightError, WorkloadError, reason_of
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.compiler.quantise.improve import Judge, Trial, apart, improved
 from tilewright.host.compiler.quantise.layer_losses import agreement, outputs_of
@@ -366,23 +367,12 @@ def _numbers(node: ir.Node) -> Iterator[tuple[str, Array, bool]]:
 
 def _open_session(model: onnx.ModelProto, origin: Path, optimised: Path | None) -> None:
     """Let ONNX Runtime check a model, and write it optimised."""
-    import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
-
-    levels = onnxruntime.GraphOptimizationLevel
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = levels.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1  # nothing is run
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    if optimised is not None:
-        options.graph_optimization_level = levels.ORT_ENABLE_BASIC
-        options.optimized_model_filepath = str(optimised)
     try:
-        onnxruntime.InferenceSession(
-            model.SerializeToString(),
-            options,
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=["MatMulAddFusion"],  # would flatten sequences to matrices
+        open_session(
+            model,
+            optimised=str(optimised or ""),
+            without=["MatMulAddFusion"],  # would flatten sequences to matrices
+            entries={"session.disable_prepacking": "1"},
         )
     except Exception as error:  # ONNX Runtime raises kinds of its own
         raise WorkloadError(

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tilewright.host.common.onnx_sessions import explained
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.read.model_file import with_shapes
-from tilewright.host.compiler.read.onnxruntime_errors import explained
 
 
 def quantise_static(

@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tilewright.host.common.onnx_sessions import explained, open_session
 from tilewright.host.compiler.read.edit import Array, array_of, is_kind, scalar_of
-from tilewright.host.compiler.read.onnxruntime_errors import explained
 from tilewright.host.compiler.read.own_operators import OwnOperators
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 from tilewright.host.network.operators import having
@@ -146,15 +146,8 @@ class _Function:
         )
 
     def __call__(self, values: Array) -> Array:
-        import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.intra_op_num_threads = 1
         with explained():
-            session = onnxruntime.InferenceSession(
-                self._model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            session = open_session(self._model)
             shaped = values.astype(np.float32).reshape((1,) * (_RANK - 1) + (-1,))
             found = session.run(None, {_INPUT: shaped})
         return np.stack([each.reshape(-1) for each in found]).astype(np.float64)

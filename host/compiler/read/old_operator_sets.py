@@ -20,6 +20,7 @@ from onnx import numpy_helper, version_converter
 from onnx.shape_inference import infer_shapes
 
 from tilewright.host.common.errors import WorkloadError, reason_of
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.network.onnx_file import short
 
 Array = npt.NDArray[Any]
@@ -326,14 +327,7 @@ def _random_inputs(model: onnx.ModelProto) -> dict[str, Array]:
 
 
 def _run(model: onnx.ModelProto, data: Mapping[str, Array]) -> list[Array]:
-    import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = open_session(model, optimised=False)
     known = {value.name for value in session.get_inputs()}
     given = {name: array for name, array in data.items() if name in known}
     return list(session.run([value.name for value in model.graph.output], given))

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from tilewright.host.common.onnx_sessions import explained, open_session
 from tilewright.host.compiler.read.edit import (
     Array,
     Editor,
@@ -27,7 +28,6 @@ from tilewright.host.compiler.read.edit import (
     is_kind,
     shape_of,
 )
-from tilewright.host.compiler.read.onnxruntime_errors import explained
 from tilewright.host.network.onnx_file import DEFAULT_DOMAINS
 from tilewright.host.network.operators import RANDOM
 
@@ -171,7 +171,6 @@ _BODIES: Final = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 def _evaluated(model: ir.Model, nodes: list[ir.Node], results: list[ir.Value]) -> list[Array]:
     """The elements of some results, from a model that holds what computes them alone."""
     import onnx  # noqa: PLC0415  (heavy, and only needed here)
-    import onnxruntime  # noqa: PLC0415  (heavy, too)
 
     read = {value for node in nodes for value in node.inputs if value is not None}
     written = {value for node in nodes for value in node.outputs}
@@ -195,12 +194,6 @@ def _evaluated(model: ir.Model, nodes: list[ir.Node], results: list[ir.Value]) -
         ],
         ir_version=min(model.ir_version or onnx.IR_VERSION, onnx.IR_VERSION),
     )
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     with explained():
-        session = onnxruntime.InferenceSession(
-            whole.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = open_session(whole, optimised=False)
         return list(session.run([value.name for value in results], {}))

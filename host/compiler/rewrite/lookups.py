@@ -23,6 +23,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx import TensorProto, helper
 
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.read.edit import (
     Array,
     Editor,
@@ -297,8 +298,6 @@ def _evaluated(
     result: ir.Value,
 ) -> Array:
     """What operators make of the rows of a table (rows, features), in float32."""
-    import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
-
     names = {source: "rows"}
     feeds, nodes = {"rows": table}, []
     for node in members:
@@ -324,8 +323,5 @@ def _evaluated(
     model = helper.make_model(
         helper.make_graph(nodes, "rows", given, made), opset_imports=opsets, ir_version=10
     )
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    (rows,) = session.run(None, feeds)
+    (rows,) = open_session(model).run(None, feeds)
     return np.array(rows, np.float32)

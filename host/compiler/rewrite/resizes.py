@@ -21,6 +21,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.read.edit import (
     Array,
     Editor,
@@ -335,8 +336,6 @@ def _matrix(node: ir.Node, axis: int) -> Array | None:
 
 def _run(node: onnx.NodeProto, constants: dict[str, Array], data: Array) -> Array | None:
     """What ONNX Runtime computes; ``None``: it refuses."""
-    import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
-
     ends = [
         onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
         for name, shape in (("x", data.shape), ("y", None))
@@ -345,14 +344,8 @@ def _run(node: onnx.NodeProto, constants: dict[str, Array], data: Array) -> Arra
     graph = onnx.helper.make_graph([node], "axis", ends[:1], ends[1:], numbers)
     opset = onnx.helper.make_opsetid("", _OPSET)
     model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=_FORMAT)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        (found,) = session.run(None, {"x": data})
+        (found,) = open_session(model).run(None, {"x": data})
     except Exception:  # ONNX Runtime raises kinds of its own
         return None
     return np.asarray(found)

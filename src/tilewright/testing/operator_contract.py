@@ -14,6 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load, save
@@ -249,11 +250,5 @@ def _shapes_of(compilation: Compilation, region: int) -> dict[str, tuple[int, ..
 
 def _in_onnx_runtime(model: onnx.ModelProto, data: Mapping[str, Array]) -> list[Array]:
     """All results, without optimisations, which round elsewhere than the model says."""
-    import onnxruntime  # noqa: PLC0415  (an optional package)
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = open_session(model, optimised=False)
     return [np.asarray(result) for result in session.run(None, dict(data))]

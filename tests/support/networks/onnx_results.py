@@ -4,9 +4,9 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 from support.randomness import fresh_rng
 
+from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.rewrite.rewrites import rewrite
 
@@ -38,8 +38,7 @@ def rewritten(
     names = [value.name for value in proto.graph.output]
     assert [value.name for value in changed.graph.output] == names
     before, after = (
-        onnxruntime.InferenceSession(model.SerializeToString()).run(names, inputs)
-        for model in (proto, changed)
+        open_session(model, optimised=False).run(names, inputs) for model in (proto, changed)
     )
     for found, expected in zip(after, before, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
