@@ -21,14 +21,17 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.library_loading import load_onnx_ir, load_tvm
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.divide.placement import (
     Choose,
     OperatorPlacement,
+    Refused,
     Why,
     WhyNot,
     Work,
@@ -41,6 +44,7 @@ from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, save
+from tilewright.host.compiler.pack.latency import bound_cycles, latency
 from tilewright.host.compiler.pack.limits import check_limits
 from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.quantise.narrowed_layers import narrowed
@@ -306,23 +310,38 @@ def partition(
     rows: bool = False,
     turns: bool = False,
     why_not: WhyNot | None = None,
+    refused: Refused | None = None,
 ) -> PartitionedNetwork:
     """Divide a network between accelerator and CPU."""
+    return partitions(
+        network, choose, why,
+        tables=tables, rows=rows, turns=turns, why_not=why_not, refused=refused,
+    )[0]  # fmt: skip
+
+
+def partitions(
+    network: ImportedNetwork,
+    choose: Choose | None = None,
+    why: Why = by_choice,
+    **taken: Any,
+) -> list[PartitionedNetwork]:
+    """As `partition`, and as if all were chosen that the accelerator runs."""
     require_packages()
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
 
-    division = divide(
-        network.relax, choose, why, tables=tables, rows=rows, turns=turns, why_not=why_not
-    )
-    return PartitionedNetwork(
-        regions=tuple(
-            replace(region.graph, saturates=network.was_quantised) for region in division.regions
-        ),
-        host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
-        placements=division.placements,
-        conversions=division.conversions,
-    )
+    return [
+        PartitionedNetwork(
+            regions=tuple(
+                replace(region.graph, saturates=network.was_quantised)
+                for region in division.regions
+            ),
+            host=HostModule(module=division.host, inputs=network.inputs, outputs=network.outputs),
+            placements=division.placements,
+            conversions=division.conversions,
+        )
+        for division in divide(network.relax, choose, why, **taken)
+    ]
 
 
 def compile_network(
@@ -341,21 +360,62 @@ def compile_network(
 
     started = time.perf_counter()
     schedule_of = schedule_of or (lambda workload: default_schedule(hw, workload))
+
+    def lower(region: QGraph) -> LayerGraph:
+        saturates = imported.was_quantised
+        fused = fuse(replace(region, saturates=saturates), keep_rounding=keep_rounding)
+        return layer_graph(fused, hw)
+
     progress("dividing the network between accelerator and CPU")
-    costs = CostModel(hw, board, offload_all=offload_all)
-    parts = partition(
+    costs = CostModel(hw, board, lower)
+    divided = partitions(
         imported,
-        costs.choose,
-        why=costs.why,
+        None if offload_all else costs.choose,
+        costs.why,
         tables=bool(hw.activation_table),
         rows=bool(hw.row_unit),
         turns=bool(hw.row_unit) and hw.batch == 1,
         why_not=costs.why_not,
+        refused=costs.refused,
     )
-    progress(f"{counted(len(parts.regions), 'region')} on the accelerator")
+    found, least = None, inf
+    for parts in divided:
+        try:
+            network, layers = _lowered(imported, parts, hw, board, schedule_of, lower, progress)
+            network = replace(network, conditions=dict(conditions or {}))
+            check_limits(network, board)
+        except TilewrightError:
+            if parts is divided[-1] and found is None:
+                raise
+            continue
+        seconds = latency(network, board, bound_cycles(network, board)).total
+        told = counted(len(parts.regions), "region")
+        progress(f"{told} on the accelerator: at least {1e3 * seconds:.4g} ms in all")
+        if found is None or seconds < least:
+            found, least = (network, layers), seconds
+    assert found is not None
+    network, layers = found
+    return Compilation(
+        network=network,
+        layers=layers,
+        imported=imported,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _lowered(
+    imported: ImportedNetwork,
+    parts: PartitionedNetwork,
+    hw: HwConfig,
+    board: Board,
+    schedule_of: ScheduleOf,
+    lower: Callable[[QGraph], LayerGraph],
+    progress: Progress,
+) -> tuple[CompiledNetwork, tuple[LayerGraph, ...]]:
+    """A divided network and the layers of each region."""
     layers, executables = [], []
     for region in parts.regions:
-        graph = layer_graph(fuse(region, keep_rounding=keep_rounding), hw)
+        graph = lower(region)
         progress(f"{region.name} of {len(parts.regions)}: {counted(len(graph.layers), 'layer')}")
         layers.append(graph)
         executables.append(make_executable(region, graph, hw, schedule_of, board))
@@ -380,15 +440,8 @@ def compile_network(
             for p in parts.placements
         ),
         conversion_bytes=parts.conversions.bytes,
-        conditions=dict(conditions or {}),
     )
-    check_limits(network, board)
-    return Compilation(
-        network=network,
-        layers=tuple(layers),
-        imported=imported,
-        seconds=time.perf_counter() - started,
-    )
+    return network, tuple(layers)
 
 
 def _load_libraries() -> None:

@@ -1,31 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seconds that operators cost on either side: the figures behind `host.compiler.divide.offload`.
 
-The accelerator's cost is the bound of its layers (`host.lowering.cycle_bound`). The rest is what
-`host.compiler.pack.latency` reports, from the board's rates (`host.machine.board.CpuModel`).
+The accelerator's cost is the bound of the layers (`host.lowering.cycle_bound`) that compute an
+operator where the accelerator takes all that it can: fused, with the copies and moves that are
+really made. The rest is what `host.compiler.pack.latency` reports, from the board's rates
+(`host.machine.board.CpuModel`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import inf, isfinite
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, place
 from tilewright.host.compiler.divide.placement import OffloadCandidate, OffloadGraph
+from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.lower.qgraph import (
-    QAdd,
-    QConcat,
-    QConv,
-    QGraph,
-    QOperator,
-    QRescale,
-    QSelect,
-    QTensor,
-)
-from tilewright.host.compiler.lower.region import as_computed
+from tilewright.host.compiler.lower.qgraph import QGraph, QOperator, QTensor
+from tilewright.host.compiler.lower.region import workloads_in_place
 from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import Board
@@ -34,29 +27,48 @@ from tilewright.host.network.workload import Workload
 
 
 class CostModel:
-    """Costs of a network's operators on a board."""
+    """Costs of a network's operators on a board.
 
-    def __init__(self, hw: HwConfig, board: Board, *, offload_all: bool = False) -> None:
+    Args:
+        hw: the configuration.
+        board: the board.
+        lower: a region to its layers.
+    """
+
+    def __init__(
+        self, hw: HwConfig, board: Board, lower: Callable[[QGraph], LayerGraph] | None = None
+    ) -> None:
         self._hw: Final = hw
         self._board: Final = board
-        self._offload_all: Final = offload_all
+        self._lower: Final = lower or (lambda region: layer_graph(region, hw))
         self._reasons: Final[dict[int, str]] = {}
 
     def why(self, candidate: int) -> str:
         """Why `choose` has left a candidate to the CPU."""
         return self._reasons[candidate]
 
+    def refused(self, graph: OffloadGraph) -> dict[int, str]:
+        """Why the accelerator does not run candidates."""
+        failing = {
+            number for number, region in enumerate(graph.regions) if self._layers(region) is None
+        }
+        found = {}
+        for candidate in graph.candidates:
+            if candidate.region in failing:
+                reasons = (self.why_not(*each) for each in _operators(candidate))
+                reason = next(filter(None, reasons), None)
+                if reason is not None:
+                    found[candidate.id] = f"the accelerator cannot run it: {reason}"
+        return found
+
     def choose(self, graph: OffloadGraph) -> set[int]:
         """Ids of the candidates whose place is the accelerator, at the least total cost."""
-        cpu = self._board.cpu
-        fused, inside = _fused(graph) | _noted(graph), _inside(graph)
+        cpu, seconds = self._board.cpu, self._accelerator_seconds(graph)
         costs = [
             OperatorCost(
                 name=str(candidate.id),
                 cpu_seconds=cpu.work_seconds(macs=candidate.work.macs, nbytes=candidate.work.bytes),
-                accelerator_seconds=self._accelerator_seconds(
-                    candidate, fused=candidate.id in fused, from_host=candidate.id not in inside
-                ),
+                accelerator_seconds=seconds[candidate.id],
             )
             for candidate in graph.candidates
         ]
@@ -66,52 +78,64 @@ class CostModel:
             TransferCost(
                 producer="" if edge.source is None else str(edge.source),
                 consumers=(*map(str, edge.readers), *(("",) if edge.leaves else ())),
-                seconds=0.0 if self._offload_all else cpu.transfer_seconds(edge.bytes),
+                seconds=cpu.transfer_seconds(edge.bytes),
             )
             for edge in graph.edges
         ]
-        found = place(nodes, crossings, 0.0 if self._offload_all else cpu.call_seconds)
-        taken = {int(name) for name in found.accelerated}
         for cost in costs:
-            if isfinite(cost.accelerator_seconds):
-                self._reasons[int(cost.name)] = (
-                    f"with its conversions it takes {_milliseconds(cost.cpu_seconds)} on the CPU "
-                    f"and {_milliseconds(cost.accelerator_seconds)} on the accelerator, and its "
-                    "transfers cost more than that saves"
-                )
-        return taken
+            self._reasons[int(cost.name)] = (
+                f"with its conversions it takes {_milliseconds(cost.cpu_seconds)} on the CPU "
+                f"and {_milliseconds(cost.accelerator_seconds)} on the accelerator, and its "
+                "transfers cost more than that saves"
+            )
+        return {int(name) for name in place(nodes, crossings, cpu.call_seconds).accelerated}
 
-    def _accelerator_seconds(
-        self, candidate: OffloadCandidate, *, fused: bool, from_host: bool
-    ) -> float:
-        workloads: list[Workload] = []
-        try:
-            for move, tensors in candidate.moves:
-                workloads += self._workloads(move, tensors, from_host=False)
-            if candidate.operator is not None and candidate.output is not None:
-                tensors = (*candidate.inputs, candidate.output)
-                own = self._workloads(candidate.operator, tensors, from_host=from_host)
-                workloads += [] if fused else own
-        except TilewrightError as error:
-            self._reasons[candidate.id] = f"the accelerator cannot run it: {_told(error)}"
-            return inf
-        if self._offload_all:
-            return 0.0
-        cycles = sum(bound(self._hw, each, self._board.memory).cycles for each in workloads)
+    def _accelerator_seconds(self, graph: OffloadGraph) -> dict[int, float]:
+        """By candidate, of the layers that compute it and move data for it.
+
+        What fuses with another candidate costs nothing. A region that does not lower as a whole
+        is priced operator by operator.
+        """
+        owners = {
+            (candidate.region, operator.name): candidate.id
+            for candidate in graph.candidates
+            for operator, _ in _operators(candidate)
+        }
+        found = dict.fromkeys((candidate.id for candidate in graph.candidates), 0.0)
+        for number, region in enumerate(graph.regions):
+            layers = self._layers(region)
+            if layers is None:
+                layers = [
+                    (operator.name, workload)
+                    for candidate in graph.candidates
+                    if candidate.region == number
+                    for operator, tensors in _operators(candidate)
+                    for _, workload in self._alone(operator, tensors)
+                ]
+            latest, waiting = None, 0.0
+            for name, workload in layers:
+                # What reorders pixels between operators is the price of the one in front of it.
+                latest = owners.get((number, name), latest)
+                waiting += self._seconds(workload)
+                if latest is not None:
+                    found[latest] += waiting
+                    waiting = 0.0
+        return found
+
+    def _seconds(self, workload: Workload) -> float:
+        cycles = bound(self._hw, workload, self._board.memory).cycles
         return cycles / (self._board.clock_mhz * 1e6)
 
     def why_not(self, operator: QOperator, tensors: Sequence[QTensor]) -> str | None:
         """Why the accelerator does not run an operator behind others; None: it does."""
         try:
-            self._workloads(operator, tensors, from_host=False)
+            self._alone(operator, tensors)
         except TilewrightError as error:
             return _told(error)
         return None
 
-    def _workloads(
-        self, operator: QOperator, tensors: Sequence[QTensor], *, from_host: bool
-    ) -> list[Workload]:
-        """Of the layers of an operator, whose data the host writes or other layers."""
+    def _alone(self, operator: QOperator, tensors: Sequence[QTensor]) -> list[tuple[str, Workload]]:
+        """The layers of one operator."""
         alone = QGraph(
             name=operator.name,
             tensors={tensor.name: tensor for tensor in tensors},
@@ -119,13 +143,30 @@ class CostModel:
             inputs=tuple(dict.fromkeys(operator.inputs)),
             outputs=(operator.output,),
         )
-        workloads = [
-            as_computed(self._hw, layer, from_host=from_host)
-            for layer in layer_graph(alone, self._hw).layers
-        ]
+        return self._scheduled(layer_graph(alone, self._hw))
+
+    def _layers(self, region: QGraph) -> list[tuple[str, Workload]] | None:
+        """The layers of a region, each with the name of its first operator."""
+        try:
+            return self._scheduled(self._lower(region))
+        except TilewrightError:
+            return None
+
+    def _scheduled(self, graph: LayerGraph) -> list[tuple[str, Workload]]:
+        workloads = workloads_in_place(self._hw, graph)
         for workload in set(workloads):  # windows have equal ones
             default_schedule(self._hw, workload)
-        return workloads
+        names = (layer.operators[0] for layer in graph.layers)
+        return list(zip(names, workloads, strict=True))
+
+
+def _operators(
+    candidate: OffloadCandidate,
+) -> Iterable[tuple[QOperator, tuple[QTensor, ...]]]:
+    """A candidate's own operator and its moves, each with its tensors."""
+    if candidate.operator is not None and candidate.output is not None:
+        yield candidate.operator, (*candidate.inputs, candidate.output)
+    yield from candidate.moves
 
 
 def _told(error: TilewrightError) -> str:
@@ -133,43 +174,6 @@ def _told(error: TilewrightError) -> str:
     if not error.rule.startswith("must"):
         return error.rule
     return f"{error.field.removeprefix('.')} {error.rule}, not {error.value}"
-
-
-def _fused(graph: OffloadGraph) -> set[int]:
-    """Adds and rescalings that go into the epilogue of the layer in front of them."""
-    layers = {c.id for c in graph.candidates if isinstance(c.operator, QConv)}
-    epilogues = {c.id for c in graph.candidates if isinstance(c.operator, QAdd | QRescale)}
-    return {
-        edge.readers[0]
-        for edge in graph.edges
-        if edge.source in layers
-        and len(edge.readers) == 1
-        and not edge.leaves
-        and edge.readers[0] in epilogues
-    }
-
-
-def _inside(graph: OffloadGraph) -> set[int]:
-    """What reads the result of another candidate, which is hardly ever left to the host."""
-    candidates = {candidate.id for candidate in graph.candidates}
-    return {r for edge in graph.edges if edge.source in candidates for r in edge.readers}
-
-
-def _noted(graph: OffloadGraph) -> set[int]:
-    """Selections of channels that only concatenations and selections read.
-
-    They are notes of where channels lie, and a concatenation is priced with copies of its parts.
-    Another reader pays for channels among others: at most a copy, which is the selection's price.
-    """
-    operators = {candidate.id: candidate.operator for candidate in graph.candidates}
-    return {
-        edge.source
-        for edge in graph.edges
-        if edge.source is not None
-        and isinstance(operators.get(edge.source), QSelect)
-        and not edge.leaves
-        and all(isinstance(operators.get(r), QConcat | QSelect) for r in edge.readers)
-    }
 
 
 def _milliseconds(seconds: float) -> str:

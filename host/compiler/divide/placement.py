@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tilewright.host.compiler.lower.qgraph import QOperator, QTensor
+from tilewright.host.compiler.lower.qgraph import QGraph, QOperator, QTensor
 
 WhyNot = Callable[[QOperator, Sequence[QTensor]], str | None]
 """Why the accelerator does not run an operator with these tensors, behind others; None: it does."""
@@ -64,6 +64,7 @@ class OffloadCandidate:
     """
 
     id: int  # names it for `Choose`; ids grow in topological order
+    region: int | None  # its number in the graph's regions; None: it moves data at a border
     operator: QOperator | None
     inputs: tuple[QTensor, ...]
     output: QTensor | None
@@ -96,7 +97,11 @@ class OffloadGraph:
     candidates: tuple[OffloadCandidate, ...]
     cpu_nodes: tuple[CpuNode, ...]
     edges: tuple[TensorEdge, ...]
+    regions: tuple[QGraph, ...]  # if all candidates are taken
 
+
+Refused = Callable[[OffloadGraph], Mapping[int, str]]
+"""Returns the candidates that the accelerator cannot run, and why."""
 
 Choose = Callable[[OffloadGraph], Collection[int]]
 """Returns the ids of the candidates that go to the accelerator."""

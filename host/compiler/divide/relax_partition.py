@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from tilewright.host.compiler.divide.placement import (
     OffloadCandidate,
     OffloadGraph,
     OperatorPlacement,
+    Refused,
     TensorEdge,
     Why,
     WhyNot,
@@ -64,14 +65,34 @@ def divide(
     rows: bool = False,
     turns: bool = False,
     why_not: WhyNot | None = None,
-) -> Division:
-    """Put what the accelerator takes into regions."""
+    refused: Refused | None = None,
+) -> tuple[Division, ...]:
+    """Put what the accelerator takes into regions.
+
+    Returns:
+        What is chosen, and, if that is not all that the accelerator runs, all.
+    """
     divider = _Divider(model, tables=tables, rows=rows, turns=turns, why_not=why_not)
     divider.settle()
-    if choose is not None:
-        divider.restrict(choose(divider.offload_graph()), why)
-        divider.settle()
-    return divider.division()
+    if refused is not None and (reasons := refused(divider.offload_graph())):
+        divider.leave(reasons)
+    if choose is None:
+        return (divider.division(),)
+    graph = divider.offload_graph()
+    candidates, chosen = {candidate.id for candidate in graph.candidates}, set(choose(graph))
+    if unknown := sorted(chosen - candidates):
+        raise WorkloadError(
+            "must be ids of candidates",
+            field="choose",
+            value=unknown[:8],
+            remedy=f"candidates are {sorted(candidates)[:24]}",
+        )
+    left = candidates - chosen
+    whole = divider.division()
+    if not left:
+        return (whole,)
+    divider.leave({index: why(index) for index in left})
+    return divider.division(), whole
 
 
 class _Divider:
@@ -133,24 +154,21 @@ class _Divider:
             for operator in step.operators:
                 self._reasons[operator] = misfit.reason
 
-    def restrict(self, chosen: Collection[int], why: Why) -> None:
-        """Leave all candidates but the chosen ones to the CPU."""
-        unknown = sorted(set(chosen) - self._members)
-        if unknown:
-            raise WorkloadError(
-                "must be ids of candidates",
-                field="choose",
-                value=unknown[:8],
-                remedy=f"candidates are {sorted(self._members)[:24]}",
-            )
-        for index in self._members - set(chosen):
+    def leave(self, reasons: Mapping[int, str]) -> None:
+        """Leave candidates to the CPU."""
+        for index, reason in reasons.items():
             for operator in self._graph.steps[index].operators:
-                self._reasons[operator] = why(index)
-        self._members = set(chosen)
+                self._reasons[operator] = reason
+        self._members -= set(reasons)
+        self.settle()
 
     def offload_graph(self) -> OffloadGraph:
         """What can go to the accelerator, and what is around it."""
-        placed = {index: region for region in self._regions for index in region.operators}
+        placed = {
+            index: number
+            for number, region in enumerate(self._regions)
+            for index in region.operators
+        }
         return OffloadGraph(
             candidates=tuple(
                 self._candidate(self._graph.steps[index], placed.get(index))
@@ -160,10 +178,12 @@ class _Divider:
                 _cpu_node(step) for step in self._graph.steps if step.index not in self._members
             ),
             edges=tuple(self._edges()),
+            regions=tuple(region.graph for region in self._regions),
         )
 
-    def _candidate(self, step: RelaxStep, region: RelaxRegion | None) -> OffloadCandidate:
+    def _candidate(self, step: RelaxStep, number: int | None) -> OffloadCandidate:
         """Of a unit in a region, or of a move of data."""
+        region = self._regions[number] if number is not None else None
         operator = region.operators[step.index] if region is not None else None
         tensors = region.graph.tensors if region is not None else {}
         work = Work()
@@ -173,6 +193,7 @@ class _Divider:
                 work += self._work[index]
         return OffloadCandidate(
             id=step.index,
+            region=number,
             operator=operator,
             inputs=tuple(tensors[name] for name in operator.inputs) if operator is not None else (),
             output=tensors[operator.output] if operator is not None else None,

@@ -90,6 +90,19 @@ def as_computed(hw: HwConfig, layer: Layer, *, from_host: bool) -> Workload:
     return workload
 
 
+def workloads_in_place(hw: HwConfig, graph: LayerGraph) -> list[Workload]:
+    """Of each layer (`as_computed`)."""
+    return [as_computed(hw, layer, from_host=_from_host(graph, layer)) for layer in graph.layers]
+
+
+def _from_host(graph: LayerGraph, layer: Layer) -> bool:
+    """Whether the host writes the layer's whole input, in whatever form suits it."""
+    if not isinstance(layer.data, ChannelSlice):
+        return True
+    tensor = graph.tensors[layer.data.tensor]
+    return tensor.name in graph.inputs and tensor.shape[1] == layer.workload.channels_in
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Stored:
     """A tensor in DRAM: bytes, channels of a stored block, stored blocks of an image."""
@@ -123,9 +136,7 @@ class _RegionLowering:
         self.graph = graph = replace(graph, layers=tuple(layer for run in runs for layer in run))
         self.hw = hw
         self.schedule_of = schedule_of
-        self.workloads = [
-            as_computed(hw, layer, from_host=self._from_host(layer)) for layer in graph.layers
-        ]
+        self.workloads = workloads_in_place(hw, graph)
         self.first_reader: dict[str, Workload] = {}
         """By tensor, of the layers that read it to INP; others read what outputs are, to RES."""
         for layer, workload in zip(graph.layers, self.workloads, strict=True):
@@ -291,13 +302,6 @@ class _RegionLowering:
         return self.schedule_of(workload)
 
     # -- activations --------------------------------------------------------------------------
-
-    def _from_host(self, layer: Layer) -> bool:
-        """Whether the host writes the layer's whole input, in whatever form suits it."""
-        if not isinstance(layer.data, ChannelSlice):
-            return True
-        tensor = self.graph.tensors[layer.data.tensor]
-        return tensor.name in self.graph.inputs and tensor.shape[1] == layer.workload.channels_in
 
     def _stored(self, tensor: str) -> _Stored:
         """How a tensor lies in DRAM; where layers chain it lies so for every layer."""
