@@ -21,11 +21,9 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.library_loading import load_onnx_ir, load_tvm
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.divide.placement import (
@@ -44,7 +42,6 @@ from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, save
-from tilewright.host.compiler.pack.latency import bound_cycles, latency
 from tilewright.host.compiler.pack.limits import check_limits
 from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.quantise.narrowed_layers import narrowed
@@ -378,46 +375,20 @@ def compile_network(
         why_not=costs.why_not,
         refused=costs.refused,
     )
-    found, least = None, inf
-    for parts in divided:
-        try:
-            network, layers = _lowered(imported, parts, hw, board, schedule_of, lower, progress)
-            network = replace(network, conditions=dict(conditions or {}))
-            check_limits(network, board)
-        except TilewrightError:
-            if parts is divided[-1] and found is None:
-                raise
-            continue
-        seconds = latency(network, board, bound_cycles(network, board)).total
-        told = counted(len(parts.regions), "region")
-        progress(f"{told} on the accelerator: at least {1e3 * seconds:.4g} ms in all")
-        if found is None or seconds < least:
-            found, least = (network, layers), seconds
-    assert found is not None
-    network, layers = found
-    return Compilation(
-        network=network,
-        layers=layers,
-        imported=imported,
-        seconds=time.perf_counter() - started,
-    )
-
-
-def _lowered(
-    imported: ImportedNetwork,
-    parts: PartitionedNetwork,
-    hw: HwConfig,
-    board: Board,
-    schedule_of: ScheduleOf,
-    lower: Callable[[QGraph], LayerGraph],
-    progress: Progress,
-) -> tuple[CompiledNetwork, tuple[LayerGraph, ...]]:
-    """A divided network and the layers of each region."""
-    layers, executables = [], []
-    for region in parts.regions:
-        graph = lower(region)
+    lowered = [
+        (costs.seconds(layers, parts.placements, parts.conversions), parts, layers)
+        for parts in divided
+        for layers in [tuple(map(lower, parts.regions))]
+    ]
+    lowered.sort(key=lambda each: each[0])
+    least, parts, layers = lowered[0]
+    told = f"{counted(len(parts.regions), 'region')} on the accelerator"
+    others = [f"{1e3 * seconds:.4g} ms" for seconds, _, _ in lowered[1:]]
+    more = f", divided otherwise {others[0]}" if others else ""
+    progress(f"{told}: at least {1e3 * least:.4g} ms{more}")
+    executables = []
+    for region, graph in zip(parts.regions, layers, strict=True):
         progress(f"{region.name} of {len(parts.regions)}: {counted(len(graph.layers), 'layer')}")
-        layers.append(graph)
         executables.append(make_executable(region, graph, hw, schedule_of, board))
     network = CompiledNetwork(
         name=imported.name,
@@ -440,8 +411,15 @@ def _lowered(
             for p in parts.placements
         ),
         conversion_bytes=parts.conversions.bytes,
+        conditions=dict(conditions or {}),
     )
-    return network, tuple(layers)
+    check_limits(network, board)
+    return Compilation(
+        network=network,
+        layers=layers,
+        imported=imported,
+        seconds=time.perf_counter() - started,
+    )
 
 
 def _load_libraries() -> None:

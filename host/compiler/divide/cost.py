@@ -10,15 +10,21 @@ really made. The rest is what `host.compiler.pack.latency` reports, from the boa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Final
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, place
-from tilewright.host.compiler.divide.placement import OffloadCandidate, OffloadGraph
+from tilewright.host.compiler.divide.placement import (
+    OffloadCandidate,
+    OffloadGraph,
+    OperatorPlacement,
+    Work,
+)
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import QGraph, QOperator, QTensor
-from tilewright.host.compiler.lower.region import workloads_in_place
+from tilewright.host.compiler.lower.region import as_computed, workloads_in_place
 from tilewright.host.lowering import default_schedule
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import Board
@@ -55,10 +61,10 @@ class CostModel:
         found = {}
         for candidate in graph.candidates:
             if candidate.region in failing:
-                reasons = (self.why_not(*each) for each in _operators(candidate))
-                reason = next(filter(None, reasons), None)
-                if reason is not None:
-                    found[candidate.id] = f"the accelerator cannot run it: {reason}"
+                try:
+                    self._one_by_one(graph, candidate)
+                except TilewrightError as error:
+                    found[candidate.id] = f"the accelerator cannot run it: {_told(error)}"
         return found
 
     def choose(self, graph: OffloadGraph) -> set[int]:
@@ -106,11 +112,10 @@ class CostModel:
             layers = self._layers(region)
             if layers is None:
                 layers = [
-                    (operator.name, workload)
+                    layer
                     for candidate in graph.candidates
                     if candidate.region == number
-                    for operator, tensors in _operators(candidate)
-                    for _, workload in self._alone(operator, tensors)
+                    for layer in self._one_by_one(graph, candidate)
                 ]
             latest, waiting = None, 0.0
             for name, workload in layers:
@@ -122,6 +127,28 @@ class CostModel:
                     waiting = 0.0
         return found
 
+    def seconds(
+        self,
+        regions: Sequence[LayerGraph],
+        placements: Iterable[OperatorPlacement],
+        conversions: Work,
+    ) -> float:
+        """What an inference takes at least: layers at their bound, crossings, the CPU's part."""
+        cpu = self._board.cpu
+        layers = (each for graph in regions for each in workloads_in_place(self._hw, graph))
+        crossing = sum(
+            prod(graph.tensors[name].shape)
+            for graph in regions
+            for name in (*graph.inputs, *graph.outputs)
+        )
+        left = sum((each.work for each in placements if each.place == "cpu"), start=conversions)
+        return (
+            sum(map(self._seconds, layers))
+            + len(regions) * cpu.call_seconds
+            + cpu.transfer_seconds(crossing)
+            + cpu.work_seconds(macs=left.macs, nbytes=left.bytes)
+        )
+
     def _seconds(self, workload: Workload) -> float:
         cycles = bound(self._hw, workload, self._board.memory).cycles
         return cycles / (self._board.clock_mhz * 1e6)
@@ -129,13 +156,26 @@ class CostModel:
     def why_not(self, operator: QOperator, tensors: Sequence[QTensor]) -> str | None:
         """Why the accelerator does not run an operator behind others; None: it does."""
         try:
-            self._alone(operator, tensors)
+            self._alone(operator, tensors, from_host=False)
         except TilewrightError as error:
             return _told(error)
         return None
 
-    def _alone(self, operator: QOperator, tensors: Sequence[QTensor]) -> list[tuple[str, Workload]]:
-        """The layers of one operator."""
+    def _one_by_one(
+        self, graph: OffloadGraph, candidate: OffloadCandidate
+    ) -> list[tuple[str, Workload]]:
+        """The layers of a candidate's operators, nothing fused."""
+        found = []
+        for operator, tensors in _operators(candidate):
+            assert candidate.region is not None
+            first = operator.inputs[0] in graph.regions[candidate.region].inputs
+            found += self._alone(operator, tensors, from_host=first)
+        return found
+
+    def _alone(
+        self, operator: QOperator, tensors: Sequence[QTensor], *, from_host: bool
+    ) -> list[tuple[str, Workload]]:
+        """The layers of one operator, whose data the host writes or other layers."""
         alone = QGraph(
             name=operator.name,
             tensors={tensor.name: tensor for tensor in tensors},
@@ -143,17 +183,21 @@ class CostModel:
             inputs=tuple(dict.fromkeys(operator.inputs)),
             outputs=(operator.output,),
         )
-        return self._scheduled(layer_graph(alone, self._hw))
+        graph = layer_graph(alone, self._hw)
+        workloads = [as_computed(self._hw, layer, from_host=from_host) for layer in graph.layers]
+        return self._scheduled(graph, workloads)
 
     def _layers(self, region: QGraph) -> list[tuple[str, Workload]] | None:
         """The layers of a region, each with the name of its first operator."""
         try:
-            return self._scheduled(self._lower(region))
+            graph = self._lower(region)
+            return self._scheduled(graph, workloads_in_place(self._hw, graph))
         except TilewrightError:
             return None
 
-    def _scheduled(self, graph: LayerGraph) -> list[tuple[str, Workload]]:
-        workloads = workloads_in_place(self._hw, graph)
+    def _scheduled(
+        self, graph: LayerGraph, workloads: Sequence[Workload]
+    ) -> list[tuple[str, Workload]]:
         for workload in set(workloads):  # windows have equal ones
             default_schedule(self._hw, workload)
         names = (layer.operators[0] for layer in graph.layers)

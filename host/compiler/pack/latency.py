@@ -15,7 +15,6 @@ from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
 from tilewright.host.compiler.lower.executable import RegionExecutable
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed
-from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import Board, CpuModel
 
 _FLOAT_BYTES: Final = 4
@@ -46,7 +45,7 @@ class Latency:
         return (self.crossings + self.cpu) / self.total if self.total else 0.0
 
 
-def latency(network: CompiledNetwork, board: Board, cycles: float) -> Latency:
+def latency(network: CompiledNetwork, board: Board, cycles: int) -> Latency:
     """What one inference takes on a board."""
     cpu = board.cpu
     return Latency(
@@ -54,15 +53,6 @@ def latency(network: CompiledNetwork, board: Board, cycles: float) -> Latency:
         crossings=cpu.work_seconds(nbytes=network.conversion_bytes)
         + sum(region_seconds(region, cpu) for region in network.regions),
         cpu=sum(cpu_seconds(p, cpu) for p in network.placements if p.where != "accelerator"),
-    )
-
-
-def bound_cycles(network: CompiledNetwork, board: Board) -> float:
-    """Cycles that the layers take at least."""
-    return sum(
-        bound(network.hw, layer.workload, board.memory).cycles
-        for program in network.programs
-        for layer in program.layers
     )
 
 

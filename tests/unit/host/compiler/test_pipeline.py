@@ -327,7 +327,7 @@ def survives(data: bytes, path) -> bool:
     try:
         model = read_model(path, {})
         prepared = prepare(model, path, Calibration(random_samples=1), QuantiseOptions())
-        division = divide(to_relax(prepared.model))
+        (division,) = divide(to_relax(prepared.model))
         inputs, outputs = arguments_of(prepared.model)
         host = HostModule(module=division.host, inputs=inputs, outputs=outputs)
         graphs = [region.graph for region in division.regions]

@@ -3,10 +3,12 @@
 
 import itertools
 import time
+from dataclasses import replace
 from itertools import product
 from math import inf
 
 import numpy as np
+import onnx
 import pytest
 from support.networks.compiled_runs import assert_same_outputs
 from support.networks.qdq_runs import run_all
@@ -15,7 +17,7 @@ from support.networks.small_models import Model, assert_regions_agree, imported,
 from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.cost import CostModel, _fused, _noted
+from tilewright.host.compiler.divide.cost import CostModel
 from tilewright.host.compiler.divide.offload import (
     FlowGraph,
     OperatorCost,
@@ -25,8 +27,12 @@ from tilewright.host.compiler.divide.offload import (
     place,
     total_seconds,
 )
-from tilewright.host.compiler.divide.placement import Work
-from tilewright.host.compiler.lower.qgraph import QAdd, QSelect
+from tilewright.host.compiler.divide.placement import OffloadGraph, Work
+from tilewright.host.compiler.lower.fuse import fuse
+from tilewright.host.compiler.lower.layer_graph import LayerGraph
+from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.lower.qgraph import QAdd, QGraph
+from tilewright.host.compiler.lower.region import workloads_in_place
 from tilewright.host.compiler.pipeline import partition
 from tilewright.host.compiler.run.relax_host import HostProgram
 from tilewright.host.machine.board import load_board
@@ -76,43 +82,52 @@ def test_choose_decides_and_sees_the_whole_graph() -> None:
     assert {p.candidate for p in parts.placements if p.kind == "Conv"} == {first.id, second.id}
 
 
-def test_an_add_behind_a_layer_costs_nothing_more_and_one_of_its_own_does() -> None:
+def test_operators_are_priced_as_the_whole_is_lowered() -> None:
+    """What fuses, and a selection that is only a note, cost nothing; all layers are paid once."""
     model = Model(fresh_rng())
-    x = model.add("Conv", model.input(1, 4, 8, 8), model.weights(4, 4, 3, 3), pads=[1, 1, 1, 1])
-    pooled = model.add("MaxPool", x, kernel_shape=[1, 1])
-    y = model.add("Add", model.add("Conv", pooled, model.weights(4, 4, 1, 1)), x)
-    alone = model.add("Add", model.add("MaxPool", y, kernel_shape=[1, 1]), x)
-    seen = []
-    partition(imported(model.proto(alone)), lambda graph: seen.append(graph) or set())
-    (graph,) = seen
-    adds = [c for c in graph.candidates if isinstance(c.operator, QAdd)]
-    costs = CostModel(load_hwconfig("tiny-4x4"), load_board("pynq-z2"))
-    fused = _fused(graph)
-    assert [c.id in fused for c in adds] == [True, False]
-    seconds = [costs._accelerator_seconds(c, fused=c.id in fused, from_host=False) for c in adds]
-    assert [each > 0 for each in seconds] == [False, True]
-
-
-def test_a_selection_costs_a_copy_unless_only_concatenations_read_it() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(6, 3, 1, 1))
+    x = model.add("Conv", model.input(1, 4, 8, 8), model.weights(6, 4, 3, 3), pads=[1, 1, 1, 1])
     bounds = [[model.constant(np.array([n])) for n in part] for part in ((0, 3, 1), (3, 6, 1))]
-    left, right = (model.add("Slice", y, *part) for part in bounds)
-    joined = model.add("Concat", left, right, right, axis=1)
-    proto = model.proto(model.add("Conv", joined, model.weights(4, 9, 1, 1)),
-                        model.add("Conv", left, model.weights(4, 3, 1, 1)))  # fmt: skip
-    seen = []
-    partition(imported(proto), lambda graph: seen.append(graph) or ())
-    (graph,) = seen
-    selects = [c for c in graph.candidates if isinstance(c.operator, QSelect)]
-    costs = CostModel(load_hwconfig("tiny-4x4"), load_board("pynq-z2"))
-    noted = _noted(graph)
-    assert sorted(c.id in noted for c in selects) == [False, True]
-    for candidate in selects:
-        seconds = costs._accelerator_seconds(
-            candidate, fused=candidate.id in noted, from_host=False
-        )
-        assert (seconds == 0) == (candidate.id in noted)
+    left, right = (model.add("Slice", x, *part) for part in bounds)
+    y = model.add("Conv", model.add("Concat", right, left, axis=1), model.weights(6, 6, 1, 1))
+    y = model.add("MaxPool", model.add("Add", y, x), kernel_shape=[2, 2])
+    graph = offered(model.proto(model.add("Add", y, y)))
+    hw, board = load_hwconfig("tiny-4x4"), load_board("pynq-z2")
+    layers = []
+
+    def lower(region: QGraph) -> LayerGraph:
+        layers.append(layer_graph(fuse(replace(region, saturates=False)), hw))
+        return layers[-1]
+
+    costs = CostModel(hw, board, lower)
+    assert costs.refused(graph) == {}
+    seconds = costs._accelerator_seconds(graph)
+    paid = {type(c.operator).__name__ for c in graph.candidates if seconds[c.id]}
+    assert paid >= {"QConv", "QPool", "QAdd"}
+    adds = [seconds[c.id] for c in graph.candidates if isinstance(c.operator, QAdd)]
+    assert [each > 0 for each in adds] == [False, True]
+    known = sum(costs._seconds(each) for each in workloads_in_place(hw, layers[-1]))
+    assert sum(seconds.values()) == pytest.approx(known)
+
+
+def test_what_the_accelerator_refuses_is_left_alone() -> None:
+    """The rest is priced as it lowers without it."""
+    model = Model(fresh_rng())
+    x = model.add("Conv", model.input(1, 4, 8, 8), model.weights(4, 4, 1, 1))
+    x = model.add("Conv", model.add("Sigmoid", x), model.weights(4, 4, 1, 1))
+    network = imported(model.proto(x))
+    costs = CostModel(load_hwconfig("tiny-4x4"), load_board("pynq-z2"))  # has no table
+    parts = partition(network, tables=True, refused=costs.refused)
+    reasons = {p.kind: p.reason for p in parts.placements if p.place == "cpu"}
+    assert list(reasons) == ["Sigmoid"]
+    assert "activation_table: 1" in reasons["Sigmoid"]
+    assert len(parts.regions) == 2
+
+
+def offered(proto: onnx.ModelProto) -> OffloadGraph:
+    """What there is to choose from."""
+    found = []
+    partition(imported(proto), lambda graph: found.append(graph) or set())
+    return found[0]
 
 
 def test_choosing_nothing_runs_everything_on_the_cpu() -> None:
