@@ -27,13 +27,9 @@ from typing import TYPE_CHECKING, Any
 from tilewright.host.common.library_loading import load_onnx_ir, load_tvm
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.divide.placement import (
-    Choose,
+    Leave,
     OperatorPlacement,
-    Refused,
-    Why,
-    WhyNot,
     Work,
-    by_choice,
 )
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
@@ -299,30 +295,16 @@ def import_network(
 
 
 def partition(
-    network: ImportedNetwork,
-    choose: Choose | None = None,
-    why: Why = by_choice,
-    *,
-    tables: bool = False,
-    rows: bool = False,
-    turns: bool = False,
-    why_not: WhyNot | None = None,
-    refused: Refused | None = None,
+    network: ImportedNetwork, leave: Leave | None = None, **taken: Any
 ) -> PartitionedNetwork:
-    """Divide a network between accelerator and CPU."""
-    return partitions(
-        network, choose, why,
-        tables=tables, rows=rows, turns=turns, why_not=why_not, refused=refused,
-    )[0]  # fmt: skip
+    """Divide a network between accelerator and CPU (`divide.relax_partition.divide`)."""
+    return partitions(network, leave, **taken)[0]
 
 
 def partitions(
-    network: ImportedNetwork,
-    choose: Choose | None = None,
-    why: Why = by_choice,
-    **taken: Any,
+    network: ImportedNetwork, leave: Leave | None = None, *alternatives: Leave, **taken: Any
 ) -> list[PartitionedNetwork]:
-    """As `partition`, and as if all were chosen that the accelerator runs."""
+    """Divide a network, and in other ways too (`divide.relax_partition.divide`)."""
     require_packages()
     from tilewright.host.compiler.divide.relax_partition import divide  # noqa: PLC0415  (heavy)
     from tilewright.host.compiler.run.relax_host import HostModule  # noqa: PLC0415  (heavy)
@@ -337,7 +319,7 @@ def partitions(
             placements=division.placements,
             conversions=division.conversions,
         )
-        for division in divide(network.relax, choose, why, **taken)
+        for division in divide(network.relax, leave, *alternatives, **taken)
     ]
 
 
@@ -367,13 +349,12 @@ def compile_network(
     costs = CostModel(hw, board, lower)
     divided = partitions(
         imported,
-        None if offload_all else costs.choose,
-        costs.why,
+        costs.refused,
+        *(() if offload_all else (costs.dear, costs.dear_alone)),
         tables=bool(hw.activation_table),
         rows=bool(hw.row_unit),
         turns=bool(hw.row_unit) and hw.batch == 1,
         why_not=costs.why_not,
-        refused=costs.refused,
     )
     lowered = [
         (costs.seconds(layers, parts.placements, parts.conversions), parts, layers)
@@ -384,7 +365,7 @@ def compile_network(
     least, parts, layers = lowered[0]
     told = f"{counted(len(parts.regions), 'region')} on the accelerator"
     others = [f"{1e3 * seconds:.4g} ms" for seconds, _, _ in lowered[1:]]
-    more = f", divided otherwise {others[0]}" if others else ""
+    more = f", divided otherwise {', '.join(others)}" if others else ""
     progress(f"{told}: at least {1e3 * least:.4g} ms{more}")
     executables = []
     for region, graph in zip(parts.regions, layers, strict=True):

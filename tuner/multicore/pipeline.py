@@ -259,7 +259,7 @@ def measure_pipeline(
 
     hws = [core.hw for core in shares.cores]
     widest = max(hws, key=lambda hw: hw.macs_per_cycle)
-    parts = partition(imported, refused=CostModel(widest, board).refused)
+    parts = partition(imported, CostModel(widest, board).refused)
     graph = single_region(parts)
     known: dict[int, Whole] = {}
     for hw in (*hws, *([one] if one else [])):

@@ -9,7 +9,8 @@ really made. The rest is what `host.compiler.pack.latency` reports, from the boa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Final
 
@@ -31,6 +32,9 @@ from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 
+_MOVES_THAT_WEIGH: Final = 0.05
+"""Of the accelerator's time."""
+
 
 class CostModel:
     """Costs of a network's operators on a board.
@@ -47,11 +51,8 @@ class CostModel:
         self._hw: Final = hw
         self._board: Final = board
         self._lower: Final = lower or (lambda region: layer_graph(region, hw))
-        self._reasons: Final[dict[int, str]] = {}
-
-    def why(self, candidate: int) -> str:
-        """Why `choose` has left a candidate to the CPU."""
-        return self._reasons[candidate]
+        self._known: Final[dict[int, tuple[QGraph, list[tuple[str, Workload]] | None]]] = {}
+        """Layers of regions that were asked for, by identity."""
 
     def refused(self, graph: OffloadGraph) -> dict[int, str]:
         """Why the accelerator does not run candidates."""
@@ -67,19 +68,40 @@ class CostModel:
                     found[candidate.id] = f"the accelerator cannot run it: {_told(error)}"
         return found
 
-    def choose(self, graph: OffloadGraph) -> set[int]:
-        """Ids of the candidates whose place is the accelerator, at the least total cost."""
-        cpu, seconds = self._board.cpu, self._accelerator_seconds(graph)
-        costs = [
-            OperatorCost(
+    def dear(self, graph: OffloadGraph) -> dict[int, str]:
+        """The candidates whose place is the CPU, at the least total cost."""
+        return self._left(graph, self._in_place(graph)[0])
+
+    def dear_alone(self, graph: OffloadGraph) -> dict[int, str]:
+        """The same with another price of moves, if moves weigh: those that a candidate asks for.
+
+        In place a move is paid by who stands behind it, though who stands in front of it may leave
+        for the CPU and spare it too. No price of a single candidate says both.
+        """
+        seconds, moved = self._in_place(graph)
+        if moved < _MOVES_THAT_WEIGH * sum(seconds.values()):
+            return {}
+        return self._left(
+            graph,
+            {
+                candidate.id: sum(self._seconds(w) for _, w in self._one_by_one(graph, candidate))
+                for candidate in graph.candidates
+            },
+        )
+
+    def _left(self, graph: OffloadGraph, seconds: Mapping[int, float]) -> dict[int, str]:
+        """What a minimum cut leaves to the CPU."""
+        cpu = self._board.cpu
+        costs = {
+            candidate.id: OperatorCost(
                 name=str(candidate.id),
                 cpu_seconds=cpu.work_seconds(macs=candidate.work.macs, nbytes=candidate.work.bytes),
                 accelerator_seconds=seconds[candidate.id],
             )
             for candidate in graph.candidates
-        ]
-        left = [OperatorCost(name=str(node.id), cpu_seconds=0.0) for node in graph.cpu_nodes]
-        nodes = sorted((*costs, *left), key=lambda cost: int(cost.name))
+        }
+        others = {node.id: OperatorCost(name=str(node.id), cpu_seconds=0.0)
+                  for node in graph.cpu_nodes}  # fmt: skip
         crossings = [
             TransferCost(
                 producer="" if edge.source is None else str(edge.source),
@@ -88,26 +110,29 @@ class CostModel:
             )
             for edge in graph.edges
         ]
-        for cost in costs:
-            self._reasons[int(cost.name)] = (
-                f"with its conversions it takes {_milliseconds(cost.cpu_seconds)} on the CPU "
-                f"and {_milliseconds(cost.accelerator_seconds)} on the accelerator, and its "
-                "transfers cost more than that saves"
-            )
-        return {int(name) for name in place(nodes, crossings, cpu.call_seconds).accelerated}
+        nodes = [cost for _, cost in sorted((costs | others).items())]
+        taken = place(nodes, crossings, cpu.call_seconds).accelerated
+        return {
+            number: f"with its conversions it takes {_milliseconds(cost.cpu_seconds)} on the CPU "
+            f"and {_milliseconds(cost.accelerator_seconds)} on the accelerator, and its "
+            "transfers cost more than that saves"
+            for number, cost in costs.items()
+            if cost.name not in taken
+        }
 
-    def _accelerator_seconds(self, graph: OffloadGraph) -> dict[int, float]:
-        """By candidate, of the layers that compute it and move data for it.
+    def _in_place(self, graph: OffloadGraph) -> tuple[dict[int, float], float]:
+        """By candidate, of the layers that compute it and move data for it; and all that moves.
 
         What fuses with another candidate costs nothing. A region that does not lower as a whole
         is priced operator by operator.
         """
-        owners = {
-            (candidate.region, operator.name): candidate.id
-            for candidate in graph.candidates
-            for operator, _ in _operators(candidate)
-        }
-        found = dict.fromkeys((candidate.id for candidate in graph.candidates), 0.0)
+        owners, own = {}, set()
+        for candidate in graph.candidates:
+            for operator, _ in _operators(candidate):
+                owners[candidate.region, operator.name] = candidate.id
+            if candidate.operator is not None:
+                own.add((candidate.region, candidate.operator.name))
+        found, moved = dict.fromkeys((candidate.id for candidate in graph.candidates), 0.0), 0.0
         for number, region in enumerate(graph.regions):
             layers = self._layers(region)
             if layers is None:
@@ -121,11 +146,13 @@ class CostModel:
             for name, workload in layers:
                 # What reorders pixels between operators is the price of the one in front of it.
                 latest = owners.get((number, name), latest)
-                waiting += self._seconds(workload)
+                seconds = self._seconds(workload)
+                waiting += seconds
+                moved += 0.0 if (number, name) in own else seconds
                 if latest is not None:
                     found[latest] += waiting
                     waiting = 0.0
-        return found
+        return found, moved
 
     def seconds(
         self,
@@ -189,11 +216,13 @@ class CostModel:
 
     def _layers(self, region: QGraph) -> list[tuple[str, Workload]] | None:
         """The layers of a region, each with the name of its first operator."""
-        try:
-            graph = self._lower(region)
-            return self._scheduled(graph, workloads_in_place(self._hw, graph))
-        except TilewrightError:
-            return None
+        if id(region) not in self._known:
+            layers = None
+            with suppress(TilewrightError):
+                graph = self._lower(region)
+                layers = self._scheduled(graph, workloads_in_place(self._hw, graph))
+            self._known[id(region)] = region, layers
+        return self._known[id(region)][1]
 
     def _scheduled(
         self, graph: LayerGraph, workloads: Sequence[Workload]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,7 +63,7 @@ class OffloadCandidate:
             takes them, or compute parts of it.
     """
 
-    id: int  # names it for `Choose`; ids grow in topological order
+    id: int  # names it for `Leave`; ids grow in topological order
     region: int | None  # its number in the graph's regions; None: it moves data at a border
     operator: QOperator | None
     inputs: tuple[QTensor, ...]
@@ -100,16 +100,10 @@ class OffloadGraph:
     regions: tuple[QGraph, ...]  # if all candidates are taken
 
 
-Refused = Callable[[OffloadGraph], Mapping[int, str]]
-"""Returns the candidates that the accelerator cannot run, and why."""
-
-Choose = Callable[[OffloadGraph], Collection[int]]
-"""Returns the ids of the candidates that go to the accelerator."""
-
-Why = Callable[[int], str]
-"""The reason for a candidate that a `Choose` has left to the CPU."""
+Leave = Callable[[OffloadGraph], Mapping[int, str]]
+"""Returns the candidates that stay on the CPU, by id, and why."""
 
 
-def by_choice(_candidate: int) -> str:
-    """The reason where nobody gives a better one."""
-    return "it is left to the CPU by choice"
+def everything(graph: OffloadGraph) -> Mapping[int, str]:
+    """Leave all candidates to the CPU."""
+    return dict.fromkeys((each.id for each in graph.candidates), "it is left to the CPU by choice")

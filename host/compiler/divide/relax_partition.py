@@ -11,17 +11,14 @@ import tvm
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.divide.placement import (
-    Choose,
     CpuNode,
+    Leave,
     OffloadCandidate,
     OffloadGraph,
     OperatorPlacement,
-    Refused,
     TensorEdge,
-    Why,
     WhyNot,
     Work,
-    by_choice,
 )
 from tilewright.host.compiler.divide.relax_calls import (
     BUILDING,
@@ -58,41 +55,41 @@ class Division:
 
 def divide(
     model: RelaxModel,
-    choose: Choose | None = None,
-    why: Why = by_choice,
-    *,
+    leave: Leave | None = None,
+    *alternatives: Leave,
     tables: bool = False,
     rows: bool = False,
     turns: bool = False,
     why_not: WhyNot | None = None,
-    refused: Refused | None = None,
-) -> tuple[Division, ...]:
+) -> list[Division]:
     """Put what the accelerator takes into regions.
 
+    Args:
+        model: the network.
+        leave: what stays on the CPU in any case; None: nothing.
+        alternatives: what stays on the CPU besides.
+        tables: the accelerator has an activation table.
+        rows: it has a row unit.
+        turns: channels and pixels are exchanged where that is all that is wrong.
+        why_not: judges operators that are composed of others.
+
     Returns:
-        What is chosen, and, if that is not all that the accelerator runs, all.
+        One for no alternative, and one for each that leaves something else than those before it.
     """
     divider = _Divider(model, tables=tables, rows=rows, turns=turns, why_not=why_not)
     divider.settle()
-    if refused is not None and (reasons := refused(divider.offload_graph())):
+    if leave is not None and (reasons := leave(divider.offload_graph())):
         divider.leave(reasons)
-    if choose is None:
-        return (divider.division(),)
-    graph = divider.offload_graph()
-    candidates, chosen = {candidate.id for candidate in graph.candidates}, set(choose(graph))
-    if unknown := sorted(chosen - candidates):
-        raise WorkloadError(
-            "must be ids of candidates",
-            field="choose",
-            value=unknown[:8],
-            remedy=f"candidates are {sorted(candidates)[:24]}",
-        )
-    left = candidates - chosen
-    whole = divider.division()
-    if not left:
-        return (whole,)
-    divider.leave({index: why(index) for index in left})
-    return divider.division(), whole
+    found = [divider.division()]
+    if alternatives:
+        graph, whole, known = divider.offload_graph(), divider.state(), [set[int]()]
+        for reasons in (each(graph) for each in alternatives):
+            if set(reasons) not in known:
+                known.append(set(reasons))
+                divider.restore(whole)
+                divider.leave(reasons)
+                found.append(divider.division())
+    return found
 
 
 class _Divider:
@@ -154,8 +151,23 @@ class _Divider:
             for operator in step.operators:
                 self._reasons[operator] = misfit.reason
 
+    def state(self) -> tuple[set[int], dict[int, str]]:
+        """What `restore` goes back to: members, and why others are none."""
+        return set(self._members), dict(self._reasons)
+
+    def restore(self, state: tuple[set[int], dict[int, str]]) -> None:
+        self._members, self._reasons = set(state[0]), dict(state[1])
+
     def leave(self, reasons: Mapping[int, str]) -> None:
         """Leave candidates to the CPU."""
+        candidates = {step.index for step in self._graph.steps if step.unit is not None}
+        if unknown := sorted(set(reasons) - candidates):
+            raise WorkloadError(
+                "must be ids of candidates",
+                field="leave",
+                value=unknown[:8],
+                remedy=f"candidates are {sorted(self._members)[:24]}",
+            )
         for index, reason in reasons.items():
             for operator in self._graph.steps[index].operators:
                 self._reasons[operator] = reason

@@ -10,6 +10,7 @@ from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.divide.placement import everything
 from tilewright.host.compiler.divide.relax_import import operator_index, to_relax
 from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.read.calibration import Calibration
@@ -19,7 +20,7 @@ from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 def run_saved(model: Model, output: str, *shape: int) -> None:
     """Compare the CPU part, saved and loaded, with ONNX Runtime."""
     network = imported(model.proto(output))
-    host = HostModule.from_json(partition(network, lambda _: ()).host.to_json())
+    host = HostModule.from_json(partition(network, everything).host.to_json())
     inputs = {"x": fresh_rng().normal(size=shape).astype(np.float32)}
     found = HostProgram(module=host).run(inputs, FloatRegions(()))[output]
     np.testing.assert_allclose(found, run_all(network.qdq, inputs)[output], atol=1e-5)
@@ -137,7 +138,7 @@ def test_a_number_is_an_input() -> None:
     y = model.add("Sigmoid", model.add("MatMul", model.input(1, 4, 3), model.weights(3, 4)))
     y = model.add("Mul", y, model.input(name="gain"))
     network = imported(model.proto(y))
-    host = HostModule.from_json(partition(network, lambda _: ()).host.to_json())
+    host = HostModule.from_json(partition(network, everything).host.to_json())
     inputs = {
         "x": fresh_rng().normal(size=(1, 4, 3)).astype(np.float32),
         "gain": np.array(1.5, np.float32),

@@ -27,7 +27,7 @@ from tilewright.host.compiler.divide.offload import (
     place,
     total_seconds,
 )
-from tilewright.host.compiler.divide.placement import OffloadGraph, Work
+from tilewright.host.compiler.divide.placement import OffloadGraph, Work, everything
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.layers import layer_graph
@@ -59,7 +59,10 @@ def test_choose_decides_and_sees_the_whole_graph() -> None:
 
     def first_layer(graph):
         seen.append(graph)
-        return {graph.candidates[0].id}
+        first = graph.candidates[0].id
+        return dict.fromkeys(
+            [each.id for each in graph.candidates[1:]], "it is left to the CPU by choice"
+        )
 
     parts = partition(network, first_layer)
     assert_same_outputs(network, parts)
@@ -100,7 +103,7 @@ def test_operators_are_priced_as_the_whole_is_lowered() -> None:
 
     costs = CostModel(hw, board, lower)
     assert costs.refused(graph) == {}
-    seconds = costs._accelerator_seconds(graph)
+    seconds, _ = costs._in_place(graph)
     paid = {type(c.operator).__name__ for c in graph.candidates if seconds[c.id]}
     assert paid >= {"QConv", "QPool", "QAdd"}
     adds = [seconds[c.id] for c in graph.candidates if isinstance(c.operator, QAdd)]
@@ -116,7 +119,7 @@ def test_what_the_accelerator_refuses_is_left_alone() -> None:
     x = model.add("Conv", model.add("Sigmoid", x), model.weights(4, 4, 1, 1))
     network = imported(model.proto(x))
     costs = CostModel(load_hwconfig("tiny-4x4"), load_board("pynq-z2"))  # has no table
-    parts = partition(network, tables=True, refused=costs.refused)
+    parts = partition(network, costs.refused, tables=True)
     reasons = {p.kind: p.reason for p in parts.placements if p.place == "cpu"}
     assert list(reasons) == ["Sigmoid"]
     assert "activation_table: 1" in reasons["Sigmoid"]
@@ -126,7 +129,7 @@ def test_what_the_accelerator_refuses_is_left_alone() -> None:
 def offered(proto: onnx.ModelProto) -> OffloadGraph:
     """What there is to choose from."""
     found = []
-    partition(imported(proto), lambda graph: found.append(graph) or set())
+    partition(imported(proto), lambda graph: found.append(graph) or {})
     return found[0]
 
 
@@ -134,7 +137,7 @@ def test_choosing_nothing_runs_everything_on_the_cpu() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 3, 3))
     network = imported(model.proto(model.add("Relu", y)))
-    parts = partition(network, lambda _: ())
+    parts = partition(network, everything)
     assert not parts.regions
     inputs = noise(network, np.random.default_rng(0))
     ((name, result),) = HostProgram(module=parts.host).run(inputs, FloatRegions(())).items()
@@ -144,7 +147,7 @@ def test_choosing_nothing_runs_everything_on_the_cpu() -> None:
 def test_unknown_candidates_are_refused() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 3, 3))
-    with pytest.raises(WorkloadError, match=r"choose: must be ids of candidates, not \[99\]"):
+    with pytest.raises(WorkloadError, match=r"leave: must be ids of candidates, not \[99\]"):
         partition(imported(model.proto(y)), lambda _: {99})
 
 
