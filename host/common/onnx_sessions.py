@@ -42,6 +42,21 @@ def open_session(
     Raises:
         Exception: of a kind of ONNX Runtime, if it refuses the model.
     """
+    if optimised is True:
+        # A file may hold the names that optimisations give: then it runs without them.
+        with contextlib.suppress(Exception):  # ONNX Runtime raises kinds of its own
+            return _session(model, optimised, threads, without, entries)
+        optimised = False
+    return _session(model, optimised, threads, without, entries)
+
+
+def _session(
+    model: onnx.ModelProto | bytes,
+    optimised: bool | str,
+    threads: int,
+    without: Sequence[str],
+    entries: Mapping[str, str] | None,
+) -> Any:
     import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
 
     options, levels = onnxruntime.SessionOptions(), onnxruntime.GraphOptimizationLevel

@@ -27,20 +27,28 @@ def keep_names_apart(editor: Editor) -> None:
     """Rename constants and inner results of a graph in place, where another tensor takes a name."""
     graph = editor.graph
     inner = [value for node in graph for value in node.outputs if not value.is_graph_output()]
-    every = {value.name for value in _values(graph)}
+    every = {value.name or "" for value in _values(graph)}
     for value in (*graph.initializers.values(), *inner):
         name = value.name or ""
         if not _is_given(name, every):
             continue
         if not value.is_initializer():
-            value.name = editor.name(f"{name}_inner")
+            value.name = _apart(editor, f"{name}_inner", every)
         elif (array := array_of(value)) is not None and not value.is_graph_output():
-            kept = editor.constant(f"{name}_constant", array)
+            kept = editor.constant(_apart(editor, f"{name}_constant", every), array)
             ir.convenience.replace_all_uses_with(value, kept)
     editor.drop_unused()
 
 
-def _is_given(name: str, every: Collection[str | None]) -> bool:
+def _apart(editor: Editor, name: str, every: set[str]) -> str:
+    """A name that no other one begins with: it takes no end that the quantiser gives."""
+    while any(each.startswith(name) for each in every):
+        name += "_"
+    every.add(name)
+    return editor.name(name)
+
+
+def _is_given(name: str, every: Collection[str]) -> bool:
     """Whether the quantiser gives a name to what it makes of another tensor, numbered or not."""
     plain = _NUMBER.sub("", name)
     return any(
@@ -59,7 +67,7 @@ def rename_ends(graph: ir.Graph) -> dict[str, str]:
     editor = Editor(graph)
     found = {}
     for value in ends:
-        old, value.name = value.name or "", editor.name(f"{value.name}_of_model")
+        old, value.name = value.name or "", _apart(editor, f"{value.name}_of_model", every)
         found[value.name or ""] = old
     return found
 

@@ -28,8 +28,6 @@ def observe(
     model: onnx.ModelProto, names: Collection[str], batches: Batches
 ) -> Iterator[dict[str, Array]]:
     """Run a model on each batch and return tensors inside it."""
-    import onnxruntime  # noqa: PLC0415  (heavy, and only needed here)
-
     inputs = {value.name for value in model.graph.input}
     inside = sorted(set(names) - inputs)
     outputs = {value.name for value in model.graph.output}
@@ -37,11 +35,7 @@ def observe(
         onnx.helper.make_empty_tensor_value_info(name) for name in inside if name not in outputs
     )
     with explained():
-        try:
-            session = open_session(model, threads=0, entries=_ENTRIES)
-        except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
-            # A file that it saved itself may hold the names that its optimisations give again.
-            session = open_session(model, optimised=False, threads=0, entries=_ENTRIES)
+        session = open_session(model, threads=0, entries=_ENTRIES)
     for batch in batches:
         with explained():
             found = session.run(inside, dict(batch)) if inside else []

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.networks.attention_masks import FORMS, some_mask
-from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.qdq_runs import assert_near, quantised_names, run_all
 from support.networks.small_transformers import small_bert, small_gpt, small_vit
 
 from tilewright.host.compiler.lower.integer import evaluate
@@ -62,7 +62,7 @@ def test_a_transformer_is_one_region_with_its_bits(name: str, asymmetric: bool) 
     assert np.array_equal(steps.reshape(tokens.shape), tokens)
     real = run_all(model, {"x": data})[model.graph.output[0].name]
     assert np.abs(found - tensors[qdq.graph.output[0].name]).max() < 0.05 * np.abs(real).max()
-    assert np.abs(found - real).max() < 0.15 * np.abs(real).max()
+    assert_near(found, real, 0.15)
 
 
 def test_int8_logits_leave_in_the_models_order(tmp_path: Path) -> None:
@@ -148,4 +148,4 @@ def test_a_transformer_with_a_mask_is_one_region_and_what_is_masked_changes_noth
             assert np.array_equal(found[0][:, seen], found[1][:, seen])
             real = run_all(model, {"attention_mask": as_input(mask, form), "x": data})
             real = real[model.graph.output[0].name][:, seen]
-            assert np.abs(found[0][:, seen] - real).max() < 0.15 * np.abs(real).max()
+            assert_near(found[0][:, seen], real, 0.15)

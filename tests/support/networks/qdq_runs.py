@@ -91,3 +91,11 @@ def quantised_names(model: onnx.ModelProto) -> dict[str, str]:
         for node in model.graph.node
         if node.op_type == "QuantizeLinear"
     }
+
+
+def assert_near(found: np.ndarray, real: np.ndarray, share: float = 0.15) -> None:
+    """Two tensors differ by less than a share of the second one, by their lengths.
+
+    Single elements of a random network may differ by more.
+    """
+    assert np.linalg.norm(found - real) < share * np.linalg.norm(real)

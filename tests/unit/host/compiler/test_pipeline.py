@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 import torch
 from support.networks.onnx_mutations import mutated
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import assert_near, run_all
 from support.networks.qgraph_floats import FloatRegions
 from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
@@ -60,7 +60,7 @@ def assert_close_to(module: nn.Module, network: ImportedNetwork, data: np.ndarra
     with torch.no_grad():
         expected = module(torch.from_numpy(data)).numpy()
     found = next(iter(run.values()))
-    assert np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
+    assert_near(found, expected, 0.1)
 
 
 def test_a_module_of_pytorch() -> None:

@@ -11,7 +11,13 @@ import torch
 from onnx import TensorProto
 from support.networks.attention_masks import some_mask
 from support.networks.detector_models import detector
-from support.networks.qdq_runs import operator_errors, quantised_names, region_errors, run_all
+from support.networks.qdq_runs import (
+    assert_near,
+    operator_errors,
+    quantised_names,
+    region_errors,
+    run_all,
+)
 from support.networks.small_models import Model
 from support.networks.torch_bert import FORMS, TOKENS, WORDS, Bert
 from support.networks.vision_models import convnext, swin
@@ -67,7 +73,7 @@ def test_a_network_is_one_region_with_its_bits(
     steps = np.rint(found / output.scale) + output.zero_point
     assert np.array_equal(steps.reshape(-1), expected.reshape(-1))
     real = run_all(model, {"x": data})[model.graph.output[0].name]
-    assert np.abs(found - real).max() < 0.12 * np.abs(real).max()
+    assert_near(found, real, 0.12)
 
 
 # -- A detector like YOLOv8, small ----------------------------------------------------------------
@@ -161,7 +167,7 @@ def test_a_bert_from_pytorch_is_one_region_and_masked_tokens_change_nothing(form
         assert not np.array_equal(found[0], found[1])
         with torch.no_grad():
             real = module(torch.from_numpy(words), torch.from_numpy(mask)).numpy()[:, seen]
-        assert np.abs(found[0][:, seen] - real).max() < 0.15 * np.abs(real).max()
+        assert_near(found[0][:, seen], real, 0.15)
 
 
 # -- A classifier of bytes as JAX exports it ------------------------------------------------------

@@ -59,7 +59,6 @@ def test_choose_decides_and_sees_the_whole_graph() -> None:
 
     def first_layer(graph):
         seen.append(graph)
-        first = graph.candidates[0].id
         return dict.fromkeys(
             [each.id for each in graph.candidates[1:]], "it is left to the CPU by choice"
         )

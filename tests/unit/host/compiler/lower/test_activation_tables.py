@@ -6,7 +6,7 @@ from itertools import cycle
 
 import numpy as np
 import pytest
-from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.qdq_runs import assert_near, quantised_names, run_all
 from support.networks.qgraphs import GraphMaker, evaluate_real
 from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng, generator, where
@@ -178,7 +178,7 @@ def test_a_network_of_such_activations_is_one_region_with_its_bits():
     assert np.array_equal(steps.reshape(-1), expected.reshape(-1))
     model = network()
     real = run_all(model, {"x": data})[model.graph.output[0].name]
-    assert np.abs(found - real).max() < 0.1 * np.abs(real).max()
+    assert_near(found, real, 0.1)
     assert len(compile_model(network(), TINY, board, **options).network.regions) > 1
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.qdq_runs import assert_near, quantised_names, run_all
 from support.networks.qgraphs import GraphMaker, evaluate_real
 from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng, where
@@ -137,7 +137,7 @@ def test_a_network_of_gates_is_one_region_with_its_bits(asymmetric):
     steps = np.rint(found / output.scale) + output.zero_point
     assert np.array_equal(steps.reshape(-1), expected[result].reshape(-1))
     real = run_all(network(), {"x": data})[network().graph.output[0].name]
-    assert np.abs(found - real).max() < 0.1 * np.abs(real).max()
+    assert_near(found, real, 0.1)
 
 
 # -- transposed convolutions as plain ones, against their definition ------------------------------

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.qdq_runs import assert_near, quantised_names, run_all
 from support.networks.qgraph_floats import evaluate as evaluate_floats
 from support.networks.small_models import Model
 from support.programs.hazards import check_hazards
@@ -165,7 +165,7 @@ def test_a_block_of_a_transformer_is_one_region_with_its_bits() -> None:
     assert np.array_equal(steps[0].T.reshape(-1), expected.reshape(-1))
     name = network().graph.output[0].name
     real = run_all(network(), {"x": data})[name]
-    assert np.abs(found - real).max() < 0.1 * np.abs(real).max()
+    assert_near(found, real, 0.1)
 
 
 # -- Attention of any tokens, heads and blocks: the bits of its program, whatever memory held

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx.numpy_helper import to_array
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import assert_near, run_all
 from support.networks.small_models import Model, imported, noise
 from support.randomness import fresh_rng, generator, sample
 
@@ -330,7 +330,7 @@ def test_groups_are_4_bit_numbers_times_a_scale(
             for place in range(shape[2]):
                 block = numbers[o : o + group[0], i : i + group[1], place].reshape(1, -1)
                 assert scales_of(block).all()
-    assert np.abs(numbers * scales[:, None, None] - weights).max() <= 0.6 * np.abs(weights).max()
+    assert_near(numbers * scales[:, None, None], weights, 0.6)
 
 
 def test_groups_lose_less_than_channels_alone() -> None:
@@ -462,7 +462,7 @@ def test_a_tensor_may_be_called_like_one_of_the_quantiser(end, constant) -> None
     network = imported(proto)
     inputs = noise(network, np.random.default_rng(0))  # the calibration data
     exact, found = (run_all(each, inputs)[y] for each in (proto, network.qdq))
-    assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
+    assert_near(found, exact, 0.05)
 
 
 @pytest.mark.parametrize("end", ["_scale", "_zero_point", "_quantized", "_QuantizeLinear_Input"])
@@ -479,7 +479,7 @@ def test_an_input_and_an_output_may_be_called_like_tensors_of_the_quantiser(end)
     inputs = noise(network, np.random.default_rng(0))  # the calibration data
     exact, found = (run_all(each, inputs) for each in (proto, network.qdq))
     for name in (argument.name for argument in network.outputs):
-        assert np.abs(found[name] - exact[name]).max() < 0.05 * np.abs(exact[name]).max()
+        assert_near(found[name], exact[name], 0.05)
 
 
 def test_a_node_may_be_called_like_a_conversion_of_the_quantiser() -> None:

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from support.networks.compiled_runs import run_compiled
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import assert_near, run_all
 from support.networks.small_models import Model
 from support.randomness import generator
 
@@ -55,4 +55,4 @@ def test_a_recurrent_layer_behind_a_computed_shape_is_in_the_region(
     (found,) = run_compiled(compilation, inputs).values()
     expected = run_all(proto, inputs)[y]
     assert found.shape == expected.shape
-    assert np.abs(found - expected).max() <= 0.1 * np.abs(expected).max()
+    assert_near(found, expected, 0.1)

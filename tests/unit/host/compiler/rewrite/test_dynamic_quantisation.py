@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto
 from onnxruntime.quantization import QuantType, quantize_dynamic
+from support.networks.qdq_runs import assert_near
 from support.networks.small_models import Model, accelerated
 from support.randomness import fresh_rng
 
@@ -204,6 +205,6 @@ def test_a_model_of_onnx_runtime_runs_on_the_accelerator(tmp_path, each, kind) -
     assert found
     assert not {"ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"} & set(kinds(result))
     # Four layers quantise what they read: 9 % of the range was seen once.
-    assert np.abs(run(result, x)[0] - expected).max() < 0.15 * np.abs(expected).max()
+    assert_near(run(result, x)[0], expected, 0.15)
 
     assert len(accelerated(quantised).regions) == 1

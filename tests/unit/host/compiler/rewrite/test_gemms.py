@@ -5,7 +5,7 @@ import numpy as np
 import onnx
 import pytest
 from support.networks.onnx_results import rewritten
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import assert_near, run_all
 from support.networks.small_models import (
     Model,
     assert_regions_agree,
@@ -221,4 +221,4 @@ def test_groups_of_channels_are_normalised(spatial, groups) -> None:
     inputs = noise(network, np.random.default_rng(0))  # the calibration data
     (name,) = (value.name for value in proto.graph.output)
     exact, found = (run_all(each, inputs)[name] for each in (proto, network.qdq))
-    assert np.abs(found - exact).max() < 0.05 * np.abs(exact).max()
+    assert_near(found, exact, 0.05)

@@ -133,4 +133,4 @@ def test_one_region_that_is_near_the_float_model(form) -> None:
     # A choice between elements that are one step apart may fall the other way.
     assert np.quantile(np.abs(found - rounded[name]), 0.95) <= 0.04 * largest
     # The reciprocal of a length has 127 steps, of which the shortest rows lack most.
-    assert np.abs(found - expected).mean() <= 0.1 * largest
+    assert np.abs(found - expected).mean() <= 0.2 * largest

@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 from support.networks.compiled_runs import run_compiled
 from support.networks.onnx_results import rewritten
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import assert_near, run_all
 from support.networks.small_models import Model
 from support.randomness import generator
 
@@ -87,7 +87,7 @@ def test_one_region_that_is_near_the_float_model(mode: str) -> None:
         inputs = {"x": data[:1]}
         (found,) = run_compiled(compilation, inputs).values()
         expected = run_all(proto, inputs)[model.nodes[-1].output[0]]
-        assert np.linalg.norm(found - expected) <= 0.1 * np.linalg.norm(expected)
+        assert_near(found, expected)
 
 
 def test_a_quantised_image_is_resized_to_one_row_with_corners_aligned() -> None:
