@@ -62,10 +62,17 @@ def default_schedule(hw: HwConfig, workload: Workload) -> Schedule:
     Raises:
         ScheduleError: no such schedule is legal; the text says what the smallest one lacks.
     """
+    try:
+        return _known(hw, workload.renamed("layer"))
+    except ScheduleError:
+        return _found(hw, workload)  # which refuses it by its name
+
+
+@lru_cache(maxsize=4096)  # the offload decision, the lowering and the report ask in turn
+def _known(hw: HwConfig, workload: Workload) -> Schedule:
     return _found(hw, workload)
 
 
-@lru_cache(maxsize=1024)  # the offload decision, the lowering and the report ask in turn
 def _found(hw: HwConfig, workload: Workload) -> Schedule:
     if workload.kind.pools:
         return default_pool_schedule(hw, workload)
@@ -79,13 +86,14 @@ def _found(hw: HwConfig, workload: Workload) -> Schedule:
         return Schedule(tile_h=1, tile_w=1, tile_ci=1, tile_co=1)
     shape = geometry(hw, workload)
     for order in (LoopOrder.OUTPUT_STATIONARY, LoopOrder.WEIGHT_STATIONARY):
-        best = max(
-            (s for s in _candidates(shape, order) if legal(hw, workload, s).ok),
+        largest_first = sorted(
+            _candidates(shape, order),
             key=lambda s: (s.tile_h * s.tile_w * s.tile_co, s.tile_h * s.tile_w, s.tile_ci),
-            default=None,
+            reverse=True,
         )
-        if best is not None:
-            return best
+        for schedule in largest_first:
+            if legal(hw, workload, schedule).ok:
+                return schedule
     least = min(shape.tile_ci_unit, shape.reduce_blocks)
     smallest = Schedule(tile_h=1, tile_w=1, tile_ci=least, tile_co=1)
     lacks = make_plan(hw, workload, smallest, any_length=True)

@@ -173,10 +173,7 @@ def random_tensors(
     if workload.kind is Kind.MAXPOOL:
         keeps = rng.random(channels) < 0.5
         scales[keeps], bias[keeps], zero_point[keeps] = 1.0, 0, 0
-    snapped = [
-        snap_scales(float(a), float(b)) for a, b in zip(scales, residual_scales, strict=True)
-    ]
-    m1, m2, shift = (np.array(column) for column in zip(*snapped, strict=True))
+    m1, m2, shift = snap_scales(scales, residual_scales)
     if workload.kind.pairs:
         m2 *= rng.choice([-1, 1], channels)
     low, high = clip_bounds(workload)

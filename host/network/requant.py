@@ -8,9 +8,8 @@ that formula; the RTL and every device agree.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -106,38 +105,52 @@ def clip_bounds(workload: Workload) -> tuple[int, int]:
     return (0 if workload.relu else -128), 127
 
 
-def snap_scales(scale: float, residual_scale: float) -> tuple[int, int, int]:
+Integers = npt.NDArray[Any]
+
+
+def snap_scales(
+    scale: npt.ArrayLike, residual_scale: npt.ArrayLike
+) -> tuple[Integers, Integers, Integers]:
     """Snap the scales of accumulator and residual to multipliers with one common shift.
 
     The shift is the largest at which both multipliers fit; at least one of them has 15 bits.
 
+    Args:
+        scale: of the accumulator: a number, or one for each channel.
+        residual_scale: the same of the residual.
+
     Returns:
         (m1, m2, shift) with ``m1 / 2^shift`` nearest to `scale` and ``m2 * 2^8 / 2^shift`` to the
         other.
+
+    Raises:
+        WorkloadError: a scale is no number that a multiplier can be.
     """
-    for name, value in (("scale", scale), ("residual_scale", residual_scale)):
-        if not math.isfinite(value) or value < 0 or round(value) > MULTIPLIER_MAX:
+    scales, residuals = np.broadcast_arrays(np.asarray(scale, float), residual_scale)
+    for name, values in (("scale", scales), ("residual_scale", residuals)):
+        wrong = ~(np.isfinite(values) & (values >= 0) & (np.rint(values) <= MULTIPLIER_MAX))
+        if wrong.any():
             raise WorkloadError(
                 f"must be a finite number from 0 to {MULTIPLIER_MAX}",
                 field=name,
-                value=value,
+                value=float(values[wrong].flat[0]),
                 remedy="rescale the tensors",
             )
-    shifts = [_largest_shift(scale), _largest_shift(residual_scale) + RESIDUAL_SHIFT]
-    kept = [s for s, value in zip(shifts, (scale, residual_scale), strict=True) if value > 0]
-    shift = min(*kept, MAX_SHIFT) if kept else 0
-    # ldexp by a power of two is exact here and round() of a float is half to even.
-    m2 = round(math.ldexp(residual_scale, shift - RESIDUAL_SHIFT))
-    return round(math.ldexp(scale, shift)), m2, shift
+    shifts = [_largest_shift(scales), _largest_shift(residuals) + RESIDUAL_SHIFT]
+    free = [np.where(v > 0, s, MAX_SHIFT) for s, v in zip(shifts, (scales, residuals), strict=True)]
+    shift = np.where((scales > 0) | (residuals > 0), np.minimum(np.minimum(*free), MAX_SHIFT), 0)
+    # ldexp by a power of two is exact here; rint is half to even.
+    m1 = np.rint(np.ldexp(scales, shift)).astype(np.int64)
+    m2 = np.rint(np.ldexp(residuals, shift - RESIDUAL_SHIFT)).astype(np.int64)
+    return m1, m2, shift.astype(np.int64)
 
 
-def _largest_shift(scale: float) -> int:
+def _largest_shift(scale: npt.NDArray[np.float64]) -> Integers:
     """The largest power of two at which a scale is still a multiplier, at least 0."""
-    if scale == 0.0:
-        return 0
-    _, exponent = math.frexp(scale)  # scale = f * 2^exponent with 0.5 <= f < 1
-    shift = max(15 - exponent, 0)
-    return shift - (round(math.ldexp(scale, shift)) > MULTIPLIER_MAX)  # rounded up to 2^15
+    _, exponent = np.frexp(scale)  # scale = f * 2^exponent with 0.5 <= f < 1
+    shift = np.maximum(15 - exponent.astype(np.int64), 0)
+    rounded_up = np.rint(np.ldexp(scale, shift)) > MULTIPLIER_MAX  # to 2^15
+    return np.where(scale == 0, 0, shift - rounded_up)
 
 
 def requantise(

@@ -236,7 +236,7 @@ class Softmax:
             mask_scale: of a step of the mask (see `mask_scale`); None: there is none.
         """
         factor = _factor_of("scale", scale)
-        m1, _, shift = snap_scales(math.ldexp(1 / out_scale, -PROBABILITY_BITS), 0.0)
+        m1, _, shift = map(int, snap_scales(math.ldexp(1 / out_scale, -PROBABILITY_BITS), 0.0))
         return cls(
             factor=factor,
             m1=m1,
@@ -376,7 +376,7 @@ class LayerNorm:
         least = np.abs(beta) / _GREATEST_RATIO
         sign = np.where(gamma < 0, -1.0, 1.0)
         gamma = sign * np.maximum(np.abs(gamma), np.maximum(least, 1e-6 * out_scale))
-        snapped = [snap_scales(math.ldexp(g / out_scale, -NORMAL_BITS), 0.0) for g in abs(gamma)]
+        m1, _, shift = snap_scales(np.ldexp(abs(gamma) / out_scale, -NORMAL_BITS), 0.0)
         bias = np.rint(beta / gamma * (1 << NORMAL_BITS)).astype(np.int64)
         mean_shift = min(17, int(math.log2(MULTIPLIER_MAX * channels)) - MEAN_BITS)
         counted = min(epsilon, _GREATEST_EPSILON) if epsilon > _LEAST_EPSILON else 0.0
@@ -392,9 +392,9 @@ class LayerNorm:
             offset=offset - exponent * ONE // 2,
             params=RequantParams(
                 bias=bias.astype(np.int32),
-                m1=np.array([m1 for m1, _, _ in snapped]) * sign.astype(np.int16),
+                m1=m1 * sign.astype(np.int16),
                 m2=np.zeros(channels, dtype=np.int16),
-                shift=np.array([shift for _, _, shift in snapped], dtype=np.uint8),
+                shift=shift.astype(np.uint8),
                 zero_point=zero_points,
                 clip_min=clip[0],
                 clip_max=clip[1],

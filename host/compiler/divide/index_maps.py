@@ -13,7 +13,7 @@ the map of a tensor, as a reader wants it to lie, into moves of whole channels a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final, NamedTuple
@@ -250,7 +250,7 @@ class _Elements:
 
     def joined(self, by_channels: bool, depth: int) -> Joined | None:
         """Groups of channels, or of pixels, that are moved alike."""
-        groups = _groups(self._keys(by_channels))
+        groups = self._groups(by_channels)
         if not 2 <= len(groups) <= MAX_GROUPS:
             return None
         parts: list[Move] = []
@@ -267,11 +267,11 @@ class _Elements:
             return None
         return Joined(parts=tuple(parts), by_channels=by_channels, order=None if same else order)
 
-    def _keys(self, by_channels: bool) -> Iterator[Hashable]:
-        """What the elements of one move have in common, by channel or by pixel.
+    def _groups(self, by_channels: bool) -> list[Places]:
+        """Channels, or pixels, that are moved alike: in runs, if those are hardly more than keys.
 
-        Of channels that are one source's the pixels, of pixels the channels; where that fails to
-        name a move, which sources they have.
+        Of channels that are one source's the pixels are alike, of pixels the channels; where that
+        fails to name a move, which sources they have.
         """
         source, across, along = (
             (self.source, self.channel, self.pixel)
@@ -280,33 +280,31 @@ class _Elements:
         )
         constant = self.is_constant() if by_channels else self.is_constant().T
         known = np.asarray(constant.all(axis=1))
-        apart = (source != source[:, :1]) | (across != across[:, :1])
-        mixed = set(np.flatnonzero(apart.any(axis=1)).tolist())
-        for index in range(len(source)):
-            if known[index]:
-                yield "constant"
-            elif index not in mixed:
-                yield int(source[index, 0]), along[index].tobytes()
-            else:
-                yield np.where(constant[index], -1, source[index]).tobytes()
+        mixed = ((source != source[:, :1]) | (across != across[:, :1])).any(axis=1) & ~known
+        sources = np.where(constant, -1, source)
+        alike = _follows(known) & (known[1:] | (mixed[1:] & mixed[:-1] & _follows(sources)))
+        single = ~(known | mixed)
+        alike |= single[1:] & single[:-1] & _follows(source[:, :1]) & _follows(along)
+        firsts = [0, *(np.flatnonzero(~alike) + 1).tolist()]
+        found: dict[Hashable, list[Places]] = {}
+        for first, end in zip(firsts, [*firsts[1:], len(source)], strict=True):
+            key: Hashable = "constant"
+            if single[first]:
+                key = int(source[first, 0]), along[first].tobytes()
+            elif not known[first]:
+                key = sources[first].tobytes()
+            found.setdefault(key, []).append(np.arange(first, end))
+            if len(found) > MAX_GROUPS:
+                return []
+        if len(firsts) <= len(found) + _MORE_RUNS:
+            return sorted((run for runs in found.values() for run in runs), key=lambda r: int(r[0]))
+        return [np.concatenate(runs) for runs in found.values()]
 
 
-def _groups(keys: Iterable[Hashable]) -> list[Places]:
-    """Which of a list have one key: in runs, if those are hardly more than keys."""
-    found: dict[Hashable, list[int]] = {}
-    runs: list[list[int]] = []
-    last: Hashable = None
-    for index, key in enumerate(keys):
-        found.setdefault(key, []).append(index)
-        if index and key == last:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-        last = key
-        if len(found) > MAX_GROUPS:
-            return []
-    chosen = runs if len(runs) <= len(found) + _MORE_RUNS else list(found.values())
-    return [np.array(group) for group in chosen]
+def _follows(rows: Places | npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether each row but the first is the one before it."""
+    same = rows[1:] == rows[:-1]
+    return np.asarray(same.all(axis=1) if same.ndim > 1 else same)
 
 
 def _are_few(channels: Places) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, inf, ldexp
+from math import inf, ldexp
 from typing import Final
 
 import numpy as np
@@ -24,7 +24,7 @@ _LEAST_BESIDE_RESIDUAL: Final = 64
 """Least multiplier of an accumulator to which a residual is added."""
 
 
-_WEIGHTS: Final = range(1, 128)
+_WEIGHTS: Final = np.arange(1, 128)
 _STEPS: Final = 255  # from a zero point to the farthest int8 value
 
 
@@ -38,28 +38,21 @@ def copy_weight(data: QTensor, residual: QTensor, output: QTensor) -> tuple[int,
     Returns:
         the weight, and how many steps of the output the sum may be off before it is rounded.
     """
-    scales = data.scale / output.scale, residual.scale / output.scale
-    least = min(ceil(scales[0] / MULTIPLIER_MAX), _WEIGHTS[-1])
-    error, weight = min(
-        (_error(weight, *scales, residual.zero_point), -weight)
-        for weight in _WEIGHTS
-        if weight >= least
-    )
-    return -weight, error
-
-
-def _error(weight: int, scale: float, residual_scale: float, zero_point: int) -> float:
-    m1, m2, shift = snap_scales(scale / weight, residual_scale)
-    if not m1:
-        return inf
-    first = ldexp(m1 * weight, -shift) / scale - 1
-    second = ldexp(m2, RESIDUAL_SHIFT - shift) / residual_scale - 1
-    bias = zero_point * ldexp(m2, RESIDUAL_SHIFT) / m1
-    return (
-        _STEPS * min(scale, residual_scale) * abs(first - second)
-        + _STEPS * max(abs(first), abs(second))
-        + abs(bias - round(bias)) * ldexp(m1, -shift)
-    )
+    scale, other = data.scale / output.scale, residual.scale / output.scale
+    weights = _WEIGHTS[min(scale / MULTIPLIER_MAX, _WEIGHTS[-1]) <= _WEIGHTS]
+    m1, m2, shift = snap_scales(scale / weights, other)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = np.ldexp(m1 * weights / scale, -shift) - 1
+        second = np.ldexp(m2 / other, RESIDUAL_SHIFT - shift) - 1
+        bias = residual.zero_point * np.ldexp(m2.astype(float), RESIDUAL_SHIFT) / m1
+        errors = (
+            _STEPS * min(scale, other) * np.abs(first - second)
+            + _STEPS * np.maximum(np.abs(first), np.abs(second))
+            + np.abs(bias - np.rint(bias)) * np.ldexp(m1.astype(float), -shift)
+        )
+    errors = np.where(m1 > 0, errors, inf)
+    best = errors.size - 1 - int(np.argmin(errors[::-1]))  # the largest of equals
+    return int(weights[best]), float(errors[best])
 
 
 def rounded_result(operator: QOperator, output: QTensor) -> QTensor:
@@ -89,7 +82,7 @@ def beside_residual(
         residual: the tensor that is added.
     """
     _, _, shift = snap_scales(0.0, residual.scale / output.scale)
-    least = ldexp(_LEAST_BESIDE_RESIDUAL, -shift) * output.scale
+    least = ldexp(_LEAST_BESIDE_RESIDUAL, -int(shift)) * output.scale
     shares = np.minimum(units / least, 1.0).reshape(-1, *(1,) * (weights.ndim - 1))
     return np.rint(weights * shares).astype(np.int8), np.maximum(units, least)
 
@@ -140,8 +133,7 @@ def epilogue(
         where: label for errors.
     """
     residual_scale = residual.scale / output.scale if residual is not None else 0.0
-    snapped = [snap_scales(float(unit) / output.scale, residual_scale) for unit in units]
-    m1, m2, shift = (np.array(column) for column in zip(*snapped, strict=True))
+    m1, m2, shift = snap_scales(units / output.scale, residual_scale)
     m2 = -m2 if subtracts else m2
     if residual is not None and residual.zero_point:
         with np.errstate(divide="ignore", invalid="ignore"):

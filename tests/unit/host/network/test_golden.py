@@ -302,7 +302,7 @@ def test_parameters_apply_to_their_own_channel():
 
 @given(scale=st.floats(0.0, MULTIPLIER_MAX, allow_subnormal=True))
 def test_snapped_scale_is_the_nearest_of_its_shift(scale):
-    m, _, shift = snap_scales(scale, 0.0)
+    m, _, shift = map(int, snap_scales(scale, 0.0))
     assert 0 <= m <= MULTIPLIER_MAX
     assert 0 <= shift <= 47
     assert abs(Fraction(m, 2**shift) - Fraction(scale)) <= Fraction(1, 2 ** (shift + 1))
@@ -313,7 +313,7 @@ def test_snapped_scale_is_the_nearest_of_its_shift(scale):
 
 @given(first=st.floats(1e-9, 1000.0), second=st.floats(1e-9, 1000.0))
 def test_joint_snapping_keeps_both_scales_as_precise_as_one_shift_allows(first, second):
-    m1, m2, shift = snap_scales(first, second)
+    m1, m2, shift = map(int, snap_scales(first, second))
     assert max(m1, m2) >= 2**14 or shift == 47
     for m, scale, places in ((m1, first, shift), (m2, second, shift - 8)):
         half_a_step = Fraction(1, 2) / Fraction(2) ** places
