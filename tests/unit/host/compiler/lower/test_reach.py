@@ -24,7 +24,7 @@ def window(model: Model, x: str, kind: str, channels: int, sides: tuple[int, int
     """A window of any reach on an image; its result is quantised."""
     rng = model.rng
     kernel = [int(n) for n in rng.choice([1, 2, 3, 5, 9, 17], 2)]
-    if kind != "depthwise":
+    if kind != "depthwise" or np.prod(kernel) > HW.wgt_depth:
         kernel = [min(n, 9) for n in kernel]
     dilations = [int(rng.choice([1, 2, 7, 12, 24, 36])) for _ in range(2)]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
