@@ -180,6 +180,9 @@ _IMMEDIATE_MAX: Final = (1 << 15) - 1
 _FACTOR_END: Final = 1 << 23
 """Factors of int8 numbers are below it: products are less than half of an int32."""
 
+_GREATEST_STEP: Final = 80.0
+"""Of a row: a step that is larger leaves as little of what is less than the greatest, nothing."""
+
 _MASKED: Final = -128
 """Step of a mask that leaves nothing of a probability."""
 
@@ -235,6 +238,8 @@ class Softmax:
             clip: int8 bounds of the result.
             mask_scale: of a step of the mask (see `mask_scale`); None: there is none.
         """
+        if addend is None and mask_scale is None and scale < math.inf:
+            scale = min(scale, _GREATEST_STEP)
         factor = _factor_of("scale", scale)
         m1, _, shift = map(int, snap_scales(math.ldexp(1 / out_scale, -PROBABILITY_BITS), 0.0))
         return cls(

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.log_tables import TABLES
@@ -72,6 +73,14 @@ def test_softmax_of_a_sum_is_as_good_and_masks_are_exact(addend, spread) -> None
     assert np.abs(found / np.maximum(exact, 1e-30) - 1)[exact > 2**-12].max() < 4e-3
     assert (found[np.isneginf(added) | (added == -1e4)] == 0).all()
     steps = np.clip(exact * 256, 0, 255) - (softmax(rows, function).astype(int) + 128)
+    assert np.abs(steps).max() < 0.5 + 256 * 1.2e-3
+
+
+@pytest.mark.parametrize("scale", [30.0, 79.9, 80.1, 1e3, 1e30])
+def test_softmax_of_large_steps_shares_the_greatest(scale) -> None:
+    rows = fresh_rng().integers(-128, 128, (40, 61)).astype(np.int8)
+    exact = exact_softmax(rows * min(scale, 1e300 / 256))
+    steps = np.clip(exact * 256, 0, 255) - (softmax(rows, Softmax.of(scale)).astype(int) + 128)
     assert np.abs(steps).max() < 0.5 + 256 * 1.2e-3
 
 
