@@ -171,9 +171,32 @@ def moved(sources: Sequence[Source], wanted: Places, *, turns: bool) -> Move:
         other = _Elements.of([flat], places, Turned(source=alone)).move()
         if other is not None and (found is None or cost_of(other) < cost_of(found)):
             found = other
+    if found is None and turns and len(sources) > 1:
+        found = _source_by_source(sources, wanted)
     if found is None:
         raise Refusal("its data lie in an order that takes too many moves of channels and pixels")
     return found
+
+
+def _source_by_source(sources: Sequence[Source], wanted: Places) -> Move | None:
+    """Channels, or pixels, that are one source's: each source for itself, turned if need be."""
+    firsts = np.cumsum([0, *(source.size for source in sources)])
+    number = np.searchsorted(firsts, wanted, side="right") - 1
+    by_channels = bool((number == number[:, :1]).all())
+    if not by_channels and not (number == number[:1]).all():
+        return None
+    owners = number[:, 0] if by_channels else number[0]
+    groups = [np.flatnonzero(owners == owner) for owner in dict.fromkeys(owners.tolist())]
+    order = np.argsort(np.concatenate(groups), kind="stable")
+    same = np.array_equal(order, np.arange(order.size))
+    if by_channels and not (same and _are_blocks(groups)) and order.size > MAX_SHUFFLED:
+        return None
+    parts = []
+    for group in groups:
+        owner = int(owners[group[0]])
+        own = (wanted[group] if by_channels else wanted[:, group]) - firsts[owner]
+        parts.append(moved([sources[owner]], own, turns=True))
+    return Joined(parts=tuple(parts), by_channels=by_channels, order=None if same else order)
 
 
 class _Elements:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.compiler.divide import general_units, index_maps
+from tilewright.host.compiler.divide import general_units, index_maps, stacked_units
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.index_maps import IndexMap
 from tilewright.host.compiler.divide.placed_units import placed, placed_product
@@ -141,11 +141,16 @@ class RegionPage(RegionTensors):
         known = dict(self.tensors), list(self._operators), dict(self._known)
         try:
             self._place(step, unit, label)
-        except Refusal:
-            if general is None:
-                raise
+        except Refusal as refusal:
             self.tensors, self._operators, self._known = known
-            general_units.compute(self, step, unit, label)
+            self.lies.pop(step.var, None)
+            if general is not None:
+                general_units.compute(self, step, unit, label)
+                return
+            try:
+                stacked_units.compute(self, step, unit, label)
+            except Refusal:
+                raise refusal from None
 
     def _place(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
         operator, needed, output = self._placed(unit)
@@ -255,13 +260,14 @@ class RegionPage(RegionTensors):
         found = [layouts.natural(shape, form) for form in forms]
         if shape[0] > 1 and (unit.kind == "dense" or unit.elementwise):
             found.insert(0, layouts.tokens(shape))
+            found += [layouts.stacked(shape)] if len(shape) == MAX_RANK else []
         return [each for each in found if each is not None]
 
     def _push(self, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
-        """What works element by element works before the moves, if they copy nothing more."""
+        """What works element by element works before the moves, if they leave little out."""
         data, var = self.maps[unit.data[0]], unit.data[0]
         source = data.alone
-        if source is None or source.values is not None or source.size > data.places.size:
+        if source is None or source.values is not None or source.size > 2 * data.places.size:
             layout = self.cheapest(data, self._choices(unit, var, unit.inputs[0].shape))
             self.lies[var] = (self.made(data, layout, unit.inputs[0]), layout)
             del self.maps[var]

@@ -40,6 +40,12 @@ def image(shape: Sequence[int]) -> TensorLayout:
     return TensorLayout(shape=(b, c, h, w), order=_order(shape, (0, 1, 2, 3)))
 
 
+def stacked(shape: Sequence[int]) -> TensorLayout:
+    """``(B, C, H, W)`` as ``(1, C, B*H, W)``: images one below the other."""
+    b, c, h, w = shape
+    return TensorLayout(shape=(1, c, b * h, w), order=_order(shape, (1, 0, 2, 3)))
+
+
 def vector(shape: Sequence[int]) -> TensorLayout:
     """``(C,)`` as ``(1, C, 1, 1)``."""
     return TensorLayout(shape=(1, shape[0], 1, 1), order=_order(shape, (0,)))

@@ -255,7 +255,7 @@ def test_softmax_of_a_scale_without_any_weight_is_uniform() -> None:
     assert softmax(rows, Softmax.of(1e-9)).tolist() == [[64 - 128] * 4]
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, 90.0, 1e300, np.inf, np.nan])
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.inf, np.nan])
 def test_softmax_refuses_a_scale_that_it_does_not_take(scale) -> None:
     with pytest.raises(WorkloadError, match="softmax: scale"):
         Softmax.of(scale)
