@@ -7,19 +7,25 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import quantised_names, region_errors, run_all
 from support.networks.qgraph_floats import FloatRegions
 from support.networks.small_models import TIES, assert_regions_agree, noise
 
+from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
 from tilewright.host.compiler.pipeline import (
     Compilation,
     ImportedNetwork,
     PartitionedNetwork,
+    compile_model,
     import_network,
     partition,
 )
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
+from tilewright.host.compiler.run.runtime import run_network
+from tilewright.host.machine.board import load_board
+from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.reference.device import ReferenceDevice
 
 
@@ -31,6 +37,43 @@ def run_compiled(
     device = ReferenceDevice(network.hw)
     host = HostProgram(module=HostModule.from_json(network.host))
     return dict(host.run(inputs, lambda n, arrays: network.regions[n].run(device, arrays)[0]))
+
+
+def assert_one_region_has_its_bits(
+    proto: onnx.ModelProto, seen: np.ndarray, hw: HwConfig
+) -> np.ndarray:
+    """All of a model of one input is one region, with the bits of its layers; returns its result.
+
+    Its operators compute what ONNX Runtime computes of real numbers, but for two steps.
+
+    Args:
+        proto: the float model; its input is ``x``.
+        seen: several of it, which it is calibrated on; it runs on the first.
+        hw: has a row unit.
+    """
+    compilation = compile_model(
+        proto, hw, load_board("pynq-z2"), calibration=Calibration(arrays={"x": seen}),
+        offload_all=True,
+    )  # fmt: skip
+    placed = {p.name: (p.where, p.reason) for p in compilation.network.placements}
+    assert {where for where, _ in placed.values()} == {"accelerator"}, placed
+    (graph,) = compilation.layers
+    inputs = {"x": seen[:1]}
+    qdq = compilation.imported.qdq
+    tensors, names = run_all(qdq, inputs), quantised_names(qdq)
+    taken = {"tables": bool(hw.activation_table), "rows": True, "turns": True}
+    (region,) = partition(compilation.imported, **taken).regions
+    assert max(np.abs(each).max() for each in region_errors(region, tensors, names).values()) <= 2
+    (source,), (result,) = graph.inputs, graph.outputs
+    data = to_normal_form(tensors[names["x"]], graph.tensors[source].shape)
+    output = graph.tensors[result]
+    expected = evaluate(graph, {source: data})[result]
+    run = run_network(compilation.network, ReferenceDevice(hw), inputs, trusted=True)
+    (found,) = run.outputs.values()
+    steps = np.rint(found / output.scale) + output.zero_point
+    shape = compilation.network.regions[0].model_shapes.get(result, output.shape)
+    assert np.array_equal(steps, from_normal_form(expected, shape).reshape(steps.shape))
+    return found
 
 
 # -- A divided model, run as one: its regions in floats, the rest on the CPU ----------------------

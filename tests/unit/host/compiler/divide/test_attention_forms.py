@@ -2,23 +2,16 @@
 """Attention as architectures write it, drawn: one region, and its bits."""
 
 import numpy as np
-import onnx
 import pytest
+from support.networks.compiled_runs import assert_one_region_has_its_bits
 from support.networks.onnx_results import rewritten
-from support.networks.qdq_runs import quantised_names, region_errors, run_all
+from support.networks.qdq_runs import assert_near, run_all
 from support.networks.small_models import Model
 from support.randomness import fresh_rng
 
-from tilewright.host.compiler.lower.integer import evaluate
-from tilewright.host.compiler.lower.qgraph import to_normal_form
-from tilewright.host.compiler.pipeline import Compilation, compile_model, partition
 from tilewright.host.compiler.quantise.hardware_options import for_hardware
-from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions
-from tilewright.host.compiler.run.runtime import run_network
-from tilewright.host.machine.board import load_board
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.host.machine.hwconfig import load_hwconfig
 
 ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
 
@@ -105,37 +98,15 @@ class Attention:
         return self.model.add("Transpose", y[0], perm=[0, *(have.index(a) + 1 for a in wanted)])
 
 
-def compiled(proto: onnx.ModelProto, seen: np.ndarray, hw: HwConfig = ROWED) -> Compilation:
-    """Compiled for the accelerator alone, which takes all of it."""
-    options = {"calibration": Calibration(arrays={"x": seen}), "offload_all": True}
-    compilation = compile_model(proto, hw, load_board("pynq-z2"), **options)
-    placed = {p.name: (p.where, p.reason) for p in compilation.network.placements}
-    assert {where for where, _ in placed.values()} == {"accelerator"}, placed
-    return compilation
-
-
 @pytest.mark.parametrize("kind", ["tokens", "windows", "channels", "linear"])
 @pytest.mark.parametrize("by_einsum", [False, True])
 def test_attention_is_one_region_with_its_bits(kind, by_einsum) -> None:
     rng = fresh_rng()
     drawn = Attention(rng, kind, by_einsum=by_einsum)
     seen = rng.normal(size=(4, *drawn.shape[1:])).astype(np.float32)
-    compilation = compiled(drawn.proto, seen)
-    (graph,) = compilation.layers
-    inputs = {"x": seen[:1]}
-    tensors = run_all(compilation.imported.qdq, inputs)
-    names = quantised_names(compilation.imported.qdq)
-    (region,) = partition(compilation.imported, rows=True, turns=True).regions
-    assert max(np.abs(each).max() for each in region_errors(region, tensors, names).values()) <= 2
-    (source,), (result,) = graph.inputs, graph.outputs
-    data = to_normal_form(tensors[names["x"]], graph.tensors[source].shape)
-    expected = evaluate(graph, {source: data})[result].reshape(drawn.shape[2], -1).T
-    run = run_network(compilation.network, ReferenceDevice(ROWED), inputs, trusted=True)
-    (found,) = run.outputs.values()
-    output = graph.tensors[result]
-    steps = np.rint(found / output.scale) + output.zero_point
-    assert np.array_equal(steps.reshape(expected.shape), expected)
-    rewritten(drawn.proto, for_hardware(ImportOptions(), ROWED).quantise, x=inputs["x"])
+    assert_one_region_has_its_bits(drawn.proto, seen, ROWED)
+    options = for_hardware(ImportOptions(), ROWED).quantise
+    rewritten(drawn.proto, options, x=seen[:1])
 
 
 # -- what stands beside it ------------------------------------------------------------------------
@@ -209,10 +180,5 @@ def test_what_stands_between_dense_layers_stays_on_the_accelerator(block, tokens
     y = model.add("MatMul", model.input(1, tokens, FEATURES), model.weights(FEATURES, FEATURES))
     proto = model.proto(model.add("MatMul", block(model, y), model.weights(FEATURES, FEATURES)))
     seen = rng.normal(size=(8, tokens, FEATURES)).astype(np.float32)
-    compilation = compiled(proto, seen, TABLED)
-    assert len(compilation.layers) == 1
-    inputs = {"x": seen[:1]}
-    run = run_network(compilation.network, ReferenceDevice(TABLED), inputs, trusted=True)
-    (found,) = run.outputs.values()
-    expected = run_all(proto, inputs)[proto.graph.output[0].name]
-    np.testing.assert_allclose(found, expected, atol=0.15 * np.abs(expected).max())
+    found = assert_one_region_has_its_bits(proto, seen, TABLED)
+    assert_near(found, run_all(proto, {"x": seen[:1]})[proto.graph.output[0].name], 0.2)
