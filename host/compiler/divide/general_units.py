@@ -23,7 +23,7 @@ from tilewright.host.compiler.divide import index_maps
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.index_maps import IndexMap, Places, Source
 from tilewright.host.compiler.divide.placed_units import simplest
-from tilewright.host.compiler.divide.relax_calls import Refusal
+from tilewright.host.compiler.divide.relax_calls import MAX_RANK, Refusal
 from tilewright.host.compiler.divide.relax_general import MASKED_MEAN, PAIRS, Operand
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT
@@ -173,6 +173,7 @@ class _Work:
             return chosen
         choices = [layouts.natural(shape), layouts.natural(shape, layouts.sequence)]
         choices.append(layouts.tokens(shape))
+        choices += [layouts.stacked(shape)] if len(shape) == MAX_RANK else []
         fits = [each for each in choices if each is not None and each.shape[0] == 1]
         return min(fits, key=lambda layout: self._cost(data, layout))
 

@@ -159,7 +159,8 @@ def placed(
         needed = tuple(_channels_last_or_first(shape, unit.axes[0]) for shape in shapes)
         output = _channels_last_or_first(unit.output.shape, unit.axes[0])
     elif unit.kind == "dense":
-        needed, output = (_tokens(shapes[0]),), _tokens(unit.output.shape)
+        form = layouts.tokens if in_windows(lying[0], shapes[0]) else _tokens
+        needed, output = (form(shapes[0]),), form(unit.output.shape)
     else:
         needed, output = (_plain(shapes[0]),), _plain(unit.output.shape)
     return operator, needed, output
@@ -172,7 +173,7 @@ def _placed_rows(
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
     """Rows along the last axis: all channels of a pixel, or those of one head."""
     shape, lying = shapes[0], placed_in[0]
-    needed = _tokens(shape)
+    needed = (layouts.tokens if in_windows(lying, shape) else _tokens)(shape)
     masks = tuple(map(_tokens, shapes[1:]))
     last = with_channels_last(lying, shape)
     if last is not None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units of several images that are elements of one: windows of an image as a batch.
 
+Also of heads, which are to channels what windows are to pixels.
+
 The images lie one below the other, as one. Rows between them are as padding is, so that no window
 reads two images; the rows of a result that would belong to two are left out.
 """
@@ -33,9 +35,12 @@ def compute(page: RegionPage, step: RelaxStep, unit: OffloadUnit, label: str) ->
         Refusal: it is no unit of several images, or the accelerator does not compute it.
     """
     operator, shape = unit.operator, unit.inputs[0].shape
-    if len(shape) != MAX_RANK or shape[0] == 1:
-        raise Refusal("it is of one image")
-    if isinstance(operator, QConv | QPool):
+    if len(shape) != MAX_RANK:
+        raise Refusal("it is of no images")
+    if shape[0] == 1:
+        _mixed_heads(page, step, unit, label)
+        return
+    if unit.kind in ("convolution", "pool"):
         _window(page, step, unit, label)
         return
     bounds = operator.bounds
@@ -51,6 +56,31 @@ def compute(page: RegionPage, step: RelaxStep, unit: OffloadUnit, label: str) ->
         page.maps[step.var] = data.with_places(np.take(data.places, operator.channels, 1))
     else:
         raise Refusal("it is of several images")
+
+
+def _mixed_heads(page: RegionPage, step: RelaxStep, unit: OffloadUnit, label: str) -> None:
+    """A convolution of single pixels over heads, where the last axis is channels with them.
+
+    Talking heads (arXiv 2003.02436): an element of each head is multiplied by one weight.
+    """
+    operator, lies = unit.operator, page.lies.get(unit.data[0])
+    shape, result = unit.inputs[0].shape, unit.output.shape
+    if not isinstance(operator, QConv) or operator.transposed or lies is None:
+        raise Refusal("it is of one image")
+    if operator.weights.shape[2:] != (1, 1) or operator.groups > 1 or shape[2:] != result[2:]:
+        raise Refusal("it is of more than single pixels")
+    if lies[1] != layouts.heads(shape):
+        raise Refusal("its heads lie otherwise")
+    each = np.eye(shape[3], dtype=np.int8)
+    whole = replace(
+        operator,
+        weights=np.kron(operator.weights[..., 0, 0], each)[..., None, None],
+        weight_scales=np.repeat(operator.weight_scales, shape[3]),
+        bias=np.repeat(operator.bias, shape[3]),
+    )
+    page.enter(step.var, unit.output, layouts.heads(result))
+    written = page.append(whole, label, (lies[0],), page.lies[step.var][0])
+    page.of_step[step.index] = written
 
 
 def _window(page: RegionPage, step: RelaxStep, unit: OffloadUnit, label: str) -> None:

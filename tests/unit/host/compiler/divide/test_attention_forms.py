@@ -163,6 +163,21 @@ def _shared_keys(model: Model, x: str) -> str:
     return model.add("Reshape", y, np.array([1, -1, FEATURES]))
 
 
+def _talking_heads(model: Model, x: str) -> str:
+    """Heads that are mixed before and behind the softmax."""
+    heads = np.array([1, -1, 2, FEATURES // 2])
+    q, k, v = (
+        model.add("Transpose", model.add("Reshape", each, heads), perm=[0, 2, 1, 3])
+        for each in (x, model.add("MatMul", x, model.weights(FEATURES, FEATURES)), x)
+    )
+    scores = model.add("MatMul", q, model.add("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = model.add("Conv", scores, model.weights(2, 2, 1, 1), model.weights(2))
+    weights = model.add("Softmax", scores, axis=-1)
+    weights = model.add("Conv", weights, model.weights(2, 2, 1, 1))
+    y = model.add("Transpose", model.add("MatMul", weights, v), perm=[0, 2, 1, 3])
+    return model.add("Reshape", y, np.array([1, -1, FEATURES]))
+
+
 def norm(model: Model, x: str) -> str:
     numbers = [model.constant(model.rng.uniform(0.5, 1.5, FEATURES).astype("f4")) for _ in range(2)]
     return model.add("LayerNormalization", x, *numbers, axis=-1)
@@ -171,7 +186,7 @@ def norm(model: Model, x: str) -> str:
 @pytest.mark.parametrize(
     "block",
     [_gelu_of_a_norm, _norm_of_a_square, _norm_of_a_norm, _softmax_of_a_norm, _batch_norm,
-     _batch_norm_of_vectors, _shared_keys],
+     _batch_norm_of_vectors, _shared_keys, _talking_heads],
 )  # fmt: skip
 @pytest.mark.parametrize("tokens", [1, 8])
 def test_what_stands_between_dense_layers_stays_on_the_accelerator(block, tokens) -> None:
