@@ -355,6 +355,7 @@ def compile_network(
         rows=bool(hw.row_unit),
         turns=bool(hw.row_unit) and hw.batch == 1,
         why_not=costs.why_not,
+        price=costs.price,
     )
     lowered = [
         (costs.seconds(layers, parts.placements, parts.conversions), parts, layers)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from math import prod
-from typing import Final
+from math import inf, prod
+from typing import Any, Final
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.compiler.divide.offload import OperatorCost, TransferCost, place
@@ -51,6 +51,7 @@ class CostModel:
         self._hw: Final = hw
         self._board: Final = board
         self._lower: Final = lower or (lambda region: layer_graph(region, hw))
+        self._prices: Final[dict[tuple[Any, ...], float]] = {}
         self._known: Final[dict[int, tuple[QGraph, list[tuple[str, Workload]] | None]]] = {}
         """Layers of regions that were asked for, by identity."""
 
@@ -187,6 +188,20 @@ class CostModel:
         except TilewrightError as error:
             return _told(error)
         return None
+
+    def price(self, operator: QOperator, tensors: Sequence[QTensor]) -> float:
+        """Seconds of an operator behind others; infinite if the accelerator does not run it."""
+        ways = [
+            getattr(operator, name, None) for name in ("heads", "windows", "b_rows_are_outputs")
+        ]
+        key = (type(operator), *ways, *(tensor.shape for tensor in tensors))
+        if key not in self._prices:
+            try:
+                layers = self._alone(operator, tensors, from_host=False)
+                self._prices[key] = sum(self._seconds(workload) for _, workload in layers)
+            except TilewrightError:
+                self._prices[key] = inf
+        return self._prices[key]
 
     def _one_by_one(
         self, graph: OffloadGraph, candidate: OffloadCandidate

@@ -13,6 +13,10 @@ WhyNot = Callable[[QOperator, Sequence[QTensor]], str | None]
 """Why the accelerator does not run an operator with these tensors, behind others; None: it does."""
 
 
+Price = Callable[[QOperator, Sequence[QTensor]], float]
+"""Seconds that an operator with these tensors takes on the accelerator; infinite: it cannot."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """What an operation has to do wherever it runs.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from tilewright.host.compiler.divide import general_units, index_maps, stacked_u
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.index_maps import IndexMap
 from tilewright.host.compiler.divide.placed_units import placed, placed_product
-from tilewright.host.compiler.divide.placement import WhyNot
+from tilewright.host.compiler.divide.placement import Price, WhyNot
 from tilewright.host.compiler.divide.region_tensors import RegionTensors
 from tilewright.host.compiler.divide.relax_calls import MAX_RANK, Refusal, constant
 from tilewright.host.compiler.divide.relax_general import MASKED_MEAN
@@ -36,6 +37,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QGraph,
     QMatmul,
     QOperator,
+    QRescale,
     QReshape,
     QTensor,
 )
@@ -57,13 +59,15 @@ class PageRules:
         name_of: the name of the tensor in an int8 variable.
         forms: what tensors of rank 4 are, if no images.
         turns: channels and pixels are exchanged where that is needed.
-        why_not: judges dense layers whose kernel is a whole image, and ways to lay a product.
+        why_not: judges dense layers whose kernel is a whole image.
+        price: seconds of an operator, by which ways to lay a product are compared.
     """
 
     name_of: Callable[[Var], str]
     forms: Mapping[Var, Form]
     turns: bool
     why_not: WhyNot | None
+    price: Price | None
 
 
 class RegionPage(RegionTensors):
@@ -199,10 +203,11 @@ class RegionPage(RegionTensors):
         one_image = len(a) == MAX_RANK and a[0] == 1 < a[1] == b[1]
         refusal: Refusal | None = None
         ways = []
-        for heads_apart in (False, True) if one_image else (False,):
+        for heads_apart, by_rows in product((False, True) if one_image else (False,), (0, 1)):
             try:
                 found = [
-                    self._factor_lies(unit, index, heads_apart=heads_apart) for index in (0, 1)
+                    self._factor_lies(unit, 0, heads_apart=heads_apart),
+                    self._factor_lies(unit, 1, heads_apart=heads_apart, choice=by_rows),
                 ]
                 placed = placed_product(
                     operator, unit, [layout for _, layout in found], heads_apart=heads_apart
@@ -210,49 +215,57 @@ class RegionPage(RegionTensors):
             except Refusal as each:
                 refusal = refusal or each
             else:
-                ways.append((sum(cost for cost, _ in found), placed))
+                ways.append((self._price_of(unit, placed, [moves for moves, _ in found]), placed))
         if not ways:
             assert refusal is not None
             raise refusal
-        if len(ways) > 1 and self._rules.why_not is not None:
-            taken = [way for way in ways if self._product_lacks(unit, way[1]) is None]
-            ways = taken or ways
         return min(ways, key=lambda way: way[0])[1]
 
-    def _product_lacks(
-        self, unit: OffloadUnit, placed: tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]
-    ) -> str | None:
-        """What the accelerator lacks for a product in these layouts; None: nothing."""
-        assert self._rules.why_not is not None
+    def _price_of(
+        self,
+        unit: OffloadUnit,
+        placed: tuple[QOperator, tuple[TensorLayout, ...], TensorLayout],
+        moves: Sequence[int],
+    ) -> tuple[float, int]:
+        """What a product in these layouts costs with so many moves of its factors; and the moves.
+
+        What the accelerator refuses costs infinitely much.
+        """
+        price = self._rules.price
+        if price is None:
+            return 0.0, sum(moves)
         operator, needed, output = placed
-        tensors = [
+        a, b, y = (
             QTensor(name=name, shape=lies.shape, scale=each.scale, zero_point=each.zero_point)
             for name, lies, each in zip(
                 "aby", (*needed, output), (*unit.inputs, unit.output), strict=True
             )
-        ]
-        named = replace(operator, name="product", inputs=("a", "b"), output="y")
-        return self._rules.why_not(named, tensors)
+        )
+        copy = QRescale(name="copy", inputs=("a",), output="y")
+        total = price(replace(operator, name="product", inputs=("a", "b"), output="y"), (a, b, y))
+        for count, factor in zip(moves, (a, b), strict=True):
+            source, result = replace(factor, name="a"), replace(factor, name="y", scale=1.0)
+            total += count * price(copy, (source, result)) if count else 0.0
+        return total, sum(moves)
 
     def _factor_lies(
-        self, unit: OffloadUnit, index: int, *, heads_apart: bool
+        self, unit: OffloadUnit, index: int, *, heads_apart: bool, choice: int = 0
     ) -> tuple[int, TensorLayout]:
-        """How a factor lies for a product, and what it costs to move it there."""
+        """How a factor lies for a product, by features or rows, and how many moves that takes."""
         var, shape = unit.data[index], unit.inputs[index].shape
         lies = self.lies[var][1] if var in self.lies else None
         # What is alone, or a map, has its batch, that of windows, among its pixels.
         windows = heads_apart or (shape[0] > 1 and (lies is None or lies.shape[0] == 1))
         parted = (shape[1], 1, *shape[2:]) if heads_apart else shape
-        choices = [(layouts.window_heads if windows else layouts.heads)(parted)]
-        if index:
-            choices.append((layouts.window_rows if windows else layouts.rows)(parted))
-        if lies is not None and lies.order in [choice.order for choice in choices]:
+        forms = (
+            (layouts.window_heads, layouts.window_rows)
+            if windows
+            else (layouts.heads, layouts.rows)
+        )
+        wanted = forms[choice](parted)
+        if lies is not None and (lies.shape[0] != 1 or lies.order == wanted.order):
             return 0, lies
-        if lies is not None and lies.shape[0] != 1:
-            return 0, lies
-        data = self.map_of(var, shape)
-        best = self.cheapest(data, choices)
-        return self.cost(data, best), best
+        return self.cost(self.map_of(var, shape), wanted), wanted
 
     def _choices(self, unit: OffloadUnit, var: Var, shape: Sequence[int]) -> list[TensorLayout]:
         """How a tensor may be given to a unit, the likeliest first."""

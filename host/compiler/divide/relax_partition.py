@@ -16,6 +16,7 @@ from tilewright.host.compiler.divide.placement import (
     OffloadCandidate,
     OffloadGraph,
     OperatorPlacement,
+    Price,
     TensorEdge,
     WhyNot,
     Work,
@@ -61,6 +62,7 @@ def divide(
     rows: bool = False,
     turns: bool = False,
     why_not: WhyNot | None = None,
+    price: Price | None = None,
 ) -> list[Division]:
     """Put what the accelerator takes into regions.
 
@@ -72,11 +74,12 @@ def divide(
         rows: it has a row unit.
         turns: channels and pixels are exchanged where that is all that is wrong.
         why_not: judges operators that are composed of others.
+        price: compares ways to lay a product.
 
     Returns:
         One for no alternative, and one for each that leaves something else than those before it.
     """
-    divider = _Divider(model, tables=tables, rows=rows, turns=turns, why_not=why_not)
+    divider = _Divider(model, tables=tables, rows=rows, turns=turns, why_not=why_not, price=price)
     divider.settle()
     if leave is not None and (reasons := leave(divider.offload_graph())):
         divider.leave(reasons)
@@ -101,6 +104,7 @@ class _Divider:
         rows: bool,
         turns: bool,
         why_not: WhyNot | None,
+        price: Price | None,
     ) -> None:
         self._model = model
         self._tables, self._rows = tables, rows
@@ -113,6 +117,7 @@ class _Divider:
             self._label_of,
             turns=turns,
             why_not=why_not,
+            price=price,
         )
         self._members = {step.index for step in self._graph.steps if step.unit is not None}
         self._regions: list[RelaxRegion] = []

@@ -11,7 +11,7 @@ from tvm import relax
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.offload import convex_groups
-from tilewright.host.compiler.divide.placement import WhyNot
+from tilewright.host.compiler.divide.placement import Price, WhyNot
 from tilewright.host.compiler.divide.region_page import Form, PageRules, RegionPage
 from tilewright.host.compiler.divide.relax_calls import (
     MAX_RANK,
@@ -109,6 +109,7 @@ class RegionWriter:
         label_of: the name of a step's operator.
         turns: channels and pixels are exchanged where that is all that is wrong.
         why_not: judges dense layers whose kernel is a whole image.
+        price: compares ways to lay a product.
     """
 
     def __init__(
@@ -120,8 +121,11 @@ class RegionWriter:
         *,
         turns: bool,
         why_not: WhyNot | None,
+        price: Price | None,
     ) -> None:
-        self._rules = PageRules(name_of=name_of, forms=forms, turns=turns, why_not=why_not)
+        self._rules = PageRules(
+            name_of=name_of, forms=forms, turns=turns, why_not=why_not, price=price
+        )
         self._graph = graph
         self._forms = forms
         self._label_of = label_of
