@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.library_loading import load_onnx_ir, load_tvm
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.divide.placement import (
@@ -357,11 +358,16 @@ def compile_network(
         why_not=costs.why_not,
         price=costs.price,
     )
-    lowered = [
-        (costs.seconds(layers, parts.placements, parts.conversions), parts, layers)
-        for parts in divided
-        for layers in [tuple(map(lower, parts.regions))]
-    ]
+    lowered: list[tuple[float, PartitionedNetwork, tuple[LayerGraph, ...]]] = []
+    for number, parts in enumerate(divided):
+        try:
+            layers = tuple(map(lower, parts.regions))
+        except TilewrightError:
+            if not lowered and number == len(divided) - 1:
+                raise
+            continue
+        seconds = costs.seconds(layers, parts.placements, parts.conversions)
+        lowered.append((seconds, parts, layers))
     lowered.sort(key=lambda each: each[0])
     least, parts, layers = lowered[0]
     told = f"{counted(len(parts.regions), 'region')} on the accelerator"

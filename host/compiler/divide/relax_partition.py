@@ -68,7 +68,7 @@ def divide(
 
     Args:
         model: the network.
-        leave: what stays on the CPU in any case; None: nothing.
+        leave: what stays on the CPU in any case, as regions stand; None: nothing.
         alternatives: what stays on the CPU besides.
         tables: the accelerator has an activation table.
         rows: it has a row unit.
@@ -81,8 +81,7 @@ def divide(
     """
     divider = _Divider(model, tables=tables, rows=rows, turns=turns, why_not=why_not, price=price)
     divider.settle()
-    if leave is not None and (reasons := leave(divider.offload_graph())):
-        divider.leave(reasons)
+    divider.leave_refused(leave)
     found = [divider.division()]
     if alternatives:
         graph, whole, known = divider.offload_graph(), divider.state(), [set[int]()]
@@ -91,6 +90,7 @@ def divide(
                 known.append(set(reasons))
                 divider.restore(whole)
                 divider.leave(reasons)
+                divider.leave_refused(leave)  # what lies otherwise now
                 found.append(divider.division())
     return found
 
@@ -162,6 +162,11 @@ class _Divider:
 
     def restore(self, state: tuple[set[int], dict[int, str]]) -> None:
         self._members, self._reasons = set(state[0]), dict(state[1])
+
+    def leave_refused(self, leave: Leave | None) -> None:
+        """Leave candidates to the CPU until no more have to."""
+        while leave is not None and (reasons := leave(self.offload_graph())):
+            self.leave(reasons)
 
     def leave(self, reasons: Mapping[int, str]) -> None:
         """Leave candidates to the CPU."""

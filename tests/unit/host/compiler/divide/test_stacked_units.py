@@ -4,9 +4,14 @@
 import numpy as np
 import pytest
 from support.networks.compiled_runs import assert_one_region_has_its_bits
-from support.networks.small_models import Model
+from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
 
+from tilewright.host.compiler.divide.cost import CostModel
+from tilewright.host.compiler.lower.fuse import fuse
+from tilewright.host.compiler.lower.layers import layer_graph
+from tilewright.host.compiler.pipeline import partitions
+from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 
 ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
@@ -113,3 +118,25 @@ def test_layers_on_windows_are_one_region_with_its_bits(first) -> None:
     assert_one_region_has_its_bits(
         proto, rng.normal(size=(4, *drawn.shape[1:])).astype(np.float32), ROWED
     )
+
+
+def test_what_is_left_of_windows_still_lowers() -> None:
+    """Whatever stays on the CPU, what begins or ends in the windows then is refused or lowers."""
+    rng = fresh_rng()
+    drawn = Windows(rng)
+    for name in ("halves", "convolution", str(rng.choice(LAYERS))):
+        getattr(drawn, name)()
+    network = imported(drawn.model.proto(drawn.whole()))
+    costs = CostModel(ROWED, load_board("pynq-z2"))
+    taken = {"rows": True, "turns": True, "why_not": costs.why_not, "price": costs.price}
+    offered: list[int] = []
+    partitions(
+        network, costs.refused, lambda graph: offered.extend(c.id for c in graph.candidates) or {},
+        **taken,
+    )  # fmt: skip
+    left = [{int(each): "of the test"} for each in rng.permutation(offered)[:6]]
+    divided = partitions(network, costs.refused, *(lambda _, one=one: one for one in left), **taken)
+    assert len(divided) > 1
+    for parts in divided:
+        for region in parts.regions:
+            assert layer_graph(fuse(region), ROWED).layers
