@@ -29,6 +29,9 @@ MAX_ELEMENTS: Final = 1 << 24
 """Of a tensor whose elements are followed one by one."""
 MAX_GROUPS: Final = 32
 """Parts that a move may be joined of: each is a layer."""
+MAX_TURNED: Final = 1 << 13
+"""Channels or pixels that are exchanged with the others: they become weights of as many rows."""
+
 MAX_SHUFFLED: Final = 1024
 """Channels that a move may permute: it is a product with a matrix of as many rows and columns."""
 _BLOCK: Final = 64
@@ -164,7 +167,8 @@ def moved(sources: Sequence[Source], wanted: Places, *, turns: bool) -> Move:
     """
     found = _Elements.of(sources, wanted).move()
     alone = sources[0] if len(sources) == 1 and sources[0].values is None else None
-    if turns and alone is not None and (found is None or cost_of(found) > _TURN_COST):
+    small = alone is not None and max(alone.channels, alone.pixels) <= MAX_TURNED
+    if turns and alone is not None and small and (found is None or cost_of(found) > _TURN_COST):
         channel, pixel = np.divmod(wanted, alone.pixels)
         flat = Source(alone.name, alone.pixels, alone.channels)
         places = pixel * alone.channels + channel

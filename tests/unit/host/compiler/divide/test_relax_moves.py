@@ -12,6 +12,8 @@ from support.networks.small_models import Model, accelerated, imported, operator
 from support.randomness import fresh_rng
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
+from tilewright.host.compiler.divide.index_maps import MAX_TURNED, Source, Turned, moved
+from tilewright.host.compiler.divide.relax_calls import Refusal
 from tilewright.host.compiler.divide.tensor_layouts import Order
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
@@ -496,3 +498,14 @@ def test_pixels_of_windows_are_found_and_moves_of_channels_are_none() -> None:
     assert mixed is not None
     swapped = layouts.TensorLayout(shape=heads.shape, order=mixed)
     assert layouts.pixels_of(swapped, layouts.heads((1, 4, 3, 2))) is None
+
+
+@pytest.mark.parametrize("pixels", [MAX_TURNED, MAX_TURNED + 1])
+def test_no_more_pixels_become_channels_than_weights_hold(pixels) -> None:
+    """An exchange is a product with as many rows of weights: of 38,416 it took gigabytes."""
+    wanted = np.arange(2 * pixels).reshape(2, pixels).T
+    if pixels > MAX_TURNED:
+        with pytest.raises(Refusal):
+            moved([Source("x", 2, pixels)], wanted, turns=True)
+    else:
+        assert isinstance(moved([Source("x", 2, pixels)], wanted, turns=True).source, Turned)

@@ -65,7 +65,7 @@ def test_choose_decides_and_sees_the_whole_graph() -> None:
 
     parts = partition(network, first_layer)
     assert_same_outputs(network, parts)
-    (graph,) = seen
+    graph = seen[0]
     first, second = (c for c in graph.candidates if c.operator is not None)
     passes = (144 + 4 * 144) + (4 * 144 + 128)  # dequantise; convolution, bias and quantise
     assert first.work == Work(macs=8 * 4 * 9 * 16, bytes=passes)
