@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import prod
-from typing import Any, TypeVar
+from math import inf, prod
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,10 @@ Form = Callable[[Sequence[int]], TensorLayout]
 Int8Array = npt.NDArray[np.int8]
 Lying = tuple[str, TensorLayout]
 """A tensor's name, and how the model's tensor lies in it."""
+
+
+_MUCH_LESS: Final = 0.7
+"""Of the price of the way with fewest moves: bounds of small layers tell no finer differences."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,11 +219,16 @@ class RegionPage(RegionTensors):
             except Refusal as each:
                 refusal = refusal or each
             else:
-                ways.append((self._price_of(unit, placed, [moves for moves, _ in found]), placed))
+                price = self._price_of(unit, placed, [moves for moves, _ in found])
+                ways.append((price, placed, heads_apart))
         if not ways:
             assert refusal is not None
             raise refusal
-        return min(ways, key=lambda way: way[0])[1]
+        fewest = min(ways, key=lambda way: (way[0][0] == inf, way[0][1]))
+        # Prices of heads and of windows do not compare: alone, heads are copied apart.
+        alike = [way for way in ways if way[2] == fewest[2]]
+        cheapest = min(alike, key=lambda way: way[0])
+        return (cheapest if cheapest[0][0] < _MUCH_LESS * fewest[0][0] else fewest)[1]
 
     def _price_of(
         self,
