@@ -106,8 +106,3 @@ class OffloadGraph:
 
 Leave = Callable[[OffloadGraph], Mapping[int, str]]
 """Returns the candidates that stay on the CPU, by id, and why."""
-
-
-def everything(graph: OffloadGraph) -> Mapping[int, str]:
-    """Leave all candidates to the CPU."""
-    return dict.fromkeys((each.id for each in graph.candidates), "it is left to the CPU by choice")

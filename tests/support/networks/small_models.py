@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from support.networks.qdq_runs import operator_errors, quantised_names, region_errors, run_all
 
+from tilewright.host.compiler.divide.placement import OffloadGraph
 from tilewright.host.compiler.lower.qgraph import QOperator
 from tilewright.host.compiler.pipeline import (
     ImportedNetwork,
@@ -144,3 +145,8 @@ def accelerated(
     parts = partition(network)
     assert_regions_agree(network, parts, noise(network, np.random.default_rng(0)), ties)
     return parts
+
+
+def everything(graph: OffloadGraph) -> dict[int, str]:
+    """Leave all candidates to the CPU."""
+    return dict.fromkeys((each.id for each in graph.candidates), "it is left to the CPU by choice")

@@ -6,11 +6,10 @@ import onnx
 import pytest
 from support.networks.qdq_runs import run_all
 from support.networks.qgraph_floats import FloatRegions
-from support.networks.small_models import Model, imported
+from support.networks.small_models import Model, everything, imported
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.placement import everything
 from tilewright.host.compiler.divide.relax_import import operator_index, to_relax
 from tilewright.host.compiler.pipeline import import_network, partition
 from tilewright.host.compiler.read.calibration import Calibration

@@ -13,7 +13,7 @@ import pytest
 from support.networks.compiled_runs import assert_same_outputs
 from support.networks.qdq_runs import run_all
 from support.networks.qgraph_floats import FloatRegions
-from support.networks.small_models import Model, assert_regions_agree, imported, noise
+from support.networks.small_models import Model, assert_regions_agree, everything, imported, noise
 from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import WorkloadError
@@ -27,7 +27,7 @@ from tilewright.host.compiler.divide.offload import (
     place,
     total_seconds,
 )
-from tilewright.host.compiler.divide.placement import OffloadGraph, Work, everything
+from tilewright.host.compiler.divide.placement import OffloadGraph, Work
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.layers import layer_graph
