@@ -250,6 +250,7 @@ def _rounded(real: Float64, scale: float, zero_point: int) -> Float64:
 Pattern = Any
 
 MAX_CONCAT_INPUTS: Final = 64
+_MATRIX_AXES: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -282,7 +283,7 @@ def match_unit(
     """The kind and the parts of the unit that ends in a quantize call, or ``None``."""
     for pattern in (*_patterns(), *(_row_patterns() if rows else ())):
         parts = pattern.match(root, values)
-        if parts is not None:
+        if parts is not None and not (pattern.kind == "dense" and _has_matrices(parts)):
             return pattern.kind, parts
     count = _concat_inputs(root, values)
     if 0 < count <= MAX_CONCAT_INPUTS:
@@ -290,6 +291,11 @@ def match_unit(
         if parts is not None:
             return "concat", parts
     return None
+
+
+def _has_matrices(parts: Mapping[str, Expr]) -> bool:
+    """Whether a dense layer's weights are several matrices: it is a product, then."""
+    return constant(parts["weights"].args[0]).ndim > _MATRIX_AXES
 
 
 def _quantised(x: Pattern) -> Pattern:

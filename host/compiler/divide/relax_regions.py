@@ -175,11 +175,13 @@ class RegionWriter:
     def _constant_layout(
         self, step: RelaxStep, var: Var, tensor: QuantisedTensor, page: RegionPage
     ) -> TensorLayout:
-        """As the other input lies of what works element by element; otherwise as inputs do."""
+        """As the other input of what works element by element lies; matrices in windows."""
         assert step.unit is not None
         others = [page.lies[other][1] for other in step.unit.data if other in page.lies]
         if step.unit.elementwise and others:
             return others[0]
+        if step.unit.kind == "product" and tensor.shape[0] > 1:
+            return layouts.window_heads(tensor.shape)
         return self._layout(step, var, tensor)
 
     def _without_border_moves(self, steps: Sequence[RelaxStep]) -> list[RelaxStep]:

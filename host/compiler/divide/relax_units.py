@@ -267,8 +267,6 @@ def _bias(parts: Parts, channels: int, axis: int) -> Array:
 def _dense(match: Match) -> QOperator:
     parts = match.parts
     matrix = parts["weights"]
-    if len(constant(matrix.args[0]).shape) != 2:
-        raise Refusal("its weights are not one matrix")
     channels = match.output.shape[-1]
     turned = "turned" in parts and permutation(parts["turned"]) == (1, 0)
     weights, scales = _weights(matrix, 0 if turned else 1, channels, 1)

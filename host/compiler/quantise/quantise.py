@@ -70,8 +70,8 @@ class _Selection:
     Attributes:
         floats: constants that stay float, by node name and input: biases and factors.
         constants: the same of operators whose inputs are rounded: slopes, constants of users' own.
-        one_scale: weights for which ONNX Runtime cannot have a scale for each channel: those of
-            transposed convolutions in groups.
+        one_scale: weights that cannot have a scale for each channel: those of transposed
+            convolutions in groups for ONNX Runtime, the matrices of products for the accelerator.
         masks: names of operators that add masks, given at run time, to what a row unit takes.
     """
 
@@ -210,9 +210,10 @@ def _select(graph: ir.Graph, options: QuantiseOptions, own: OwnOperators) -> _Se
             continue
         selection.nodes.append(node.name or "")
         selection.kinds.add(node.op_type)
-        weights = input_of(node, 1)
-        if is_kind(node, "ConvTranspose") and integer(node, "group", 1) > 1 and weights is not None:
-            selection.one_scale.append(weights.name or "")
+        several = is_kind(node, "MatMul") and not _is_dense(node)
+        if several or (is_kind(node, "ConvTranspose") and integer(node, "group", 1) > 1):
+            constants = [value for value in node.inputs[:2] if array_of(value) is not None]
+            selection.one_scale += [value.name or "" for value in constants if value is not None]
         int8.add(node.outputs[0])
         int8 |= {value for value in node.inputs if value is not None and _is_activation(value)}
     biases = {name for name, _, _ in selection.floats}
@@ -395,7 +396,8 @@ def _is_dense(node: ir.Node) -> bool:
 
 
 def _is_product(node: ir.Node) -> bool:
-    if not all(_is_activation(value) for value in node.inputs):
+    """A product of two activations, or of one and constant matrices, one for each of its own."""
+    if not (any(map(_is_activation, node.inputs)) and all(map(_is_rounded, node.inputs))):
         return False
     a, b = (shape_of(value) for value in node.inputs)
     return a is not None and b is not None and len(a) in (3, 4) and a[:-2] == b[:-2]
@@ -410,7 +412,7 @@ def _is_epilogue(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> b
         product, result = source.producer(), shape_of(node.outputs[0])
         if not is_kind(product, "MatMul") or product is None or only_user(source) is None:
             continue
-        dense = array_of(product.inputs[1]) is not None
+        dense = _is_dense(product)
         if node.op_type == "Add":
             fits = dense and result is not None and constant.size == result[-1]
             fits = fits and constant.size == constant.shape[-1]
@@ -427,7 +429,7 @@ def _is_sum(node: ir.Node, int8: set[ir.Value]) -> bool:
     shapes = {shape_of(value) for value in node.inputs}
     return (
         node.op_type == "Add"
-        and all(_is_activation(value) or _is_float(value) for value in node.inputs)
+        and all(map(_is_rounded, node.inputs))
         and any(value in int8 for value in node.inputs)
         and len(shapes) == 1
         and None not in shapes
@@ -453,10 +455,12 @@ def _is_gate(node: ir.Node, int8: set[ir.Value]) -> bool:
     return a == b or a == pixels[1] or b == pixels[0]
 
 
-def _is_float(value: ir.Value | None) -> bool:
-    """Whether a value is a constant that can be rounded."""
+def _is_rounded(value: ir.Value | None) -> bool:
+    """Whether a value is an activation, or a constant that can be rounded."""
     array = array_of(value)
-    return array is not None and array.dtype == np.float32 and bool(np.isfinite(array).all())
+    if array is None:
+        return _is_activation(value)
+    return array.dtype == np.float32 and bool(np.isfinite(array).all())
 
 
 def _joins(node: ir.Node) -> bool:
@@ -466,7 +470,7 @@ def _joins(node: ir.Node) -> bool:
         return False
     axis = integer(node, "axis", 0) % len(shape)
     if len(shape) == 3 and axis == 1:
-        return all(_is_activation(value) or _is_float(value) for value in node.inputs)
+        return all(map(_is_rounded, node.inputs))
     if not all(_is_activation(value) for value in node.inputs):
         return False
     return axis == (2 if len(shape) == 3 else 1)

@@ -3,9 +3,10 @@
 
 - An Einsum is products of two operands, one after another: each operand's axes in the order batch,
   rows, columns, then MatMul.
-- A matrix that all heads share, as keys of multi-query attention, is repeated for each.
-- Products, softmaxes and what is computed element by element between them have at most four axes:
-  those before the last two are one.
+- A matrix that all heads share, as keys of multi-query attention, is repeated for each; one that is
+  constant is one matrix, or one for each that it is multiplied by.
+- Products, dense layers, softmaxes and what is computed element by element between them have at most
+  four axes: those before the last two are one.
 
 No rewrite changes a result, but that sums may be added in another order.
 """
@@ -44,6 +45,7 @@ def state_products(editor: Editor) -> None:
             done = _einsum(editor, node)
         elif is_kind(node, "MatMul"):
             _repeat_factor(editor, node)
+            _state_constant(editor, node)
             done = _narrow_product(editor, node)
         elif is_kind(node, "Softmax", *_BY_ELEMENT):
             done = _narrow_elements(editor, node)
@@ -74,25 +76,43 @@ def _repeat_factor(editor: Editor, node: ir.Node) -> None:
             node.replace_input_with(index, repeated)
 
 
+def _state_constant(editor: Editor, node: ir.Node) -> None:
+    """Constant matrices as one, or as one for each matrix that they are multiplied by."""
+    shape, array = shape_of(node.inputs[0]), array_of(node.inputs[1])
+    if shape is None or array is None or not _MATRIX < array.ndim <= len(shape) or 0 in shape:
+        return
+    one = prod(array.shape[:-_MATRIX]) == 1
+    wanted = array.shape[-_MATRIX:] if one else (*shape[:-_MATRIX], *array.shape[-_MATRIX:])
+    if wanted == array.shape or (not one and shape_of(node.outputs[0]) != (
+        *shape[:-1], array.shape[-1]
+    )):  # fmt: skip
+        return
+    stated = array.reshape(wanted) if one else np.ascontiguousarray(np.broadcast_to(array, wanted))
+    node.replace_input_with(1, editor.constant(f"{node.outputs[0].name}_matrices", stated))
+
+
 # -- more than four axes --------------------------------------------------------------------------
 
 
 def _narrow_product(editor: Editor, node: ir.Node) -> ir.Value | None:
-    """A product of matrices of many batch axes, with one."""
+    """A product of matrices of many batch axes, with one; or of one image with weights."""
     shapes, result = [shape_of(value) for value in node.inputs], node.outputs[0]
     left, right, shape = shapes[0], shapes[1], shape_of(result)
     if left is None or right is None or shape is None or len(shape) <= _MOST_AXES:
         return None
-    if 0 in shape or left[:-_MATRIX] != right[:-_MATRIX]:
+    weights = array_of(node.inputs[1])
+    dense = weights is not None and weights.ndim == _MATRIX
+    if 0 in shape or (not dense and left[:-_MATRIX] != right[:-_MATRIX]):
         return None
     stem = result.name or "product"
+    form = _one_image if dense else _narrowed
     operands = [
-        _in_shape(editor, node, value, _narrowed(each), f"{stem}_operand")
-        for value, each in zip(node.inputs, (left, right), strict=True)
+        value if dense and index else _in_shape(editor, node, value, form(each), f"{stem}_operand")
+        for index, (value, each) in enumerate(zip(node.inputs, (left, right), strict=True))
         if value is not None
     ]
     narrow = editor.before(node, "MatMul", operands, stem=f"{stem}_narrow", like=result)
-    narrow.shape = ir.Shape(_narrowed(shape))
+    narrow.shape = ir.Shape(form(shape))
     return editor.reshaped(node, narrow, shape, stem=stem)
 
 
@@ -104,19 +124,21 @@ def _narrow_elements(editor: Editor, node: ir.Node) -> ir.Value | None:
         return None
     if is_kind(node, "Softmax") and integer(node, "axis", -1) % len(shape) != len(shape) - 1:
         return None
-    narrow_shape, stem = _narrowed(shape), result.name or "narrow"
-    if not any(_is_narrow(value, narrow_shape) for value in node.inputs):
+    narrow_shape = next(filter(None, (_narrow_form(value, shape) for value in node.inputs)), None)
+    if narrow_shape is None:
         return None
+    stem = result.name or "narrow"
     operands: list[ir.Value | None] = []
     for value in node.inputs:
         array = array_of(value)
         if value is None:
             operands.append(None)
-        elif array is not None and array.size > 1:
+        elif array is not None and array.size > 1 and array.shape != shape[-1:]:
             full = np.broadcast_to(array, shape).reshape(narrow_shape)
             operands.append(editor.constant(f"{stem}_constant", full))
         elif array is not None:
-            operands.append(editor.constant(f"{stem}_number", array.reshape(())))
+            form = array.shape[-1:] if array.size > 1 else ()
+            operands.append(editor.constant(f"{stem}_number", array.reshape(form)))
         elif shape_of(value) == shape:
             operands.append(_in_shape(editor, node, value, narrow_shape, f"{stem}_operand"))
         else:
@@ -133,10 +155,16 @@ def _narrowed(shape: Sequence[int]) -> tuple[int, ...]:
     return (prod(shape[:-_MATRIX]), *shape[-_MATRIX:])
 
 
-def _is_narrow(value: ir.Value | None, shape: tuple[int, ...]) -> bool:
-    """Whether a value is only the wide form of one in this shape."""
+def _one_image(shape: Sequence[int]) -> tuple[int, ...]:
+    return (1, prod(shape[:-1]), shape[-1])
+
+
+def _narrow_form(value: ir.Value | None, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape of what a value is only the wide form of, if its rows are the same."""
     node = value.producer() if value is not None else None
-    return is_kind(node, "Reshape") and shape_of(node.inputs[0]) == shape
+    before = shape_of(node.inputs[0]) if is_kind(node, "Reshape") else None
+    narrow = before is not None and before in (_narrowed(shape), _one_image(shape))
+    return before if narrow else None
 
 
 def _in_shape(
@@ -260,6 +288,10 @@ class _Steps:
         order = [have.index(letter) for letter in wanted]
         if order == sorted(order):
             return value
+        array = array_of(value)
+        if array is not None:
+            moved = np.ascontiguousarray(array.transpose(order))
+            return self._editor.constant(f"{self._stem}_arranged", moved)
         return self._add("Transpose", [value], wanted, {"perm": order})
 
     def _grouped(self, value: ir.Value, have: str, groups: list[list[str]]) -> ir.Value:
@@ -268,6 +300,9 @@ class _Steps:
         shape = self._shape(groups)
         if shape_of(value) == shape:
             return value
+        array = array_of(value)
+        if array is not None:
+            return self._editor.constant(f"{self._stem}_matrix", array.reshape(shape))
         return self._editor.reshaped(self._node, value, shape, stem=f"{self._stem}_matrix")
 
     def _shape(self, groups: Sequence[Sequence[str]]) -> tuple[int, ...]:
