@@ -34,24 +34,37 @@ from tilewright.host.compiler.lower.qgraph import (
 )
 
 
-def with_channels_last(lying: TensorLayout, shape: Sequence[int]) -> TensorLayout | None:
-    """How a tensor lies, if its last axis is the channels of its normal form.
+def with_channels(lying: TensorLayout, shape: Sequence[int], axis: int = -1) -> TensorLayout | None:
+    """How a tensor lies, if an axis is the channels of its normal form.
 
     Whatever the other axes are; where their pixels are not in the model's order, they are moved.
     """
-    if lying.shape[1] != shape[-1]:
+    if lying.shape[1] != shape[axis]:
         return None
-    if lying.order == layouts.channels_last(lying.shape):
+    if lying.order == layouts.along(shape, axis, images=lying.shape[0] > 1).order:
         return lying
-    moved = layouts.tokens(shape)
+    moved = layouts.along(shape, axis)
     return None if layouts.pixels_of(lying, moved) is None else moved
 
 
+def row_layouts(unit: OffloadUnit, lying: TensorLayout) -> list[TensorLayout]:
+    """How data may lie for a function of rows: all channels of a pixel, or those of one head."""
+    (axis,), shape = unit.axes, unit.inputs[0].shape
+    images = lying.shape[0] > 1
+    last = with_channels(lying, shape, axis)
+    found = [layouts.along(shape, axis, images=images) if last is None else last]
+    by_axis = {MAX_RANK - 1: (layouts.heads, layouts.window_heads),
+               MAX_RANK - 2: (layouts.rows, layouts.window_rows)}  # fmt: skip
+    if isinstance(unit.operator, QSoftmax) and len(shape) == MAX_RANK and axis in by_axis:
+        found.append(by_axis[axis][in_windows(lying, shape)](shape))
+    return found
+
+
 def last_channels(unit: OffloadUnit, lying: TensorLayout) -> TensorLayout | None:
-    """As `with_channels_last`, for a dense layer or a slice of the features of a sequence."""
+    """As `with_channels`, for a dense layer or a slice of the features of a sequence."""
     shape = unit.inputs[0].shape
     slices = isinstance(unit.operator, QSelect) and len(shape) < MAX_RANK
-    return with_channels_last(lying, shape) if unit.kind == "dense" or slices else None
+    return with_channels(lying, shape) if unit.kind == "dense" or slices else None
 
 
 def in_windows(lying: TensorLayout, shape: Sequence[int]) -> bool:
@@ -143,7 +156,7 @@ def placed(
         needed = tuple(map(_plain, shapes))
         output = _plain(unit.output.shape)
     elif isinstance(operator, QSoftmax | QLayerNorm):
-        return _placed_rows(operator, shapes, lying)
+        return _placed_rows(operator, unit, lying)
     elif isinstance(operator, QSelect) and unit.axes == (1,) and len(shapes[0]) == MAX_RANK - 1:
         operator, needed, output = placed_slice(operator, unit, lying[0])
     elif (last := last_channels(unit, lying[0])) is not None:
@@ -167,25 +180,18 @@ def placed(
 
 
 def _placed_rows(
-    operator: QSoftmax | QLayerNorm,
-    shapes: Sequence[Sequence[int]],
-    placed_in: Sequence[TensorLayout],
+    operator: QSoftmax | QLayerNorm, unit: OffloadUnit, placed_in: Sequence[TensorLayout]
 ) -> tuple[QOperator, tuple[TensorLayout, ...], TensorLayout]:
-    """Rows along the last axis: all channels of a pixel, or those of one head."""
-    shape, lying = shapes[0], placed_in[0]
-    needed = (layouts.tokens if in_windows(lying, shape) else _tokens)(shape)
-    masks = tuple(map(_tokens, shapes[1:]))
-    last = with_channels_last(lying, shape)
-    if last is not None:
-        needed = last
-    elif isinstance(operator, QSoftmax) and len(shape) == MAX_RANK:
-        if shape[0] > 1 and not in_windows(lying, shape):
-            raise Refusal("its rows are of heads of several images")
-        needed = (layouts.window_heads if in_windows(lying, shape) else layouts.heads)(shape)
+    """Rows along an axis: data that lie in one of their `row_layouts`, or are brought into one."""
+    shape, lying, choices = unit.inputs[0].shape, placed_in[0], row_layouts(unit, placed_in[0])
+    same = [each for each in choices if each.order == lying.order]
+    needed = (same or choices)[0]
+    if isinstance(operator, QSoftmax) and needed.shape[1] != shape[unit.axes[0]]:
         operator = replace(operator, heads=shape[1])
     if isinstance(operator, QSoftmax) and operator.addend is not None:
         addend = layouts.in_normal_form(operator.addend, needed).astype(np.float64)
         operator = replace(operator, addend=addend)
+    masks = (_tokens(mask.shape) for mask in unit.inputs[1:])
     return operator, (needed, *masks), needed
 
 

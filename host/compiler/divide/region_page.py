@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tilewright.host.compiler.divide import general_units, index_maps, stacked_units
 from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.index_maps import IndexMap
-from tilewright.host.compiler.divide.placed_units import placed, placed_product
+from tilewright.host.compiler.divide.placed_units import placed, placed_product, row_layouts
 from tilewright.host.compiler.divide.placement import Price, WhyNot
 from tilewright.host.compiler.divide.region_tensors import RegionTensors
 from tilewright.host.compiler.divide.relax_calls import MAX_RANK, Refusal, constant
@@ -35,10 +35,12 @@ from tilewright.host.compiler.lower.qgraph import (
     Bounds,
     QConv,
     QGraph,
+    QLayerNorm,
     QMatmul,
     QOperator,
     QRescale,
     QReshape,
+    QSoftmax,
     QTensor,
 )
 
@@ -180,9 +182,11 @@ class RegionPage(RegionTensors):
         if isinstance(unit.operator, QMatmul):
             return self._placed_product(unit.operator, unit)
         have = [self.lies[var][1] for var in unit.data if var in self.lies]
-        lying = []
+        lying: list[TensorLayout] = []
         for var, tensor in zip(unit.data, unit.inputs, strict=True):
-            if var in self.lies:
+            if isinstance(unit.operator, QSoftmax | QLayerNorm) and not lying:
+                lying.append(self._rows_lie(unit, var))
+            elif var in self.lies:
                 lying.append(self.lies[var][1])
             elif unit.elementwise and have:
                 lying.append(have[0])
@@ -198,6 +202,16 @@ class RegionPage(RegionTensors):
             if natural == lying:
                 raise
             return placed(unit, natural)
+
+    def _rows_lie(self, unit: OffloadUnit, var: Var) -> TensorLayout:
+        """How the data of a function of rows lie, or are to be moved."""
+        shape = unit.inputs[0].shape
+        lies = self.lies[var][1] if var in self.lies else None
+        if lies is not None and lies.shape[0] > 1:
+            return lies
+        choices = row_layouts(unit, layouts.along(shape, 0) if lies is None else lies)
+        same = [each for each in choices if lies is not None and each.order == lies.order]
+        return same[0] if same else self.cheapest(self.map_of(var, shape), choices)
 
     def _placed_product(
         self, operator: QMatmul, unit: OffloadUnit

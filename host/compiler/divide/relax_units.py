@@ -427,9 +427,9 @@ def _table(match: Match) -> QOperator:
 
 def _softmax(match: Match) -> QOperator:
     rank = len(match.output.shape)
-    if int(match.call.attrs.axis) % rank != rank - 1:
-        raise Refusal("it is not over the last axis")
     data, *masks = match.inputs
+    if masks and int(match.call.attrs.axis) % rank != rank - 1:
+        raise Refusal("a mask is added to it, and it is not over the last axis")
     row = (1,) * (rank - 1) + data.shape[-1:]
     if data.shape != match.output.shape or any(mask.shape != row for mask in masks):
         raise Refusal("what is added to it is not one row for all of its rows")
@@ -472,6 +472,9 @@ def _axes(kind: str, match: Match) -> tuple[int, ...]:
         return permutation(match.call)
     if kind == "select":
         return tuple(_cut(match))
+    if kind in ("softmax", "layer norm"):
+        rank = len(match.output.shape)
+        return (int(match.call.attrs.axis) % rank if kind == "softmax" else rank - 1,)
     if kind == "gather":
         return (int(match.call.attrs.axis) % len(match.inputs[0].shape),)
     return ()

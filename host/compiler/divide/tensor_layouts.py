@@ -70,6 +70,19 @@ def channels_last(shape: Shape) -> Order:
     return _order((b, h * w, c), (0, 2, 1))
 
 
+def along(shape: Sequence[int], axis: int, *, images: bool = False) -> TensorLayout:
+    """One axis is the channels, the others pixels; or the first one the images of a batch."""
+    axis %= len(shape)
+    first = (0,) if images else ()
+    others = [each for each in range(len(first), len(shape)) if each != axis]
+    ranks = [0] * len(shape)
+    for rank, each in enumerate((*first, axis, *others)):
+        ranks[each] = rank
+    pixels = prod(shape[each] for each in others)
+    normal = (shape[0] if images else 1, shape[axis], pixels, 1)
+    return TensorLayout(shape=normal, order=_order(shape, ranks))
+
+
 def heads(shape: Sequence[int]) -> TensorLayout:
     """``(B, H, T, d)`` as ``(B, H*d, T, 1)``; ``(B, T, d)`` is one head."""
     if len(shape) == 3:
@@ -87,9 +100,7 @@ def rows(shape: Sequence[int]) -> TensorLayout:
 
 def tokens(shape: Sequence[int]) -> TensorLayout:
     """``(..., C)`` as ``(1, C, T, 1)``: whatever is not the channels is pixels, batches too."""
-    *others, c = shape
-    t = prod(others)
-    return TensorLayout(shape=(1, c, t, 1), order=_order((t, c), (1, 0)))
+    return along(shape, -1)
 
 
 def window_heads(shape: Sequence[int]) -> TensorLayout:

@@ -5,8 +5,8 @@
   rows, columns, then MatMul.
 - A matrix that all heads share, as keys of multi-query attention, is repeated for each; one that is
   constant is one matrix, or one for each that it is multiplied by.
-- Products, dense layers, softmaxes and what is computed element by element between them have at most
-  four axes: those before the last two are one.
+- Products, dense layers, softmaxes and what is computed element by element between them have at
+  most four axes: those before the last two are one.
 
 No rewrite changes a result, but that sums may be added in another order.
 """

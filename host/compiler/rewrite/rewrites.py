@@ -42,7 +42,7 @@ from tilewright.host.compiler.rewrite.padding import rewrite_pads, state_padding
 from tilewright.host.compiler.rewrite.plain import state_plain, write_out_one_hot
 from tilewright.host.compiler.rewrite.products import state_products
 from tilewright.host.compiler.rewrite.resizes import resize_images, sum_resizes
-from tilewright.host.compiler.rewrite.rows import state_rows, state_softmax
+from tilewright.host.compiler.rewrite.rows import state_expectations, state_rows
 from tilewright.host.compiler.rewrite.windows import rewrite_windows
 
 IMAGE_RANK: Final = 4
@@ -94,7 +94,7 @@ def rewrite(
     if options.activation_tables:
         apply_before_joining(editor)
     if options.row_functions:
-        state_softmax(editor, outputs=options.int8_ends)
+        state_expectations(editor)
     move_by_layers(editor)
     editor.drop_unused()
 

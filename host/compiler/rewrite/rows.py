@@ -6,12 +6,8 @@ roots and quotients, in many orders. No rewrite changes a result beyond rounding
 something else reads a part stays. A normalisation over the positions of a sequence is one over the
 features of its transpose.
 
-Softmax in the form that a row unit takes: over the last axis.
-
-Permutations of axes around it say where the axis lies, which costs nothing on the accelerator. A
-box that detectors predict as distributions is the *expectation* of each: a softmax over groups of
-channels and a 1x1 convolution, written so that groups stay channels of one image. No rewrite
-changes a result.
+A box that detectors predict as distributions is the *expectation* of each: a softmax over groups of
+channels and a 1x1 convolution, written so that groups stay channels of one image.
 """
 
 from __future__ import annotations
@@ -46,40 +42,11 @@ _RANKS: Final = (3, _IMAGE_RANK)
 _GROUPS_TO_ROWS: Final = [0, 2, 1, 3]
 
 
-def state_softmax(editor: Editor, *, outputs: bool) -> None:
+def state_expectations(editor: Editor) -> None:
     """Rewrite a graph with known shapes, in place."""
     for node in list(editor.graph):
         if is_kind(node, "Conv"):
             _state_expectation(editor, node)
-    for node in list(editor.graph):
-        if is_kind(node, "Softmax") and (outputs or not node.outputs[0].is_graph_output()):
-            _turn(editor, node)
-
-
-def _turn(editor: Editor, node: ir.Node) -> None:
-    """Softmax over the last axis, between two permutations."""
-    data, result = node.inputs[0], node.outputs[0]
-    shape = shape_of(data)
-    if data is None or shape is None or len(shape) not in _RANKS:
-        return
-    rank = len(shape)
-    axis = integer(node, "axis", -1) % rank
-    if axis == rank - 1:
-        return
-    perm = [*(each for each in range(rank) if each != axis), axis]
-    stem = result.name or "softmax"
-    turned = editor.before(
-        node, "Transpose", [data], {"perm": perm}, stem=f"{stem}_rows", like=data
-    )
-    turned.shape = ir.Shape([shape[each] for each in perm])
-    rows = editor.before(node, "Softmax", [turned], {"axis": rank - 1}, stem=stem, like=turned)
-    inverse = [perm.index(each) for each in range(rank)]
-    back = editor.before(node, "Transpose", [rows], {"perm": inverse}, stem=stem, like=data)
-    softmax = rows.producer()
-    stand_for(result, back)
-    editor.graph.remove(node, safe=True)
-    assert softmax is not None
-    softmax.name = node.name
 
 
 def _state_expectation(editor: Editor, node: ir.Node) -> None:
