@@ -67,6 +67,7 @@ class PageRules:
         turns: channels and pixels are exchanged where that is needed.
         why_not: judges dense layers whose kernel is a whole image.
         price: seconds of an operator, by which ways to lay a product are compared.
+        apart: heads of a product count as windows where that is cheaper, if it is alone.
     """
 
     name_of: Callable[[Var], str]
@@ -74,6 +75,7 @@ class PageRules:
     turns: bool
     why_not: WhyNot | None
     price: Price | None
+    apart: bool
 
 
 class RegionPage(RegionTensors):
@@ -82,6 +84,7 @@ class RegionPage(RegionTensors):
     Attributes:
         lies: where variables lie that lie in a normal form.
         maps: the others, by their elements.
+        cheaper_apart: a product alone would be cheaper if its heads counted as windows, or not.
         of_step: the operator that a step stands for.
         moves_of: the operators that move data for a step, or compute a part of it.
     """
@@ -93,6 +96,7 @@ class RegionPage(RegionTensors):
         """By flattened tensor, the image that it is."""
         self.lies: dict[Var, Lying] = {}
         self.maps: dict[Var, IndexMap] = {}
+        self.cheaper_apart = False
         self.of_step: dict[int, QOperator] = {}
         self.moves_of: dict[int, tuple[QOperator, ...]] = {}
 
@@ -239,9 +243,11 @@ class RegionPage(RegionTensors):
             assert refusal is not None
             raise refusal
         fewest = min(ways, key=lambda way: (way[0][0] == inf, way[0][1]))
-        # Prices of heads and of windows do not compare: alone, heads are copied apart.
-        alike = [way for way in ways if way[2] == fewest[2]]
-        cheapest = min(alike, key=lambda way: way[0])
+        cheapest = min(ways, key=lambda way: way[0])
+        other = cheapest[2] != fewest[2] and cheapest[0][0] < _MUCH_LESS * fewest[0][0]
+        self.cheaper_apart |= other
+        if other and not self._rules.apart:  # alone, heads are copied apart: not so in place
+            cheapest = min((way for way in ways if way[2] == fewest[2]), key=lambda way: way[0])
         return (cheapest if cheapest[0][0] < _MUCH_LESS * fewest[0][0] else fewest)[1]
 
     def _price_of(

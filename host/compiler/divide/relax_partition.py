@@ -77,12 +77,21 @@ def divide(
         price: compares ways to lay a product.
 
     Returns:
-        One for no alternative, and one for each that leaves something else than those before it.
+        One for no alternative, one for each that leaves something else than those before it, and
+        one that leaves nothing and lays products otherwise, if their prices do not decide that.
     """
     divider = _Divider(model, tables=tables, rows=rows, turns=turns, why_not=why_not, price=price)
     divider.settle()
     divider.leave_refused(leave)
     found = [divider.division()]
+    if divider.is_undecided:
+        whole = divider.state()
+        divider.lay_products(apart=True)
+        same = divider.state() == whole
+        if same and (leave is None or not leave(divider.offload_graph())):
+            found.append(divider.division())
+        divider.restore(whole)
+        divider.lay_products(apart=False)
     if alternatives:
         graph, whole, known = divider.offload_graph(), divider.state(), [set[int]()]
         for reasons in (each(graph) for each in alternatives):
@@ -110,15 +119,20 @@ class _Divider:
         self._tables, self._rows = tables, rows
         self._graph = read_steps(model, tables=tables, rows=rows)
         self._reasons = dict(self._graph.refusals)
-        self._writer = RegionWriter(
-            self._graph,
-            forms_of_rank_4(self._graph),
-            self._name_of,
-            self._label_of,
-            turns=turns,
-            why_not=why_not,
-            price=price,
-        )
+        self._writers = [
+            RegionWriter(
+                self._graph,
+                forms_of_rank_4(self._graph),
+                self._name_of,
+                self._label_of,
+                turns=turns,
+                why_not=why_not,
+                price=price,
+                apart=apart,
+            )
+            for apart in (False, True)
+        ]
+        self._writer = self._writers[0]
         self._members = {step.index for step in self._graph.steps if step.unit is not None}
         self._regions: list[RelaxRegion] = []
         self._work = operator_work(model)
@@ -155,6 +169,16 @@ class _Divider:
             self._members.discard(step.index)
             for operator in step.operators:
                 self._reasons[operator] = misfit.reason
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether heads of a product might better count as windows: prices alone do not tell."""
+        return self._writer.cheaper_apart
+
+    def lay_products(self, *, apart: bool) -> None:
+        """Let heads count as windows where that is cheaper alone."""
+        self._writer = self._writers[apart]
+        self.settle()
 
     def state(self) -> tuple[set[int], dict[int, str]]:
         """What `restore` goes back to: members, and why others are none."""

@@ -110,6 +110,10 @@ class RegionWriter:
         turns: channels and pixels are exchanged where that is all that is wrong.
         why_not: judges dense layers whose kernel is a whole image.
         price: compares ways to lay a product.
+        apart: see `PageRules`.
+
+    Attributes:
+        cheaper_apart: see `RegionPage`, of any region that was written.
     """
 
     def __init__(
@@ -122,10 +126,12 @@ class RegionWriter:
         turns: bool,
         why_not: WhyNot | None,
         price: Price | None,
+        apart: bool = False,
     ) -> None:
         self._rules = PageRules(
-            name_of=name_of, forms=forms, turns=turns, why_not=why_not, price=price
+            name_of=name_of, forms=forms, turns=turns, why_not=why_not, price=price, apart=apart
         )
+        self.cheaper_apart = False
         self._graph = graph
         self._forms = forms
         self._label_of = label_of
@@ -153,6 +159,7 @@ class RegionWriter:
                 page.add(step, unit, self._label_of(step))
             except Refusal as refusal:
                 raise Misfit(step, str(refusal)) from refusal
+        self.cheaper_apart |= page.cheaper_apart
         if not inputs:
             raise Misfit(kept[0], "all that its region would read is constant")
         outputs = [step for step in kept if self._leaves(step, inside)]

@@ -34,7 +34,7 @@ class Attention:
         self.x = self.model.add("MatMul", x, self.model.weights(features, 3 * features))
         parts = self._queries_keys_values()
         y = {"windows": self._tokens, "tokens": self._tokens, "channels": self._channels,
-             "linear": self._linear}[kind](*parts)  # fmt: skip
+             "linear": self._linear, "factorised": self._factorised}[kind](*parts)  # fmt: skip
         y = self.model.add("Reshape", y, np.array(self.shape))
         y = self.model.add("MatMul", y, self.model.weights(features, features))
         self.proto = self.model.proto(y)
@@ -92,13 +92,19 @@ class Attention:
         state, have = self._product(k, v, "t")
         return self._merged(self._product(q, (state, have), "c"))
 
+    def _factorised(self, q, k, v) -> str:
+        """Keys that are normalised along their tokens."""
+        keys = self.model.add("Softmax", k[0], axis=k[1].index("t") + 1)
+        state, have = self._product((keys, k[1]), v, "t")
+        return self._merged(self._product(q, (state, have), "c"))
+
     def _merged(self, y: tuple[str, str]) -> str:
         have = y[1].replace("C", "c").replace("T", "t")
         wanted = "wthc" if "w" in have else "thc"
         return self.model.add("Transpose", y[0], perm=[0, *(have.index(a) + 1 for a in wanted)])
 
 
-@pytest.mark.parametrize("kind", ["tokens", "windows", "channels", "linear"])
+@pytest.mark.parametrize("kind", ["tokens", "windows", "channels", "linear", "factorised"])
 @pytest.mark.parametrize("by_einsum", [False, True])
 def test_attention_is_one_region_with_its_bits(kind, by_einsum) -> None:
     rng = fresh_rng()
@@ -178,6 +184,29 @@ def _talking_heads(model: Model, x: str) -> str:
     return model.add("Reshape", y, np.array([1, -1, FEATURES]))
 
 
+def _matrices_of_windows(model: Model, x: str) -> str:
+    """Positions relative to a row: constant matrices, one for each row of tokens."""
+    rows = int(model.rng.choice([2, 4, 8]))
+    letters = str(model.rng.choice(["hkc", "hck", "khc"]))
+    sizes = {"h": rows, "k": FEATURES, "c": FEATURES}
+    matrices = model.weights(*(sizes[letter] for letter in letters))
+    y = model.add("Reshape", x, np.array([1, -1, rows, FEATURES // 2, 2]))
+    y = model.add("Transpose", y, perm=[0, 1, 2, 4, 3])
+    y = model.add("Reshape", y, np.array([1, -1, rows, FEATURES]))
+    y = model.add("Einsum", y, matrices, equation=f"bnhc,{letters}->bnhk")
+    return model.add("Reshape", y, np.array([1, -1, FEATURES]))
+
+
+def _windows_of_six_axes(model: Model, x: str) -> str:
+    """A dense layer and what follows it, on windows that stand in rows and columns."""
+    y = model.add("Reshape", x, np.array([1, 2, 2, -1, 2, FEATURES]))
+    y = model.add("Transpose", y, perm=[0, 1, 3, 2, 4, 5])
+    y = model.add("MatMul", y, model.weights(FEATURES, FEATURES))
+    y = model.add("Relu", model.add("Add", y, model.weights(FEATURES)))
+    y = model.add("Transpose", y, perm=[0, 1, 3, 2, 4, 5])
+    return model.add("Reshape", y, np.array([1, -1, FEATURES]))
+
+
 def norm(model: Model, x: str) -> str:
     numbers = [model.constant(model.rng.uniform(0.5, 1.5, FEATURES).astype("f4")) for _ in range(2)]
     return model.add("LayerNormalization", x, *numbers, axis=-1)
@@ -186,10 +215,12 @@ def norm(model: Model, x: str) -> str:
 @pytest.mark.parametrize(
     "block",
     [_gelu_of_a_norm, _norm_of_a_square, _norm_of_a_norm, _softmax_of_a_norm, _batch_norm,
-     _batch_norm_of_vectors, _shared_keys, _talking_heads],
+     _batch_norm_of_vectors, _shared_keys, _talking_heads, _matrices_of_windows,
+     _windows_of_six_axes],
 )  # fmt: skip
 @pytest.mark.parametrize("tokens", [1, 8])
 def test_what_stands_between_dense_layers_stays_on_the_accelerator(block, tokens) -> None:
+    tokens = 8 * tokens if block in (_matrices_of_windows, _windows_of_six_axes) else tokens
     rng = fresh_rng()
     model = Model(rng)
     y = model.add("MatMul", model.input(1, tokens, FEATURES), model.weights(FEATURES, FEATURES))
@@ -197,3 +228,15 @@ def test_what_stands_between_dense_layers_stays_on_the_accelerator(block, tokens
     seen = rng.normal(size=(8, tokens, FEATURES)).astype(np.float32)
     found = assert_one_region_has_its_bits(proto, seen, TABLED)
     assert_near(found, run_all(proto, {"x": seen[:1]})[proto.graph.output[0].name], 0.2)
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_softmax_along_any_axis_of_an_image(axis) -> None:
+    rng = fresh_rng()
+    channels, *sides = (int(n) for n in rng.integers(2, 12, 3))
+    model = Model(rng)
+    y = model.add("Conv", model.input(1, channels, *sides), model.weights(channels, channels, 1, 1))
+    y = model.add("Softmax", y, axis=axis)
+    proto = model.proto(model.add("Conv", y, model.weights(channels, channels, 1, 1)))
+    seen = rng.normal(size=(4, channels, *sides)).astype(np.float32)
+    assert_one_region_has_its_bits(proto, seen, TABLED)

