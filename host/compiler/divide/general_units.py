@@ -4,6 +4,7 @@
 - A move makes its result known by its elements (`index_maps`): nothing is computed.
 - Two tensors, or a tensor and a constant, meet as one of them lies; what is broadcast is moved. A
   constant with a number a channel is weights and bias of a depthwise convolution, another a tensor.
+- One of two tensors, where constants say, is the sum of both times constants of 0 and 1.
 - A reduction is a convolution with weights of 1 over the channels that it reduces, and a pool over
   the pixels. A maximum over channels is a pool behind an exchange.
 - A mean that leaves padding out is the mean with padding times a constant for each pixel.
@@ -24,7 +25,7 @@ from tilewright.host.compiler.divide import tensor_layouts as layouts
 from tilewright.host.compiler.divide.index_maps import IndexMap, Places, Source
 from tilewright.host.compiler.divide.placed_units import simplest
 from tilewright.host.compiler.divide.relax_calls import MAX_RANK, Refusal
-from tilewright.host.compiler.divide.relax_general import MASKED_MEAN, PAIRS, Operand
+from tilewright.host.compiler.divide.relax_general import CHOICE, MASKED_MEAN, PAIRS, Operand
 from tilewright.host.compiler.divide.tensor_layouts import TensorLayout
 from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT
 from tilewright.host.compiler.lower.own_call import QuantisedTensor, placeholders
@@ -72,6 +73,8 @@ def compute(page: RegionPage, step: RelaxStep, unit: OffloadUnit, label: str) ->
         return
     if operator == MASKED_MEAN:
         work.masked_mean()
+    elif operator == CHOICE:
+        work.choose()
     elif operator in PAIRS:
         work.pair()
     else:
@@ -133,18 +136,12 @@ class _Work:
 
     def pair(self) -> None:
         operator, operands = self.found.operator, self._tensors()
-        shape = self.output.shape
         if operator == "divide":
             divisor = operands[1]
             if isinstance(divisor, tuple) or not divisor.all():
                 raise Refusal("it divides by a tensor, whose reciprocal has no scale in the model")
             operator, operands = "multiply", [operands[0], 1 / divisor]
-        wide = [
-            (each[0].with_places(np.broadcast_to(each[0].places, shape)), each[1])
-            if isinstance(each, tuple)
-            else np.broadcast_to(each, shape)
-            for each in operands
-        ]
+        wide = self._broadcast(operands)
         layout = self._layout([each[0] for each in wide if isinstance(each, tuple)])
         constants = [each for each in wide if not isinstance(each, tuple)]
         if not constants:
@@ -157,6 +154,40 @@ class _Work:
         values = _lying(constants[0], layout)
         first = isinstance(wide[0], tuple)
         self._one(operator, layout, (name, tensor), values, first=first)
+
+    def choose(self) -> None:
+        page, output = self.page, self.output
+        condition, *pair = self._broadcast(self._tensors())
+        assert isinstance(condition, np.ndarray)
+        layout = self._layout([each[0] for each in pair if isinstance(each, tuple)])
+        names = []
+        for each, share in zip(pair, (condition, 1 - condition), strict=True):
+            shares = _lying(share, layout)
+            if not isinstance(each, tuple):
+                chosen = np.where(shares != 0, _lying(each, layout), 0.0)
+                names.append(self._constant(output, _codes(chosen, output), layout))
+                continue
+            mask = QuantisedTensor(shape=output.shape, scale=1.0, zero_point=0)
+            factors = (
+                page.made(each[0], layout, each[1]),
+                self._constant(mask, _codes(shares, mask), layout),
+            )
+            part = page.tensor(f"{self.label}_part", output, layout, output.shape)
+            page.append(QMultiply(**placeholders(2)), part, factors, part)
+            names.append(part)
+        self._finish(QAdd(**placeholders(2)), layout, *names)
+
+    def _broadcast(
+        self, operands: Sequence[tuple[IndexMap, QuantisedTensor] | Array]
+    ) -> list[tuple[IndexMap, QuantisedTensor] | Array]:
+        """Operands of the result's shape."""
+        shape = self.output.shape
+        return [
+            (each[0].with_places(np.broadcast_to(each[0].places, shape)), each[1])
+            if isinstance(each, tuple)
+            else np.broadcast_to(each, shape)
+            for each in operands
+        ]
 
     def _layout(self, data: Sequence[IndexMap]) -> TensorLayout:
         """How the result lies: as an operand that is one tensor as it stands, or at least cost."""

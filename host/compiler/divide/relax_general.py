@@ -29,6 +29,8 @@ Arrange = Callable[[Sequence[Array]], Array]
 """Makes a tensor of others by moving elements: of their index arrays, or of their elements."""
 
 PAIRS: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+CHOICE: Final = "where"
+"""Of two tensors, or a tensor and a constant, where constants say: they are the first operand."""
 REDUCTIONS: Final = ("mean", "sum", "max")
 MASKED_MEAN: Final = "masked mean"
 """A mean over windows without their padding, of a tensor and what the mean with padding misses."""
@@ -56,7 +58,7 @@ class Computation:
     """What a unit computes.
 
     Attributes:
-        operator: one of `PAIRS` or `REDUCTIONS`; empty for a move.
+        operator: one of `PAIRS` or `REDUCTIONS`, or `CHOICE`; empty for a move.
         operands: in order; a constant is its real numbers.
         axes: that a reduction runs over.
         shape: of what the operator computes.
@@ -92,6 +94,10 @@ def match_general(root: Expr, values: Any) -> dict[str, Any] | None:
     axes: tuple[int, ...] = ()
     if name in PAIRS:
         operands = [_operand(argument, values) for argument in expr.args]
+    elif name == CHOICE and is_constant(_value(expr.args[0], values)):
+        condition = constant(_value(expr.args[0], values)) != 0
+        operands = [condition.astype(np.float64)]
+        operands += [_operand(argument, values) for argument in expr.args[1:]]
     elif name in REDUCTIONS:
         rank = len(shape_of(expr.args[0]) or ())
         stated = expr.attrs.axis
@@ -128,7 +134,7 @@ def _moves_behind(expr: Expr, values: Any) -> tuple[Arrange | None, Expr]:
             array = move([array])
         return array
 
-    computes = _name(expr) in (*PAIRS, *REDUCTIONS)
+    computes = _name(expr) in (*PAIRS, *REDUCTIONS, CHOICE)
     return (arrange if moves and computes else None), expr
 
 

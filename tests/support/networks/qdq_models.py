@@ -19,8 +19,10 @@ from support.networks.small_models import Model
 TABLES = ("Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Elu")
 KINDS = ("conv", "conv", "depthwise", "dense", "residual", "residual", "concat", "concat", "split",
          "pool", "average", "table", "multiply", "norm", "joined", "joined", "transposed",
-         "clip", "far", "nearest", "pair", "padded", "stepped", "turned", "gate",
-         "constant")  # fmt: skip
+         "clip", "far", "nearest", "pair", "padded", "stepped", "moved", "reduced", "constant",
+         "softmax", "norms", "attended", "matrices", "tiled", "divided", "chosen")  # fmt: skip
+SIDES = 300
+"""Most pixels of what others read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +73,15 @@ class Drawing:
         """Append operators, most of them behind one of the last tensors."""
         rng = self.rng
         for number in range(count):
-            free = [n for n in range(len(self.shapes)) if n not in self.taken]
+            free = [n for n in range(len(self.shapes)) if self._is_free(n)]
             kind = first if number == 0 and first else str(rng.choice(KINDS))
             getattr(self, f"_{kind}")(int(rng.choice(free[-4:])))
+
+    def _is_free(self, x) -> bool:
+        """Whether a tensor is an image of moderate size that may have more readers."""
+        shape = self.shapes[x]
+        small = len(shape) == 4 and shape[1] < 40 and shape[2] * shape[3] < SIDES
+        return small and x not in self.taken
 
     def _same(self, x, *, channels=True) -> list[int]:
         axes = slice(0, None) if channels else slice(2, None)
@@ -203,16 +211,94 @@ class Drawing:
             self.add("Slice", [x], (n, c, rows, w),
                      [np.array([each]) for each in (start, end, 2, step)])  # fmt: skip
 
-    def _turned(self, x) -> None:
-        n, c, h, w = self.shapes[x]
-        self.add("Transpose", [x], (n, c, w, h), perm=[0, 1, 3, 2])
+    def _moved(self, x) -> None:
+        """Axes are cut, permuted and joined: turned images, shuffled channels, windows."""
+        n, *sides = self.shapes[x]
+        cut = [part for side in sides for part in self._cut(side)]
+        order = self.rng.permutation(len(cut))
+        firsts = np.sort(self.rng.choice(range(1, len(cut)), 2, replace=False))
+        shape = [int(np.prod(part)) for part in np.split(np.array(cut)[order], firsts)]
+        if shape[0] < 40:
+            y = self._shaped(x, [n, *cut])
+            y = self.add("Transpose", [y], [n, *(cut[each] for each in order)],
+                         perm=[0, *(int(each) + 1 for each in order)])  # fmt: skip
+            self._shaped(y, [n, *shape])
 
-    def _gate(self, x) -> None:
-        """Each channel, or each pixel, by a number that is made of all of them."""
+    def _cut(self, side: int) -> list[int]:
+        factors = [each for each in range(2, side) if side % each == 0]
+        if not factors or self.rng.random() < 0.5:
+            return [side]
+        factor = int(self.rng.choice(factors))
+        return [factor, side // factor]
+
+    def _shaped(self, x, shape) -> int:
+        return self.add("Reshape", [x], shape, [np.array(shape)])
+
+    def _reduced(self, x) -> None:
+        """What is made of some axes, for all of them: gates, centring, the largest."""
+        shape = self.shapes[x]
+        axes = [axis for axis in (1, 2, 3) if self.rng.random() < 0.5] or [2, 3]
+        kept = [1 if axis in axes else side for axis, side in enumerate(shape)]
+        kind = str(self.rng.choice(["Mean", "Mean", "Sum", "Max", "Min"]))
+        y = self.add(f"Reduce{kind}", [x], kept, [np.array(axes)], keepdims=1)
+        pair = [x, y] if self.rng.random() < 0.7 else [y, x]
+        self.add(str(self.rng.choice(["Mul", "Add", "Sub", "Max"])), pair, shape)
+
+    def _softmax(self, x) -> None:
+        self.add("Softmax", [x], self.shapes[x], axis=int(self.rng.integers(1, 4)))
+
+    def _norms(self, x) -> None:
+        """Layer normalisation of the channels, or of the columns, of each pixel."""
         n, c, h, w = self.shapes[x]
-        axes, shape = ([2, 3], (n, c, 1, 1)) if self.rng.random() < 0.7 else ([1], (n, 1, h, w))
-        mean = self.add("ReduceMean", [x], shape, [np.array(axes)], keepdims=1)
-        self.add("Mul", [x, mean], self.shapes[x])
+        columns = self.rng.random() < 0.3
+        y = x if columns else self._turned(self._shaped(x, [n, c, h * w]))
+        size = self.shapes[y][-1]
+        numbers = [1 + self._normal(size, fan=9), self._normal(size, fan=9)]
+        y = self.add("LayerNormalization", [y], self.shapes[y], numbers, axis=-1)
+        if not columns:
+            self._shaped(self._turned(y), [n, c, h, w])
+
+    def _turned(self, x) -> int:
+        *outer, rows, columns = self.shapes[x]
+        perm = [*range(len(outer)), len(outer) + 1, len(outer)]
+        return self.add("Transpose", [x], [*outer, columns, rows], perm=perm)
+
+    def _attended(self, x) -> None:
+        """Attention of a tensor to itself, with heads or without."""
+        n, c, h, w = self.shapes[x]
+        heads = int(self.rng.choice([each for each in (1, 2, 3) if c % each == 0]))
+        k = self._shaped(x, [n, heads, c // heads, h * w])
+        q = self._turned(k)
+        shape = (n, heads, h * w, h * w)
+        y = self.add("MatMul", [q, k], shape)
+        y = self.add("Mul", [y], shape, [np.float32((c // heads) ** -0.5)])
+        y = self.add("Softmax", [y], shape, axis=-1)
+        y = self.add("MatMul", [y, q], self.shapes[q])
+        self._shaped(self._turned(y), [n, c, h, w])
+
+    def _matrices(self, x) -> None:
+        """Constant matrices, one for each channel, or one for all."""
+        n, c, h, w = self.shapes[x]
+        columns = int(self.rng.integers(2, 9))
+        outer = ([c], [1, c], [])[int(self.rng.integers(3))]
+        self.add("MatMul", [x], (n, c, h, columns), [self._normal(*outer, w, columns, fan=w)])
+
+    def _tiled(self, x) -> None:
+        axis = int(self.rng.integers(1, 4))
+        times = [2 if each == axis else 1 for each in range(4)]
+        shape = [side * each for side, each in zip(self.shapes[x], times, strict=True)]
+        if shape[1] < 40 and shape[2] * shape[3] < SIDES:
+            self.add("Tile", [x], shape, [np.array(times)])
+
+    def _divided(self, x) -> None:
+        """By a constant for each channel, far from 0."""
+        shape = self.shapes[x]
+        self.add("Div", [x], shape, [2 + np.abs(self._normal(shape[1], 1, 1, fan=1))])
+
+    def _chosen(self, x) -> None:
+        """Of two tensors, where constants say."""
+        mask = self.rng.random(self.shapes[x][-int(self.rng.integers(1, 4)) :]) < 0.5
+        self.add("Where", [x, int(self.rng.choice(self._same(x)))], self.shapes[x], [mask])
 
     def _constant(self, x) -> None:
         shape = [side if self.rng.random() < 0.5 else 1 for side in self.shapes[x][1:]]
@@ -257,7 +343,7 @@ def float_model(rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarray]:
     leaving: list[str] = []
     for op in drawing.ops:
         constants = [model.constant(w) for w in op.weights]
-        y = model.add(op.kind, *(names[n] for n in op.inputs), *constants, **op.attributes)
+        y = model.add(op.kind, *_arguments(op, names, constants), **op.attributes)
         names.append(model.add("Relu", y) if rng.random() < 0.4 else y)
         if y != names[-1] and rng.random() < 0.2:
             leaving.append(y)
@@ -276,7 +362,7 @@ def quantised_model(rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarr
     model = Model(rng, opset=19)
     names = [_rounded(model, rng, model.input(*drawing.shapes[0]), values[0])]
     for number, op in enumerate(drawing.ops, 1):
-        y = _written(model, rng, op, [names[n] for n in op.inputs])
+        y = _written(model, rng, op, names)
         if rng.random() < 0.15:
             y = model.add("Relu", y)
         elif rng.random() < 0.1:
@@ -301,19 +387,26 @@ def _values(drawing: Drawing, x: np.ndarray) -> list[np.ndarray]:
     names = [model.input(*drawing.shapes[0])]
     for op in drawing.ops:
         constants = [model.constant(w) for w in op.weights]
-        names.append(
-            model.add(op.kind, *(names[n] for n in op.inputs), *constants, **op.attributes)
-        )
+        names.append(model.add(op.kind, *_arguments(op, names, constants), **op.attributes))
     found = run_all(model.proto(names[-1]), {"x": x})
     return [found[name] for name in names]
 
 
-def _written(model: Model, rng, op: Op, inputs: list[str]) -> str:
+def _arguments(op: Op, names: list[str], constants: list[str]) -> list[str]:
+    """What an operator reads, in its order: a condition stands first."""
+    data = [names[number] for number in op.inputs]
+    return [*constants, *data] if op.kind == "Where" else [*data, *constants]
+
+
+def _written(model: Model, rng, op: Op, names: list[str]) -> str:
     """An operator with its weights as int8, per channel or not, and its bias as they are."""
     constants = [model.constant(w) for w in op.weights]
-    if op.kind in ("Add", "Mul", "Sub") and constants:  # as quantisers leave them
+    if op.kind in ("Add", "Mul", "Sub", "Div", "MatMul") and constants:  # as quantisers leave them
         values = op.weights[0]
-        scale, zero_point, dtype = _range(rng, float(values.min()), float(values.max()))
+        span = float(values.min()), float(values.max())
+        scale, zero_point, dtype = (
+            _range(rng, *span) if op.kind != "Div" else (span[1] / 127, 0, np.int8)
+        )
         ends = np.iinfo(dtype)
         steps = np.clip(np.rint(values / scale) + zero_point, ends.min, ends.max).astype(dtype)
         numbers = np.float32(scale), dtype(zero_point)
@@ -333,7 +426,7 @@ def _written(model: Model, rng, op: Op, inputs: list[str]) -> str:
             floats = model.constant((steps * wide).astype(np.float32))
             stored = model.add("QuantizeLinear", floats, *numbers, **along)
         constants[0] = model.add("DequantizeLinear", stored, *numbers, **along)
-    return model.add(op.kind, *inputs, *constants, **op.attributes)
+    return model.add(op.kind, *_arguments(op, names, constants), **op.attributes)
 
 
 def dithered(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
