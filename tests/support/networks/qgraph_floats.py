@@ -12,44 +12,21 @@ import torch
 from support.networks.qgraphs import ACTIVATIONS, GraphMaker
 from torch.nn import functional
 
-from tilewright.host.compiler.lower.qgraph import (
-    QAdd,
-    QConcat,
-    QConv,
-    QEnlarge,
-    QExtreme,
-    QGather,
-    QGraph,
-    QLayerNorm,
-    QMatmul,
-    QMultiply,
-    QOperator,
-    QPool,
-    QPrelu,
-    QRescale,
-    QReshape,
-    QSelect,
-    QSoftmax,
-    QStack,
-    QTensor,
-    QTurn,
-    from_normal_form,
-    to_normal_form,
-)
+from tilewright.host.compiler.lower import qgraph
 
 
-def real(tensor: QTensor, data: np.ndarray) -> torch.Tensor:
+def real(tensor: qgraph.QTensor, data: np.ndarray) -> torch.Tensor:
     """The real values of an int8 tensor."""
     return torch.from_numpy((data.astype(np.float64) - tensor.zero_point) * tensor.scale)
 
 
-def quantised(tensor: QTensor, values: torch.Tensor) -> np.ndarray:
+def quantised(tensor: qgraph.QTensor, values: torch.Tensor) -> np.ndarray:
     """Real values as int8."""
     steps = np.rint(values.numpy() / tensor.scale) + tensor.zero_point
     return np.clip(steps, -128, 127).astype(np.int8)
 
 
-def evaluate(graph: QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def evaluate(graph: qgraph.QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Outputs for inputs, all in normal form."""
     torch.set_num_threads(1)  # tests share the machine
     data = dict(graph.constants) | dict(zip(graph.inputs, inputs, strict=True))
@@ -57,18 +34,18 @@ def evaluate(graph: QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         assert array.shape == graph.tensors[name].shape, name
     for operator in graph.operators:
         output = graph.tensors[operator.output]
-        if isinstance(operator, QReshape):
+        if isinstance(operator, qgraph.QReshape):
             (source,) = operator.inputs
             tensor = graph.tensors[source]
             assert (tensor.scale, tensor.zero_point) == (output.scale, output.zero_point)
             data[output.name] = data[source].reshape(output.shape)
             continue
-        if isinstance(operator, QGather):
+        if isinstance(operator, qgraph.QGather):
             (source,) = operator.inputs
             moved = data[source].reshape(*data[source].shape[:2], -1)[:, :, operator.pixels]
             data[output.name] = moved.reshape(output.shape)
             continue
-        if isinstance(operator, QTurn):
+        if isinstance(operator, qgraph.QTurn):
             (source,) = operator.inputs
             pixels = data[source].reshape(*data[source].shape[:2], -1)
             data[output.name] = pixels.transpose(0, 2, 1)[..., None]
@@ -82,7 +59,7 @@ def evaluate(graph: QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [data[name] for name in graph.outputs]
 
 
-def _result(operator: QOperator, output: QTensor, values: torch.Tensor) -> np.ndarray:
+def _result(operator: qgraph.QOperator, output: qgraph.QTensor, values: torch.Tensor) -> np.ndarray:
     lookup = operator.lookup
     if lookup is None:
         return quantised(output, values)
@@ -90,41 +67,43 @@ def _result(operator: QOperator, output: QTensor, values: torch.Tensor) -> np.nd
     return lookup.entries[quantised(rounded, values).astype(int) + 128]
 
 
-def _apply(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
-    if isinstance(operator, QConv):
+def _apply(operator: qgraph.QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
+    if isinstance(operator, qgraph.QConv):
         sign = -1 if operator.subtracts else 1
         return _convolve(operator, inputs[0]) + sum(sign * each for each in inputs[1:])
-    if isinstance(operator, QPool):
+    if isinstance(operator, qgraph.QPool):
         return _pool(operator, inputs[0])
-    if isinstance(operator, QAdd | QMultiply | QExtreme):
+    if isinstance(operator, qgraph.QAdd | qgraph.QMultiply | qgraph.QExtreme):
         return _pair(operator, *inputs)
-    if isinstance(operator, QConcat | QSelect | QStack):
-        joined = torch.cat(inputs, 2 if isinstance(operator, QStack) else 1)
-        return joined[:, list(operator.channels)] if isinstance(operator, QSelect) else joined
-    if isinstance(operator, QMatmul | QSoftmax | QLayerNorm):
+    if isinstance(operator, qgraph.QConcat | qgraph.QSelect | qgraph.QStack):
+        joined = torch.cat(inputs, 2 if isinstance(operator, qgraph.QStack) else 1)
+        return (
+            joined[:, list(operator.channels)] if isinstance(operator, qgraph.QSelect) else joined
+        )
+    if isinstance(operator, qgraph.QMatmul | qgraph.QSoftmax | qgraph.QLayerNorm):
         return _attend(operator, inputs)
-    assert isinstance(operator, QEnlarge | QPrelu | QRescale), operator
+    assert isinstance(operator, qgraph.QEnlarge | qgraph.QPrelu | qgraph.QRescale), operator
     return _by_pixel(operator, inputs[0])
 
 
-def _pair(operator: QOperator, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    if isinstance(operator, QExtreme):
+def _pair(operator: qgraph.QOperator, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if isinstance(operator, qgraph.QExtreme):
         return (torch.maximum if operator.maximum else torch.minimum)(x, y)
-    if isinstance(operator, QMultiply):
+    if isinstance(operator, qgraph.QMultiply):
         return x * y
-    assert isinstance(operator, QAdd)
+    assert isinstance(operator, qgraph.QAdd)
     return x - y if operator.subtracts else x + y
 
 
-def _by_pixel(operator: QOperator, x: torch.Tensor) -> torch.Tensor:
-    if isinstance(operator, QEnlarge):
+def _by_pixel(operator: qgraph.QOperator, x: torch.Tensor) -> torch.Tensor:
+    if isinstance(operator, qgraph.QEnlarge):
         factors = [float(factor) for factor in operator.factors]
         return functional.interpolate(x, scale_factor=factors, mode="bilinear")
-    slopes = operator.slopes if isinstance(operator, QPrelu) else np.ones(1)
+    slopes = operator.slopes if isinstance(operator, qgraph.QPrelu) else np.ones(1)
     return functional.prelu(x, torch.from_numpy(slopes))
 
 
-def _convolve(operator: QConv, x: torch.Tensor) -> torch.Tensor:
+def _convolve(operator: qgraph.QConv, x: torch.Tensor) -> torch.Tensor:
     weights = torch.from_numpy(operator.weights.astype(np.float64))
     scales = torch.from_numpy(operator.weight_scales)[None, :, None, None]
     bias = torch.from_numpy(operator.bias)[None, :, None, None]
@@ -150,7 +129,7 @@ def _convolve(operator: QConv, x: torch.Tensor) -> torch.Tensor:
     return products * scales + bias
 
 
-def _pool(operator: QPool, x: torch.Tensor) -> torch.Tensor:
+def _pool(operator: qgraph.QPool, x: torch.Tensor) -> torch.Tensor:
     top, left, bottom, right = operator.pads
     fill = -torch.inf if operator.maximum else 0.0
     x = functional.pad(x, (left, right, top, bottom), value=fill)
@@ -158,7 +137,7 @@ def _pool(operator: QPool, x: torch.Tensor) -> torch.Tensor:
     return operator.factor * pool(x, operator.kernel, operator.stride)
 
 
-def _multiply(operator: QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def _multiply(operator: qgraph.QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     batch, channels, tokens, _ = a.shape
     heads, windows = operator.heads, operator.windows
     a = a.reshape(batch, heads, channels // heads, windows, -1).movedim(3, 1)
@@ -168,15 +147,15 @@ def _multiply(operator: QMatmul, a: torch.Tensor, b: torch.Tensor) -> torch.Tens
     return products.reshape(batch, -1, tokens, 1)
 
 
-def _attend(operator: QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
-    if isinstance(operator, QMatmul):
+def _attend(operator: qgraph.QOperator, inputs: list[torch.Tensor]) -> torch.Tensor:
+    if isinstance(operator, qgraph.QMatmul):
         return _multiply(operator, *inputs)
     x, *masks = inputs
-    if isinstance(operator, QLayerNorm):
+    if isinstance(operator, qgraph.QLayerNorm):
         parts = torch.from_numpy(operator.gamma), torch.from_numpy(operator.beta)
         norm = functional.layer_norm(x.movedim(1, 3), parts[0].shape, *parts, operator.epsilon)
         return norm.movedim(3, 1)
-    assert isinstance(operator, QSoftmax)
+    assert isinstance(operator, qgraph.QSoftmax)
     if operator.addend is not None:
         x = x + torch.from_numpy(operator.addend)
     heads = x.unflatten(1, (operator.heads, -1)) + sum(mask[:, None] for mask in masks)
@@ -190,18 +169,18 @@ class FloatRegions:
         results: of each region, by number, in the model's shapes.
     """
 
-    def __init__(self, graphs: Sequence[QGraph]) -> None:
+    def __init__(self, graphs: Sequence[qgraph.QGraph]) -> None:
         self._graphs = graphs
         self.results: dict[int, list[np.ndarray]] = {}
 
     def __call__(self, number: int, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         graph = self._graphs[number]
         shaped = [
-            to_normal_form(array, graph.tensors[name].shape)
+            qgraph.to_normal_form(array, graph.tensors[name].shape)
             for name, array in zip(graph.inputs, inputs, strict=True)
         ]
         outputs = [
-            from_normal_form(array, graph.model_shapes.get(name, array.shape))
+            qgraph.from_normal_form(array, graph.model_shapes.get(name, array.shape))
             for name, array in zip(graph.outputs, evaluate(graph, shaped), strict=True)
         ]
         self.results[number] = outputs

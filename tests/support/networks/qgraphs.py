@@ -5,28 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilewright.host.compiler.lower.qgraph import (
-    UNBOUNDED,
-    Lookup,
-    QAdd,
-    QConcat,
-    QConv,
-    QEnlarge,
-    QGraph,
-    QLayerNorm,
-    QMatmul,
-    QMultiply,
-    QPool,
-    QPrelu,
-    QRescale,
-    QReshape,
-    QSelect,
-    QSoftmax,
-    QStack,
-    QTensor,
-)
+from tilewright.host.compiler.lower import qgraph
 
-ACTIVATIONS = (UNBOUNDED, (0.0, None), (0.0, 6.0), (-1.0, 1.5))
+ACTIVATIONS = (qgraph.UNBOUNDED, (0.0, None), (0.0, 6.0), (-1.0, 1.5))
 
 LARGEST_KERNEL = 12
 """Side of the last global pool or dense layer: its taps fit the scratchpads of any test."""
@@ -47,7 +28,7 @@ class GraphMaker:
     def _tensor(self, name, shape, spread):
         scale = float(spread) / 100 if spread > 1e-6 else 0.01
         zero = int(self.rng.integers(-20, 20)) if self.zero_points else 0
-        self.tensors[name] = QTensor(name=name, shape=shape, scale=scale, zero_point=zero)
+        self.tensors[name] = qgraph.QTensor(name=name, shape=shape, scale=scale, zero_point=zero)
         return name
 
     def input(self, shape):
@@ -77,7 +58,7 @@ class GraphMaker:
         return f"{kind}{number}", f"t{number}"
 
     def conv(self, source, outputs, kernel=1, *, stride=1, pad=0, groups=1, dilation=1,
-             residual=None, bounds=UNBOUNDED):  # fmt: skip
+             residual=None, bounds=qgraph.UNBOUNDED):  # fmt: skip
         rng = self.rng
         depth = self.shape(source)[1] // groups
         kh, kw = (kernel, kernel) if isinstance(kernel, int) else kernel
@@ -87,7 +68,7 @@ class GraphMaker:
             weights[1] = 0
         inputs = (source,) if residual is None else (source, residual)
         return self._append(
-            QConv(
+            qgraph.QConv(
                 name=name, inputs=inputs, output=output, bounds=bounds, weights=weights,
                 weight_scales=rng.uniform(0.2, 1.5, outputs) / 74 / np.sqrt(depth * kh * kw),
                 bias=rng.normal(size=outputs) * 0.5, stride=(stride, stride),
@@ -96,12 +77,12 @@ class GraphMaker:
         )  # fmt: skip
 
     def transposed(self, source, outputs, kernel, stride, *, pad=0, output_padding=0, groups=1,
-                   bounds=UNBOUNDED):  # fmt: skip
+                   bounds=qgraph.UNBOUNDED):  # fmt: skip
         rng, depth = self.rng, self.shape(source)[1]
         name, output = self._names("transposed")
         share = (depth, outputs // groups, kernel, kernel)
         return self._append(
-            QConv(
+            qgraph.QConv(
                 name=name, inputs=(source,), output=output, bounds=bounds, transposed=True,
                 weights=rng.integers(-127, 128, share, dtype=np.int8), groups=groups,
                 weight_scales=rng.uniform(0.2, 1.5, outputs) / 74 / np.sqrt(depth * kernel),
@@ -113,7 +94,7 @@ class GraphMaker:
     def pool(self, source, kernel, stride, *, maximum, pad=0):
         name, output = self._names("pool")
         return self._append(
-            QPool(
+            qgraph.QPool(
                 name=name, inputs=(source,), output=output, maximum=maximum,
                 kernel=(kernel, kernel), stride=(stride, stride), pads=(pad, pad, pad, pad),
             )
@@ -125,14 +106,16 @@ class GraphMaker:
             source = self.pool(source, 2, 2, maximum=False)
         return source
 
-    def add(self, first, second, *, bounds=UNBOUNDED):
+    def add(self, first, second, *, bounds=qgraph.UNBOUNDED):
         name, output = self._names("add")
-        return self._append(QAdd(name=name, inputs=(first, second), output=output, bounds=bounds))
+        return self._append(
+            qgraph.QAdd(name=name, inputs=(first, second), output=output, bounds=bounds)
+        )
 
-    def multiply(self, first, second, *, bounds=UNBOUNDED):
+    def multiply(self, first, second, *, bounds=qgraph.UNBOUNDED):
         name, output = self._names("multiply")
         return self._append(
-            QMultiply(name=name, inputs=(first, second), output=output, bounds=bounds)
+            qgraph.QMultiply(name=name, inputs=(first, second), output=output, bounds=bounds)
         )
 
     def gate(self, source, bounds):
@@ -144,16 +127,16 @@ class GraphMaker:
 
     def concat(self, *sources):
         name, output = self._names("concat")
-        return self._append(QConcat(name=name, inputs=sources, output=output))
+        return self._append(qgraph.QConcat(name=name, inputs=sources, output=output))
 
     def stack(self, *sources):
         name, output = self._names("stack")
-        return self._append(QStack(name=name, inputs=sources, output=output))
+        return self._append(qgraph.QStack(name=name, inputs=sources, output=output))
 
     def select(self, source, channels, *, exact=True):
         """Some channels; at the scale of the source, or at one of their own."""
         name, output = self._names("select")
-        operator = QSelect(
+        operator = qgraph.QSelect(
             name=name, inputs=(source,), output=output, channels=tuple(map(int, channels))
         )
         if not exact:
@@ -165,64 +148,73 @@ class GraphMaker:
 
     def rescale(self, source, bounds):
         name, output = self._names("rescale")
-        return self._append(QRescale(name=name, inputs=(source,), output=output, bounds=bounds))
-
-    def enlarge(self, source, factors, bounds=UNBOUNDED):
-        name, output = self._names("enlarge")
         return self._append(
-            QEnlarge(name=name, inputs=(source,), output=output, bounds=bounds, factors=factors)
+            qgraph.QRescale(name=name, inputs=(source,), output=output, bounds=bounds)
         )
 
-    def prelu(self, source, slopes, bounds=UNBOUNDED):
+    def enlarge(self, source, factors, bounds=qgraph.UNBOUNDED):
+        name, output = self._names("enlarge")
+        return self._append(
+            qgraph.QEnlarge(
+                name=name, inputs=(source,), output=output, bounds=bounds, factors=factors
+            )
+        )
+
+    def prelu(self, source, slopes, bounds=qgraph.UNBOUNDED):
         name, output = self._names("prelu")
         return self._append(
-            QPrelu(name=name, inputs=(source,), output=output, bounds=bounds, slopes=slopes)
+            qgraph.QPrelu(name=name, inputs=(source,), output=output, bounds=bounds, slopes=slopes)
         )
 
     def table(self, source):
         """Any function of the steps of a tensor."""
         name, output = self._names("table")
         tensor, entries = self.tensors[source], self.rng.integers(-128, 128, 256, dtype=np.int8)
-        lookup = Lookup(scale=tensor.scale, zero_point=tensor.zero_point, entries=entries)
+        lookup = qgraph.Lookup(scale=tensor.scale, zero_point=tensor.zero_point, entries=entries)
         self._tensor(output, tensor.shape, 2.0)
         self.values[output] = entries[self.values[source].astype(int) + 128]
         return self._append(
-            QRescale(name=name, inputs=(source,), output=output, lookup=lookup), tensor.shape
+            qgraph.QRescale(name=name, inputs=(source,), output=output, lookup=lookup), tensor.shape
         )
 
     def softmax(self, source, heads=1):
         name, output = self._names("softmax")
-        return self._append(QSoftmax(name=name, inputs=(source,), output=output, heads=heads))
+        return self._append(
+            qgraph.QSoftmax(name=name, inputs=(source,), output=output, heads=heads)
+        )
 
-    def norm(self, source, bounds=UNBOUNDED):
+    def norm(self, source, bounds=qgraph.UNBOUNDED):
         name, output = self._names("norm")
         gamma, beta = self.rng.normal([[1], [0]], 0.4, (2, self.shape(source)[1]))
         epsilon = self.rng.choice([0.0, 4.0]) * self.tensors[source].scale ** 2
-        return self._append(QLayerNorm(name=name, inputs=(source,), output=output, bounds=bounds,
-                                       gamma=gamma, beta=beta, epsilon=epsilon))  # fmt: skip
+        norm = qgraph.QLayerNorm(
+            name=name, inputs=(source,), output=output, bounds=bounds, gamma=gamma, beta=beta,
+            epsilon=epsilon,
+        )  # fmt: skip
+        return self._append(norm)
 
     def flatten(self, source):
         name, output = self._names("flatten")
         n, *rest = self.shape(source)
         tensor = self.tensors[source]
         shape = (n, int(np.prod(rest)), 1, 1)
-        self.tensors[output] = QTensor(
+        self.tensors[output] = qgraph.QTensor(
             name=output, shape=shape, scale=tensor.scale, zero_point=tensor.zero_point
         )
         self.values[output] = self.values[source].reshape(shape)
-        return self._append(QReshape(name=name, inputs=(source,), output=output), shape)
+        return self._append(qgraph.QReshape(name=name, inputs=(source,), output=output), shape)
 
     def matmul(self, a, b, heads, *, b_rows_are_outputs, factor=1.0):
         name, output = self._names("matmul")
         return self._append(
-            QMatmul(
+            qgraph.QMatmul(
                 name=name, inputs=(a, b), output=output, heads=heads,
                 b_rows_are_outputs=b_rows_are_outputs, factor=factor,
             )
         )  # fmt: skip
 
     def graph(self, *outputs):
-        return QGraph(
+        return qgraph.QGraph(
             name="drawn",
             tensors=self.tensors,
             operators=tuple(self.operators),
@@ -374,7 +366,7 @@ def evaluate_real(graph, inputs):
     for operator in graph.operators:
         real = [dequantised(graph.tensors[n], values[n]) for n in operator.inputs]
         target = graph.tensors[operator.output]
-        if isinstance(operator, QReshape):
+        if isinstance(operator, qgraph.QReshape):
             values[operator.output] = values[operator.inputs[0]].reshape(target.shape)
         else:
             values[operator.output] = quantised(target, apply(operator, real))
@@ -391,18 +383,18 @@ def apply(operator, real):
 
 def _apply(operator, real):
     match operator:
-        case QConv():
+        case qgraph.QConv():
             out = (_transposed if operator.transposed else _conv)(operator, real[0])
             return out if len(real) == 1 else out + real[1]
-        case QPool():
+        case qgraph.QPool():
             return _pool(operator, real[0])
-        case QAdd() | QMultiply():
-            return (np.add if isinstance(operator, QAdd) else np.multiply)(*real)
-        case QConcat() | QSelect() | QStack():
-            joined = np.concatenate(real, axis=2 if isinstance(operator, QStack) else 1)
+        case qgraph.QAdd() | qgraph.QMultiply():
+            return (np.add if isinstance(operator, qgraph.QAdd) else np.multiply)(*real)
+        case qgraph.QConcat() | qgraph.QSelect() | qgraph.QStack():
+            joined = np.concatenate(real, axis=2 if isinstance(operator, qgraph.QStack) else 1)
             return joined[:, list(getattr(operator, "channels", range(joined.shape[1])))]
-        case QMatmul() | QEnlarge() | QSoftmax() | QLayerNorm():
-            return {QMatmul: _matmul, QEnlarge: _enlarge}.get(type(operator), _rows)(
+        case qgraph.QMatmul() | qgraph.QEnlarge() | qgraph.QSoftmax() | qgraph.QLayerNorm():
+            return {qgraph.QMatmul: _matmul, qgraph.QEnlarge: _enlarge}.get(type(operator), _rows)(
                 operator, *real
             )
         case _:
@@ -425,7 +417,7 @@ def _more_rows(x, factor):
 
 
 def _rows(op, x, *masks):
-    if isinstance(op, QSoftmax):
+    if isinstance(op, qgraph.QSoftmax):
         heads = np.stack(np.split(x, op.heads, axis=1), axis=1) + sum(m[:, None] for m in masks)
         powers = np.exp(heads - heads.max(axis=2, keepdims=True))
         return (powers / powers.sum(axis=2, keepdims=True)).reshape(x.shape)

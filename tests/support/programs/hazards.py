@@ -34,25 +34,10 @@ from tilewright.host.machine.registers import ErrorCode, ErrorUnit
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.network.layout import diagonal_bytes
 from tilewright.host.runtime.device import Bytes
+from tilewright.sim.reference import footprint
 from tilewright.sim.reference.device import read_stream
-from tilewright.sim.reference.footprint import (
-    Index,
-    Scratchpad,
-    Transfer,
-    Uops,
-    Values,
-    field_fault,
-    gemm_blocks,
-    gemm_fault,
-    loaded_pad,
-    scratchpads,
-    transfer,
-    transfer_fault,
-    vector_blocks,
-    vector_fault,
-)
 
-Tiles = slice | Index
+Tiles = slice | footprint.Index
 Clock = tuple[int, ...]
 
 _MASKS: Final = tuple(tuple(u for u in Unit if mask >> u & 1) for mask in range(16))
@@ -146,7 +131,7 @@ class _Checker:
     def __init__(self, hw: HwConfig, program: Program, image: Bytes) -> None:
         self._hw = hw
         self._image = image
-        self._pads = scratchpads(hw)
+        self._pads = footprint.scratchpads(hw)
         self._uops = np.zeros((self._pads[Memory.UOP].depth, UOP_BYTES), dtype=np.uint8)
         self._clocks: list[Clock] = [(0, 0, 0, 0)] * len(Unit)
         self._order: list[list[int]] = [[] for _ in Unit]
@@ -199,7 +184,7 @@ class _Checker:
         if opcode == Opcode.FINISH:
             return False
         unit = UNIT_OF[opcode]
-        self._refuse(unit, field_fault(self._hw, opcode, v))
+        self._refuse(unit, footprint.field_fault(self._hw, opcode, v))
         clock = self._clocks[unit]
         for source in _MASKS[v["pop"]]:
             clock = self._pop(source, unit, clock)
@@ -265,18 +250,20 @@ class _Checker:
             remedy=f"push a token on instruction {earlier} and pop it here",
         )
 
-    def _granules(self, walk: Transfer, pad: Scratchpad) -> Index:
+    def _granules(self, walk: footprint.Transfer, pad: footprint.Scratchpad) -> footprint.Index:
         inside = np.arange(pad.tile_bytes // self._granule)
-        cells: Index = (walk.dram[:, None] // self._granule + inside).reshape(-1)
+        cells: footprint.Index = (walk.dram[:, None] // self._granule + inside).reshape(-1)
         return cells
 
-    def _walk(self, unit: Unit, v: Values, pad: Scratchpad) -> Transfer:
-        self._refuse(unit, transfer_fault(v, pad, self._hw.axi_bytes, self._image.size))
-        return transfer(v, pad.tile_bytes)
+    def _walk(
+        self, unit: Unit, v: footprint.Values, pad: footprint.Scratchpad
+    ) -> footprint.Transfer:
+        self._refuse(unit, footprint.transfer_fault(v, pad, self._hw.axi_bytes, self._image.size))
+        return footprint.transfer(v, pad.tile_bytes)
 
-    def _load(self, v: Values) -> None:
+    def _load(self, v: footprint.Values) -> None:
         memory = Memory(v["memory"])
-        pad = loaded_pad(self._hw, v)
+        pad = footprint.loaded_pad(self._hw, v)
         walk = self._walk(Unit.LOAD, v, pad)
         target = slice(walk.first, walk.first + walk.count)
         self._write(Unit.LOAD, memory, target)
@@ -294,7 +281,7 @@ class _Checker:
             self._uops[target] = v["pad_value"] & 0xFF
             self._uops[walk.tiles] = self._image[walk.dram[:, None] + np.arange(UOP_BYTES)]
 
-    def _store(self, v: Values) -> None:
+    def _store(self, v: footprint.Values) -> None:
         pad = self._pads[Memory.OUT]
         walk = self._walk(Unit.STORE, v, pad)
         self._read(Unit.STORE, Memory.OUT, walk.tiles)
@@ -310,22 +297,22 @@ class _Checker:
         conflict = self._dram.write(Unit.STORE, count, clock, cells)
         self._no_conflict(conflict, "writes", "DRAM", cells)
 
-    def _gemm(self, v: Values) -> None:
+    def _gemm(self, v: footprint.Values) -> None:
         uop_range = slice(v["uop_begin"], v["uop_begin"] + v["uop_count"])
         if uop_range.stop > self._uops.shape[0]:
             self._refuse(Unit.GEMM, ErrorCode.SRAM_RANGE)
         self._read(Unit.GEMM, Memory.UOP, uop_range)
-        uops = Uops.from_bytes(self._uops[uop_range])
-        self._refuse(Unit.GEMM, gemm_fault(v, uops, self._pads))
-        for block in gemm_blocks(v, uops):
+        uops = footprint.Uops.from_bytes(self._uops[uop_range])
+        self._refuse(Unit.GEMM, footprint.gemm_fault(v, uops, self._pads))
+        for block in footprint.gemm_blocks(v, uops):
             self._read(Unit.GEMM, Memory.INP, block.inp)
             self._read(Unit.GEMM, Memory.WGT, block.wgt)
             self._write(Unit.GEMM, Memory.ACC, block.acc)
 
-    def _vector(self, v: Values) -> None:
-        self._refuse(Unit.VECTOR, vector_fault(v, self._pads))
+    def _vector(self, v: footprint.Values) -> None:
+        self._refuse(Unit.VECTOR, footprint.vector_fault(v, self._pads))
         requant = v["op"] == VectorOp.REQUANT
-        for block in vector_blocks(v):
+        for block in footprint.vector_blocks(v):
             if v["op"] != VectorOp.MOV:
                 self._read(Unit.VECTOR, Memory.ACC, block.src)
             if v["hold"]:
