@@ -6,15 +6,9 @@ The order of write data on memories of all kinds has a bench of its own (cocotb_
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from builds import open_unit
+from support.randomness import fresh_rng, where
 
 CORES = (5, 2, 7)
 """Numbers in the system of the three cores on the port."""

@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from builds import config_literal, open_unit
+from support.randomness import fresh_rng, where
 
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Opcode

@@ -3,14 +3,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from builds import open_unit
+from support.randomness import fresh_rng, where
 
 PAGES, CYCLES = 3, 6000
 

@@ -4,15 +4,10 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
-from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from builds import open_unit
+from support.randomness import fresh_rng, where
 
 from tilewright.host.machine.registers import (
     CORE_ENTRY,
