@@ -7,7 +7,7 @@ The order of write data on memories of all kinds has a bench of its own (cocotb_
 from __future__ import annotations
 
 import pytest
-from builds import open_unit
+from builds import open_unit, packed
 from support.randomness import fresh_rng, where
 
 CORES = (5, 2, 7)
@@ -15,20 +15,13 @@ CORES = (5, 2, 7)
 SIDES = ("read", "write")
 
 
-def packed(values, bits):
-    return sum(int(value) << bits * index for index, value in enumerate(values))
-
-
 @pytest.fixture
 def sim():
     numbers = f"9'd{packed(CORES, 3)}"
-    made = open_unit("tw_arbiter", Masters=len(CORES), DataBits=32, Cores=numbers)
+    made = open_unit("tw_arbiter", reset=2, Masters=len(CORES), DataBits=32, Cores=numbers)
     io = made.io
     io.weight_i = packed([1] * len(CORES), 4)
     io.read_limit_i = io.write_limit_i = 32
-    io.rst_i = 1
-    made.clock.tick(2)
-    io.rst_i = 0
     yield made
     made.close()
 

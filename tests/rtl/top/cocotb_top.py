@@ -12,7 +12,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from support.programs.bus_faults import decode, index_of_failure
 from top.axi import Accelerator
 
@@ -136,8 +136,7 @@ async def soft_reset_in_mid_run_leaves_no_trace(dut: Any) -> None:
     for _ in range(5):
         program, image = random_program(hardware(), rng, instructions=20)
         await device.launch(program, image)
-        for _ in range(int(rng.integers(1, 1500))):
-            await RisingEdge(dut.aclk)
+        await ClockCycles(dut.aclk, int(rng.integers(1, 1500)))
         await device.soft_reset()
         touched = np.flatnonzero(device.dram.image() != image)
         result = program.regions["result"]
