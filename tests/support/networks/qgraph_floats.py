@@ -4,62 +4,75 @@
 Shares nothing with the compiler's integer arithmetic, and is no faster than it has to be.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import torch
-from support.networks.qgraphs import ACTIVATIONS, GraphMaker
 from torch.nn import functional
 
 from tilewright.host.compiler.lower import qgraph
 
 
-def real(tensor: qgraph.QTensor, data: np.ndarray) -> torch.Tensor:
+class Scaled(Protocol):
+    """What int8 values stand for; per channel where both are arrays."""
+
+    scale: float
+    zero_point: int
+
+
+def dequantised(tensor: Scaled, values: np.ndarray) -> np.ndarray:
     """The real values of an int8 tensor."""
-    return torch.from_numpy((data.astype(np.float64) - tensor.zero_point) * tensor.scale)
+    return tensor.scale * (values.astype(np.float64) - tensor.zero_point)
 
 
-def quantised(tensor: qgraph.QTensor, values: torch.Tensor) -> np.ndarray:
+def quantised(tensor: Scaled, real: np.ndarray) -> np.ndarray:
     """Real values as int8."""
-    steps = np.rint(values.numpy() / tensor.scale) + tensor.zero_point
+    steps = np.rint(real / tensor.scale) + tensor.zero_point
     return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def apply(operator: qgraph.QOperator, real: Sequence[np.ndarray]) -> np.ndarray:
+    """What an operator makes of real values, within its bounds."""
+    torch.set_num_threads(1)  # tests share the machine
+    values = _apply(operator, [torch.from_numpy(each) for each in real])
+    return (values.clamp(*operator.bounds) if operator.bounds != (None, None) else values).numpy()
 
 
 def evaluate(graph: qgraph.QGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Outputs for inputs, all in normal form."""
-    torch.set_num_threads(1)  # tests share the machine
-    data = dict(graph.constants) | dict(zip(graph.inputs, inputs, strict=True))
+    data = evaluate_real(graph, dict(zip(graph.inputs, inputs, strict=True)))
+    return [data[name] for name in graph.outputs]
+
+
+def evaluate_real(graph: qgraph.QGraph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All tensors by name, in normal form."""
+    data = {**graph.constants, **inputs}
     for name, array in data.items():
         assert array.shape == graph.tensors[name].shape, name
     for operator in graph.operators:
         output = graph.tensors[operator.output]
+        source = data[operator.inputs[0]]
         if isinstance(operator, qgraph.QReshape):
-            (source,) = operator.inputs
-            tensor = graph.tensors[source]
+            tensor = graph.tensors[operator.inputs[0]]
             assert (tensor.scale, tensor.zero_point) == (output.scale, output.zero_point)
-            data[output.name] = data[source].reshape(output.shape)
-            continue
-        if isinstance(operator, qgraph.QGather):
-            (source,) = operator.inputs
-            moved = data[source].reshape(*data[source].shape[:2], -1)[:, :, operator.pixels]
-            data[output.name] = moved.reshape(output.shape)
-            continue
-        if isinstance(operator, qgraph.QTurn):
-            (source,) = operator.inputs
-            pixels = data[source].reshape(*data[source].shape[:2], -1)
-            data[output.name] = pixels.transpose(0, 2, 1)[..., None]
-            assert data[output.name].shape == output.shape
-            continue
-        values = _apply(operator, [real(graph.tensors[n], data[n]) for n in operator.inputs])
-        low, high = operator.bounds
-        values = values.clamp(low, high) if operator.bounds != (None, None) else values
-        assert tuple(values.shape) == output.shape, (operator.name, values.shape, output.shape)
-        data[output.name] = _result(operator, output, values)
-    return [data[name] for name in graph.outputs]
+            found = source.reshape(output.shape)
+        elif isinstance(operator, qgraph.QGather):
+            pixels = source.reshape(*source.shape[:2], -1)
+            found = pixels[:, :, operator.pixels].reshape(output.shape)
+        elif isinstance(operator, qgraph.QTurn):
+            pixels = source.reshape(*source.shape[:2], -1)
+            found = pixels.transpose(0, 2, 1)[..., None]
+        else:
+            real = [dequantised(graph.tensors[n], data[n]) for n in operator.inputs]
+            found = _result(operator, output, apply(operator, real))
+        assert found.shape == output.shape, (operator.name, found.shape, output.shape)
+        data[output.name] = found
+    return data
 
 
-def _result(operator: qgraph.QOperator, output: qgraph.QTensor, values: torch.Tensor) -> np.ndarray:
+def _result(operator: qgraph.QOperator, output: qgraph.QTensor, values: np.ndarray) -> np.ndarray:
     lookup = operator.lookup
     if lookup is None:
         return quantised(output, values)
@@ -114,16 +127,8 @@ def _convolve(operator: qgraph.QConv, x: torch.Tensor) -> torch.Tensor:
             x, weights, None, operator.stride, 0, operator.dilation, operator.groups
         )
     else:
-        products = functional.conv_transpose2d(
-            x,
-            weights,
-            None,
-            operator.stride,
-            0,
-            operator.output_padding,
-            operator.groups,
-            operator.dilation,
-        )
+        options = operator.output_padding, operator.groups, operator.dilation
+        products = functional.conv_transpose2d(x, weights, None, operator.stride, 0, *options)
         rows, columns = products.shape[2:]
         products = products[:, :, top : rows - bottom, left : columns - right]
     return products * scales + bias
@@ -152,9 +157,11 @@ def _attend(operator: qgraph.QOperator, inputs: list[torch.Tensor]) -> torch.Ten
         return _multiply(operator, *inputs)
     x, *masks = inputs
     if isinstance(operator, qgraph.QLayerNorm):
-        parts = torch.from_numpy(operator.gamma), torch.from_numpy(operator.beta)
-        norm = functional.layer_norm(x.movedim(1, 3), parts[0].shape, *parts, operator.epsilon)
-        return norm.movedim(3, 1)
+        gamma, beta = (torch.from_numpy(each) for each in (operator.gamma, operator.beta))
+        distance = x - x.mean(1, keepdim=True)
+        deviation = (distance.square().mean(1, keepdim=True) + operator.epsilon).sqrt()
+        norm = torch.where(deviation > 1e-12, distance / deviation, 0.0)  # equal values: 0
+        return norm * gamma[:, None, None] + beta[:, None, None]
     assert isinstance(operator, qgraph.QSoftmax)
     if operator.addend is not None:
         x = x + torch.from_numpy(operator.addend)
@@ -185,47 +192,3 @@ class FloatRegions:
         ]
         self.results[number] = outputs
         return outputs
-
-
-# -- random quantised graphs of what needs an activation table or a row unit ----------------------
-
-FUNCTION_KINDS = (
-    "add", "conv", "depthwise", "norm", "norm", "relu", "select", "shuffle", "softmax", "softmax",
-    "table", "table", "table",
-)  # fmt: skip
-
-
-def draw_functions(rng, block, *, zero_points=False):
-    """Tables, softmax and layer normalisation between joins and shuffles of channels."""
-    images, channels, size = (int(n) for n in (rng.choice([1, 1, 2]), rng.integers(1, 3 * block),
-                                               rng.integers(1, 6)))  # fmt: skip
-    maker = GraphMaker(rng, (images, channels, size, size), zero_points=zero_points)
-    act = lambda: ACTIVATIONS[rng.integers(len(ACTIVATIONS))]  # noqa: E731  (drawn each time)
-    found = ["x0", maker.conv("x0", int(rng.integers(1, 3 * block)))]
-    for _ in range(int(rng.integers(3, 8))):
-        x = found[int(rng.integers(max(len(found) - 3, 0), len(found)))]
-        channels = maker.shape(x)[1]
-        kind = rng.choice([*FUNCTION_KINDS, *["concat"] * (2 if images == 1 else 0)])
-        if kind == "conv":
-            x = maker.conv(x, int(rng.integers(1, 3 * block)), bounds=act())
-        elif kind == "depthwise" and channels > 1:
-            x = maker.conv(x, channels, groups=channels, bounds=act())
-        elif kind == "add":
-            equal = [y for y in found if maker.shape(y) == maker.shape(x)]
-            x = maker.add(x, str(rng.choice(equal)), bounds=act())
-        elif kind == "concat":
-            x = maker.concat(*map(str, rng.choice(found, int(rng.integers(2, 4)))))
-        elif kind == "shuffle" and channels % 2 == 0:
-            x = maker.select(x, np.arange(channels).reshape(2, -1).T.reshape(-1))
-        elif kind == "select":
-            some = rng.permutation(channels)[: int(rng.integers(1, channels + 1))]
-            x = maker.select(x, some, exact=bool(rng.integers(2)))
-        elif kind == "softmax":
-            x = maker.softmax(x, heads=2 if images == 1 and channels % 2 == 0 else 1)
-        elif kind == "norm":
-            x = maker.norm(x, act())
-        else:
-            x = maker.rescale(x, act()) if kind == "relu" else maker.table(x)
-        found.append(x)
-    results = [y for y in found[2:-1] if rng.random() < 0.2]
-    return maker.graph(*dict.fromkeys(results), maker.conv(found[-1], 3)), maker.arguments()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random quantised graphs, and their meaning in real arithmetic."""
+"""Random quantised graphs."""
 
 from dataclasses import replace
 
 import numpy as np
+from support.networks.qgraph_floats import apply, dequantised, quantised
 
 from tilewright.host.compiler.lower import qgraph
 
@@ -348,142 +349,43 @@ def draw_attention(rng, block):
     return maker.graph(maker.conv(context, 5, 1)), maker.arguments()
 
 
-# -- real arithmetic -------------------------------------------------------------------------------
+FUNCTION_KINDS = (
+    "add", "conv", "depthwise", "norm", "norm", "relu", "select", "shuffle", "softmax", "softmax",
+    "table", "table", "table",
+)  # fmt: skip
 
 
-def dequantised(tensor, values):
-    return tensor.scale * (values.astype(np.float64) - tensor.zero_point)
-
-
-def quantised(tensor, real):
-    steps = np.rint(real / tensor.scale) + tensor.zero_point
-    return np.clip(steps, -128, 127).astype(np.int8)
-
-
-def evaluate_real(graph, inputs):
-    """All tensors: each operator in float64 between dequantisation and quantisation."""
-    values = dict(inputs)
-    for operator in graph.operators:
-        real = [dequantised(graph.tensors[n], values[n]) for n in operator.inputs]
-        target = graph.tensors[operator.output]
-        if isinstance(operator, qgraph.QReshape):
-            values[operator.output] = values[operator.inputs[0]].reshape(target.shape)
+def draw_functions(rng, block, *, zero_points=False):
+    """Tables, softmax and layer normalisation between joins and shuffles of channels."""
+    images, channels, size = (int(n) for n in (rng.choice([1, 1, 2]), rng.integers(1, 3 * block),
+                                               rng.integers(1, 6)))  # fmt: skip
+    maker = GraphMaker(rng, (images, channels, size, size), zero_points=zero_points)
+    act = lambda: ACTIVATIONS[rng.integers(len(ACTIVATIONS))]  # noqa: E731  (drawn each time)
+    found = ["x0", maker.conv("x0", int(rng.integers(1, 3 * block)))]
+    for _ in range(int(rng.integers(3, 8))):
+        x = found[int(rng.integers(max(len(found) - 3, 0), len(found)))]
+        channels = maker.shape(x)[1]
+        kind = rng.choice([*FUNCTION_KINDS, *["concat"] * (2 if images == 1 else 0)])
+        if kind == "conv":
+            x = maker.conv(x, int(rng.integers(1, 3 * block)), bounds=act())
+        elif kind == "depthwise" and channels > 1:
+            x = maker.conv(x, channels, groups=channels, bounds=act())
+        elif kind == "add":
+            equal = [y for y in found if maker.shape(y) == maker.shape(x)]
+            x = maker.add(x, str(rng.choice(equal)), bounds=act())
+        elif kind == "concat":
+            x = maker.concat(*map(str, rng.choice(found, int(rng.integers(2, 4)))))
+        elif kind == "shuffle" and channels % 2 == 0:
+            x = maker.select(x, np.arange(channels).reshape(2, -1).T.reshape(-1))
+        elif kind == "select":
+            some = rng.permutation(channels)[: int(rng.integers(1, channels + 1))]
+            x = maker.select(x, some, exact=bool(rng.integers(2)))
+        elif kind == "softmax":
+            x = maker.softmax(x, heads=2 if images == 1 and channels % 2 == 0 else 1)
+        elif kind == "norm":
+            x = maker.norm(x, act())
         else:
-            values[operator.output] = quantised(target, apply(operator, real))
-    return values
-
-
-def apply(operator, real):
-    result = _apply(operator, real)
-    low, high = operator.bounds
-    if low is not None:
-        result = np.maximum(result, low)
-    return result if high is None else np.minimum(result, high)
-
-
-def _apply(operator, real):
-    match operator:
-        case qgraph.QConv():
-            out = (_transposed if operator.transposed else _conv)(operator, real[0])
-            return out if len(real) == 1 else out + real[1]
-        case qgraph.QPool():
-            return _pool(operator, real[0])
-        case qgraph.QAdd() | qgraph.QMultiply():
-            return (np.add if isinstance(operator, qgraph.QAdd) else np.multiply)(*real)
-        case qgraph.QConcat() | qgraph.QSelect() | qgraph.QStack():
-            joined = np.concatenate(real, axis=2 if isinstance(operator, qgraph.QStack) else 1)
-            return joined[:, list(getattr(operator, "channels", range(joined.shape[1])))]
-        case qgraph.QMatmul() | qgraph.QEnlarge() | qgraph.QSoftmax() | qgraph.QLayerNorm():
-            return {qgraph.QMatmul: _matmul, qgraph.QEnlarge: _enlarge}.get(type(operator), _rows)(
-                operator, *real
-            )
-        case _:
-            slopes = getattr(operator, "slopes", np.ones(1))[:, None, None]
-            return np.where(real[0] > 0, 1, slopes) * real[0]
-
-
-def _enlarge(op, x):
-    rows, columns = op.factors
-    return _more_rows(_more_rows(x, rows).swapaxes(2, 3), columns).swapaxes(2, 3)
-
-
-def _more_rows(x, factor):
-    """Rows of an image between those of a smaller one."""
-    at = (np.arange(x.shape[2] * factor) + 0.5) / factor - 0.5
-    low = np.floor(at).astype(int)
-    share = (at - low)[:, None]
-    first, second = (x[:, :, np.clip(i, 0, x.shape[2] - 1)] for i in (low, low + 1))
-    return (1 - share) * first + share * second
-
-
-def _rows(op, x, *masks):
-    if isinstance(op, qgraph.QSoftmax):
-        heads = np.stack(np.split(x, op.heads, axis=1), axis=1) + sum(m[:, None] for m in masks)
-        powers = np.exp(heads - heads.max(axis=2, keepdims=True))
-        return (powers / powers.sum(axis=2, keepdims=True)).reshape(x.shape)
-    d = x - x.mean(axis=1, keepdims=True)
-    deviation = np.sqrt(d.var(axis=1, keepdims=True) + op.epsilon)
-    normal = np.divide(d, deviation, out=np.zeros_like(d), where=deviation > 1e-12)
-    return normal * op.gamma[None, :, None, None] + op.beta[None, :, None, None]
-
-
-def _conv(op, x):
-    weights = op.weights * op.weight_scales[:, None, None, None]
-    n, _, _, _ = x.shape
-    outputs, depth, kh, kw = weights.shape
-    top, left, bottom, right = op.pads
-    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    spans = [d * (k - 1) + 1 for d, k in zip(op.dilation, (kh, kw), strict=True)]
-    oh, ow = ((size - span) // s + 1 for size, span, s in zip(x.shape[2:], spans, op.stride,
-                                                             strict=True))  # fmt: skip
-    out = np.zeros((n, outputs, oh, ow))
-    rows = outputs // op.groups
-    for o in range(outputs):
-        first = o // rows * depth
-        for i in range(kh):
-            for j in range(kw):
-                a, b = i * op.dilation[0], j * op.dilation[1]
-                down = slice(a, a + (oh - 1) * op.stride[0] + 1, op.stride[0])
-                along = slice(b, b + (ow - 1) * op.stride[1] + 1, op.stride[1])
-                window = x[:, first : first + depth, down, along]
-                out[:, o] += np.einsum("nchw,c->nhw", window, weights[o, :, i, j])
-        out[:, o] += op.bias[o]
-    return out
-
-
-def _transposed(op, x):
-    weights = op.weights
-    if op.groups > 1:  # of single channels, as one for all
-        weights = np.eye(op.groups)[..., None, None] * weights
-    weights = weights * op.weight_scales[None, :, None, None]
-    n, _, height, width = x.shape
-    _, outputs, kh, kw = weights.shape
-    top, left, bottom, right = op.pads
-    (sh, sw), (ph, pw) = op.stride, op.output_padding
-    full = np.zeros((n, outputs, (height - 1) * sh + kh + ph, (width - 1) * sw + kw + pw))
-    for i in range(height):
-        for j in range(width):
-            spot = full[:, :, i * sh : i * sh + kh, j * sw : j * sw + kw]
-            spot += np.einsum("nc,cohw->nohw", x[:, :, i, j], weights)
-    out = full[:, :, top : full.shape[2] - bottom, left : full.shape[3] - right]
-    return out + op.bias[None, :, None, None]
-
-
-def _pool(op, x):
-    top, left, bottom, right = op.pads
-    fill = -np.inf if op.maximum else 0.0
-    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
-    windows = np.lib.stride_tricks.sliding_window_view(x, op.kernel, axis=(2, 3))
-    windows = windows[:, :, :: op.stride[0], :: op.stride[1]]
-    return windows.max(axis=(-2, -1)) if op.maximum else windows.mean(axis=(-2, -1))
-
-
-def _matmul(op, a, b):
-    tokens = a.shape[2]
-    queries = a.reshape(op.heads, -1, tokens)
-    other = b.reshape(op.heads, -1, b.shape[2])
-    if op.b_rows_are_outputs:
-        out = np.einsum("hkt,hkn->hnt", queries, other)
-    else:
-        out = np.einsum("hkt,hnk->hnt", queries, other)
-    return op.factor * out.reshape(1, -1, tokens, 1)
+            x = maker.rescale(x, act()) if kind == "relu" else maker.table(x)
+        found.append(x)
+    results = [y for y in found[2:-1] if rng.random() < 0.2]
+    return maker.graph(*dict.fromkeys(results), maker.conv(found[-1], 3)), maker.arguments()
