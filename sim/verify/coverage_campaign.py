@@ -20,15 +20,14 @@ from tilewright.host.common.names import counted
 from tilewright.host.machine import registers
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.machine.isa import OPCODE_MASK, UNIT_OF, Opcode, Unit
+from tilewright.host.machine.isa import OPCODE_MASK, UNIT_OF, Unit
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes, Counters
+from tilewright.sim.programs.directed import FAULTS, Step, changed
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import MAX_TOKENS, ReferenceDevice
 from tilewright.sim.verify.coverage_programs import (
-    FAULTS,
-    Step,
     directed,
     legal_steps,
     rare_programs,
@@ -146,10 +145,9 @@ def run_faults(target: Target, rng: np.random.Generator, observer: Observer) -> 
     with closing(
         VerilatorDevice(target.hw, STEADY, library=target.library, watchdog_cycles=_WATCHDOG)
     ) as device:
-        for name, change, code in FAULTS:
-            steps = legal_steps()
-            opcode, values = steps[name]
-            steps[name] = (opcode, values | change(target.hw))
+        for name, change, code in FAULTS.values():
+            steps = legal_steps(target.hw)
+            steps[name] = changed(steps[name], **change(target.hw))
             _expect(device, *directed(target.hw, list(steps.values())), observer, code)
         _overruns(device, observer)
         _fault_during_bank_wait(device, observer)
@@ -162,13 +160,11 @@ def run_faults(target: Target, rng: np.random.Generator, observer: Observer) -> 
 def _overruns(device: VerilatorDevice, observer: Observer) -> None:
     """Indices that saturate: of an operand that is not used, and of a GEMM that is refused."""
     most = (1 << 18) - 1
-    steps = legal_steps()
-    opcode, values = steps["alu"]
-    steps["alu"] = (opcode, {**values, "opd_base": most, "opd_inner": most, "iter_inner": 16})
+    steps = legal_steps(device.hw)
+    steps["alu"] = changed(steps["alu"], opd_base=most, opd_inner=most, iter_inner=16)
     run_checked(device, *directed(device.hw, list(steps.values())), observer)
-    opcode, values = steps["gemm"]
     far = {"inp_base": most, "inp_outer": most, "iter_outer": (1 << 16) - 1}
-    steps["gemm"] = (opcode, {**values, **far})
+    steps["gemm"] = changed(steps["gemm"], **far)
     program, memory = directed(device.hw, list(steps.values()))
     program.read(memory, "uop")[:] = 0xFF
     _expect(device, program, memory, observer, registers.ErrorCode.SRAM_RANGE)
@@ -176,17 +172,16 @@ def _overruns(device: VerilatorDevice, observer: Observer) -> None:
 
 def _fault_during_bank_wait(device: VerilatorDevice, observer: Observer) -> None:
     """VECTOR walks out of ACC while a GEMM waits for a bank that it holds."""
-    steps = legal_steps()
-    opcode, values = steps["alu"]
-    walk = {**values, "pop": 0, "acc_banks": 15, "iter_outer": device.hw.acc_depth + 1}
-    waiting = (steps["gemm"][0], {**steps["gemm"][1], "pop": 0, "push": 0})
-    program = [steps["uop"], (opcode, {**walk, "dst_outer": 1, "src_outer": 1}), waiting]
+    steps = legal_steps(device.hw)
+    walk = changed(steps["alu"], pop=0, acc_banks=15, iter_outer=device.hw.acc_depth + 1)
+    waiting = changed(steps["gemm"], pop=0, push=0)
+    program = [steps["uop"], changed(walk, dst_outer=1, src_outer=1), waiting]
     _expect(device, *directed(device.hw, program), observer, registers.ErrorCode.SRAM_RANGE)
 
 
 def _stream_faults(device: VerilatorDevice, observer: Observer) -> None:
     """Illegal opcodes and a missing FINISH."""
-    steps = list(legal_steps().values())
+    steps = list(legal_steps(device.hw).values())
     for opcode in (0, 6, 15):
         program, memory = directed(device.hw, steps)
         memory[program.regions["insn"].offset + 32] = opcode
@@ -198,14 +193,13 @@ def _stream_faults(device: VerilatorDevice, observer: Observer) -> None:
 
 def _deadlocks(device: VerilatorDevice, observer: Observer) -> None:
     """Each unit waits for a token of each other one that never comes."""
-    steps = legal_steps()
+    steps = legal_steps(device.hw)
     for name in ("inp", "gemm", "alu", "store"):
-        opcode, values = steps[name]
-        own = UNIT_OF[opcode]
+        own = UNIT_OF[steps[name][0]]
         for source in Unit:
             if source == own:
                 continue
-            waiting = (opcode, {**values, "pop": 1 << source, "push": 0})
+            waiting = changed(steps[name], pop=1 << source, push=0)
             _expect(device, *directed(device.hw, [waiting]), observer, registers.ErrorCode.WATCHDOG)
 
 
@@ -263,38 +257,33 @@ def run_queues(target: Target, observer: Observer) -> None:
 
 
 def _fill_queues(device: VerilatorDevice, observer: Observer) -> None:
-    steps = legal_steps()
+    steps = legal_steps(device.hw)
     prologue = [steps[name] for name in ("uop", "inp", "wgt", "acc", "param", "res")]
     for name in ("inp", "gemm", "requant", "store"):
-        opcode, values = steps[name]
-        unit = UNIT_OF[opcode]
-        follower = (opcode, {**values, "pop": 0, "push": 0})
-        first = (opcode, {**values, "pop": 1 << Unit.GEMM, "push": 0})
+        unit = UNIT_OF[steps[name][0]]
+        follower = changed(steps[name], pop=0, push=0)
+        first = changed(follower, pop=1 << Unit.GEMM)
         push = 0 if unit == Unit.GEMM else 1 << unit
         program = [*prologue, _long_gemm(steps, push)]
         if unit == Unit.GEMM:
             first = follower
         elif unit == Unit.STORE:  # what is stored must have been computed
             program = [*prologue, _long_gemm(steps, 1 << Unit.VECTOR)]
-            made = {**steps["requant"][1], "pop": 1 << Unit.GEMM}
-            program.append((Opcode.VECTOR, made))
+            program.append(changed(steps["requant"], pop=1 << Unit.GEMM))
             first = steps["store"]
         program += [first, *[follower] * (2 * _QUEUE)]
         run_checked(device, *directed(device.hw, program), observer)
 
 
 def _long_gemm(steps: Mapping[str, Step], push: int) -> Step:
-    opcode, values = steps["gemm"]
-    return opcode, {**values, "iter_outer": 600, "push": push}
+    return changed(steps["gemm"], iter_outer=600, push=push)
 
 
 def run_overflow(target: Target, unit: Unit, observer: Observer) -> None:
     """Push one token more than a counter holds."""
-    steps = legal_steps()
     name = ("inp", "gemm", "alu", "store")[unit]
-    opcode, values = steps[name]
     other = Unit.GEMM if unit != Unit.GEMM else Unit.VECTOR
-    pushing = (opcode, {**values, "pop": 0, "push": 1 << other})
+    pushing = changed(legal_steps(target.hw)[name], pop=0, push=1 << other)
     with closing(VerilatorDevice(target.hw, STEADY, library=target.library)) as device:
         program, memory = directed(target.hw, [pushing] * (MAX_TOKENS + 1))
         _expect(device, program, memory, observer, registers.ErrorCode.TOKEN_OVERFLOW)
