@@ -151,7 +151,7 @@ class _Checker:
             Memory.OUT: ({vector}, {store}),
             Memory.TABLE: ({load}, {vector}),
         }
-        self._accesses = {
+        self._accesses: dict[Memory | None, _Accesses] = {
             memory: _Accesses(self._pads[memory].depth, writers, readers)
             for memory, (writers, readers) in roles.items()
             if memory in self._pads
@@ -159,7 +159,7 @@ class _Checker:
         units = [diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)]
         units += [pad.tile_bytes for pad in self._pads.values()]
         self._granule = min(hw.axi_bytes, *units)
-        self._dram = _Accesses(-(-image.size // self._granule), {store}, {load})
+        self._accesses[None] = _Accesses(-(-image.size // self._granule), {store}, {load})
         insn = program.regions["insn"]
         self._insn = range(insn.offset, insn.offset + len(program.instructions))
 
@@ -222,26 +222,26 @@ class _Checker:
 
     # -- accesses -----------------------------------------------------------------------------
 
-    def _read(self, unit: Unit, memory: Memory, tiles: Tiles) -> None:
-        conflict = self._accesses[memory].read(
-            unit, len(self._order[unit]), self._clocks[unit], tiles
-        )
-        self._no_conflict(conflict, "reads", memory.name, tiles)
+    def _read(self, unit: Unit, memory: Memory | None, cells: Tiles) -> None:
+        """Of tiles of a memory, or of granules of DRAM (None)."""
+        count, clock = len(self._order[unit]), self._clocks[unit]
+        conflict = self._accesses[memory].read(unit, count, clock, cells)
+        self._no_conflict(conflict, "reads", memory, cells)
 
-    def _write(self, unit: Unit, memory: Memory, tiles: Tiles) -> None:
-        conflict = self._accesses[memory].write(
-            unit, len(self._order[unit]), self._clocks[unit], tiles
-        )
-        self._no_conflict(conflict, "writes", memory.name, tiles)
+    def _write(self, unit: Unit, memory: Memory | None, cells: Tiles) -> None:
+        count, clock = len(self._order[unit]), self._clocks[unit]
+        conflict = self._accesses[memory].write(unit, count, clock, cells)
+        self._no_conflict(conflict, "writes", memory, cells)
 
     def _no_conflict(
-        self, conflict: tuple[Unit, int, int], verb: str, name: str, cells: Tiles
+        self, conflict: tuple[Unit, int, int], verb: str, memory: Memory | None, cells: Tiles
     ) -> None:
         other, count, position = conflict
         if not count:
             return
         cell = cells.start + position if isinstance(cells, slice) else int(cells[position])
-        place = f"DRAM byte {cell * self._granule}" if name == "DRAM" else f"{name} tile {cell}"
+        dram = memory is None
+        place = f"DRAM byte {cell * self._granule}" if dram else f"{memory.name} tile {cell}"
         earlier = self._order[other][count - 1]
         raise ProgramError(
             f"{verb} {place}, which instruction {earlier} ({other.name.lower()}) uses, "
@@ -268,11 +268,9 @@ class _Checker:
         target = slice(walk.first, walk.first + walk.count)
         self._write(Unit.LOAD, memory, target)
         cells = self._granules(walk, pad)
-        count, clock = len(self._order[Unit.LOAD]), self._clocks[Unit.LOAD]
-        conflict = self._dram.read(Unit.LOAD, count, clock, cells)
-        self._no_conflict(conflict, "reads", "DRAM", cells)
+        self._read(Unit.LOAD, None, cells)
         if memory == Memory.UOP:
-            if self._dram.written(cells):
+            if self._accesses[None].written(cells):
                 raise ProgramError(
                     "must not load micro-ops that the program itself stored",
                     field=f"instruction {self._index}",
@@ -293,9 +291,7 @@ class _Checker:
                 value=int(walk.dram[overlap][0]),
             )
         cells = self._granules(walk, pad)
-        count, clock = len(self._order[Unit.STORE]), self._clocks[Unit.STORE]
-        conflict = self._dram.write(Unit.STORE, count, clock, cells)
-        self._no_conflict(conflict, "writes", "DRAM", cells)
+        self._write(Unit.STORE, None, cells)
 
     def _gemm(self, v: footprint.Values) -> None:
         uop_range = slice(v["uop_begin"], v["uop_begin"] + v["uop_count"])
