@@ -4,61 +4,42 @@
 import html
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from support.randomness import generator
-from support.search.analytic_oracle import AnalyticOracle, Silent
+from support.search.analytic_oracle import AnalyticOracle, run
 from support.search.results import Found as StudyResult
-from support.search.results import load_result, network_curve, task_curve
+from support.search.results import network_curve, task_curve
 from typer.testing import CliRunner
 
 from tilewright.cli import app
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
+from tilewright.testing.analytic import TASKS
 from tilewright.tuner.report import figures
 from tilewright.tuner.report.drawing.xy_chart import Series
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.summary import condition_lines, number, outcome_line, print_summary
-from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.options import Mode
-from tilewright.tuner.study.settings import StudySettings
-from tilewright.tuner.study.study import run_study
+from tilewright.tuner.study.settings import DEFAULT_TUNER
 
 
 def result_of(
     folder: Path,
     oracle: AnalyticOracle | None = None,
-    mode: Mode = Mode.SHARED,
-    screen: AnalyticOracle | None = None,
-    seed: int = 0,
+    screening: AnalyticOracle | None = None,
+    **changes: Any,
 ) -> StudyResult:
-    settings = StudySettings(
-        model="net",
-        tasks=TASKS,
-        cpu_operators=("softmax: <not> offloaded",),
-        board=BOARD,
-        memory=MEMORY,
-        base=BASE,
-        budget=40,
-        configs=3,
-        mode=mode,
-        seed=seed,
-        screen="none" if screen is None else "twin",
-    )
-    with Store(folder / "s.sqlite") as store:
-        run_study(
-            "study",
-            settings,
-            store=store,
-            oracle=oracle or AnalyticOracle(),
-            rules=RULES,
-            listener=Silent(),
-            screen=screen,
-        )
-        return load_result(store, "study")
+    """Of a small study by the default tuner, confirmed where it was screened."""
+    found, _ = run(
+        folder, oracle, study="study", screening=screening,
+        screen="none" if screening is None else "twin", tuner=DEFAULT_TUNER, budget=40,
+        cpu_operators=("softmax: <not> offloaded",), **changes,
+    )  # fmt: skip
+    return found
 
 
 def page(result: StudyResult, folder: Path) -> str:
@@ -195,7 +176,7 @@ def confirmed(tmp_path_factory) -> StudyResult:
     return result_of(
         tmp_path_factory.mktemp("c"),
         AnalyticOracle(identity="slow-1"),
-        screen=AnalyticOracle(identity="fast-1", fail=lambda r: r.schedule.oc_threading == 2),
+        screening=AnalyticOracle(identity="fast-1", fail=lambda r: r.schedule.oc_threading == 2),
         seed=int(generator("screened report").integers(2**31)),
     )
 
@@ -314,7 +295,7 @@ def test_no_two_points_of_a_configuration_cover_each_other(request, name) -> Non
 
 
 def test_per_layer_pages_have_no_archive_and_one_curve(tmp_path: Path) -> None:
-    found = result_of(tmp_path, mode=Mode.PER_LAYER, screen=AnalyticOracle(identity="fast-1"))
+    found = result_of(tmp_path, mode=Mode.PER_LAYER, screening=AnalyticOracle(identity="fast-1"))
     lines = race(found)
     assert lines["sum over layers"].y[-1] == found.best_network
     assert not {config.hw["name"] for config in found.configs} & set(lines)
@@ -329,7 +310,7 @@ def command(folder: Path, *more: str):
 
 
 def test_the_command_writes_the_chosen_configuration_as_a_file_for_hw(tmp_path: Path) -> None:
-    found = result_of(tmp_path, screen=AnalyticOracle(identity="fast-1"))
+    found = result_of(tmp_path, screening=AnalyticOracle(identity="fast-1"))
     answer = command(tmp_path, "--output", str(tmp_path / "out" / "r.html"))
     assert answer.exit_code == 0, answer.output
     saved = tmp_path / "out" / "r.yaml"
