@@ -12,18 +12,9 @@ from scipy.stats import spearmanr
 
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.tuner.allocate.belief import WALKERS, Belief, corners, fit_belief, last_piece
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash, series_marker
-from tilewright.tuner.report.drawing.page import (
-    HALF,
-    bullets,
-    document,
-    figure,
-    heading,
-    panels,
-    paragraph,
-    section,
-)
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Cell
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
@@ -45,41 +36,41 @@ def page(result: Mapping[str, Any], cases: Mapping[str, Any]) -> str:
     fits = _fits(cases)
     untuned, seconds = _untuned(rows), _seconds(result["rows"])
     title = "Who gets the next slot of tuning time"
-    return document(
+    return markup.document(
         f"{title}: {', '.join(cases)}",
-        heading(title, ", ".join(cases)),
-        section(
+        markup.heading(title, ", ".join(cases)),
+        markup.section(
             "Network latency by tuning time",
-            paragraph(f"Medians over seeds at the price of {price}.", "note"),
-            panels(_courses(result["curves"], price), "courses", width=HALF),
+            markup.paragraph(f"Medians over seeds at the price of {price}.", "note"),
+            markup.panels(_courses(result["curves"], price), "courses", width=markup.HALF),
         ),
-        section(
+        markup.section(
             "Final latency as a share of the untuned default",
-            panels(_finals(untuned), "untuned", width=HALF),
+            markup.panels(_finals(untuned), "untuned", width=markup.HALF),
             _table("allocator", untuned, "{:.3f}"),
         ),
-        section(
+        markup.section(
             "Where the time goes",
-            figure(_seconds_chart(seconds), "seconds"),
+            markup.figure(_seconds_chart(seconds), "seconds"),
             _table("part", seconds, "{:.3g}"),
         ),
-        section(
+        markup.section(
             "Belief and segments",
-            paragraph("Rate of a task, divided by its peak, by slots spent.", "note"),
-            panels(_beliefs(fits), "beliefs", width=HALF) if fits else "",
+            markup.paragraph("Rate of a task, divided by its peak, by slots spent.", "note"),
+            markup.panels(_beliefs(fits), "beliefs", width=markup.HALF) if fits else "",
         ),
-        section(
+        markup.section(
             "Walkers of the fits above, step by step",
-            paragraph("In brackets the acceptance.", "note"),
-            panels(_traces(fits), "traces") if fits else "",
+            markup.paragraph("In brackets the acceptance.", "note"),
+            markup.panels(_traces(fits), "traces") if fits else "",
         ),
-        section(
+        markup.section(
             "Cycles saved by tuning against operations of a task, count included",
-            figure(_flops(cases), "flops"),
+            markup.figure(_flops(cases), "flops"),
         ),
-        section(
+        markup.section(
             "Conditions",
-            bullets((f"{k}: {v}" for k, v in result["conditions"].items()), "note"),
+            markup.bullets((f"{k}: {v}" for k, v in result["conditions"].items()), "note"),
         ),
     )
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics as plain
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -151,41 +152,24 @@ def readings(
     them to each of the network's layers. Both are read from the same runs.
     """
     long = [r for r in records if r["budget"] >= PUBLISHED_BUDGET and r["tuner"] in READ]
-    runs = {name: by_run(r for r in long if r["tuner"] == name) for name in READ}
-    ours, theirs = (runs[name] for name in READ)
-    both = {task for task, _ in ours} & {task for task, _ in theirs}
+    both = set.intersection(*({r["task"] for r in long if r["tuner"] == name} for name in READ))
+    long = sorted((r for r in long if r["task"] in both), key=lambda r: r["seed"])
     found: dict[str, dict[str, Any]] = {}
     for network in networks:
-        parts = parts_of(track, load_network(network))
-        counts = {part.task: part.count for part in parts if part.task in both}
-        seeds = [
-            seed
-            for seed in sorted({seed for _, seed in ours})
-            if counts and all((task, seed) in side for task in counts for side in (ours, theirs))
-        ]
-        if not seeds:
-            continue
-        layers = len({part.task for part in parts})
-        each = PUBLISHED_BUDGET // layers
-        found[network] = {"tasks": len(counts), "of": layers, "each": each} | {
-            name: [
-                100
-                * (
-                    sum(
-                        n * incumbent_at(theirs[task, seed]["curve"], at)
-                        for task, n in counts.items()
-                    )
-                    / sum(
-                        n * incumbent_at(ours[task, seed]["curve"], at)
-                        for task, n in counts.items()
-                    )
-                    - 1
-                )
-                for seed in seeds
-            ]
-            for name, at in (("per_task", PUBLISHED_BUDGET), ("per_network", each))
-        }
+        tasks = {part.task for part in parts_of(track, load_network(network))}
+        each = PUBLISHED_BUDGET // len(tasks)
+        gains = {}
+        for name, at in (("per_task", PUBLISHED_BUDGET), ("per_network", each)):
+            latency = functools.partial(_latency, at=at)
+            over = _over_reference(long, [network], track, latency, lambda own, ref: ref / own - 1)
+            gains[name] = over.get(network, {}).get(READ[0], [])
+        if gains["per_task"]:
+            found[network] = {"tasks": len(tasks & both), "of": len(tasks), "each": each} | gains
     return found
+
+
+def _latency(rows: Mapping[str, Record], counts: Mapping[str, int], *, at: int) -> float:
+    return sum(n * incumbent_at(rows[task]["curve"], at) for task, n in counts.items())
 
 
 def coverage(records: Iterable[Record], networks: Iterable[str], track: str) -> dict[str, float]:

@@ -21,18 +21,9 @@ from tilewright.bench.arena.records import Record, by_key, common, headline, inc
 from tilewright.bench.arena.replay import BUDGETS, INITIAL
 from tilewright.bench.arena.summary import longest_runs
 from tilewright.bench.framework.statistics import clustered_mean
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Box
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash
-from tilewright.tuner.report.drawing.page import (
-    HALF,
-    document,
-    figure,
-    heading,
-    panels,
-    paragraph,
-    preformatted,
-    section,
-)
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 
@@ -83,50 +74,52 @@ def page(study: Mapping[str, Any]) -> str:
         parts += _search_sections("common", suffix, common(exact), found)
     if selections := of_kind(study, "selection"):
         parts.append(
-            section(
+            markup.section(
                 "Confidence sampling, before and after",
-                paragraph(_SELECTION_NOTE, "note"),
-                figure(selection_boxes(selections), "selection"),
+                markup.paragraph(_SELECTION_NOTE, "note"),
+                markup.figure(selection_boxes(selections), "selection"),
             )
         )
     if samplings := of_kind(study, "sampling"):
         parts.append(
-            section(
+            markup.section(
                 "Configurations over time, before and after confidence sampling",
-                paragraph(_SAMPLING_NOTE, "note"),
-                panels(sampling_course(samplings), "sampling", width=HALF),
+                markup.paragraph(_SAMPLING_NOTE, "note"),
+                markup.panels(sampling_course(samplings), "sampling", width=markup.HALF),
             )
         )
     networks = ", ".join(conditions["networks"])
     tasks = len({r["task"] for r in main})
     outcome = f"{len({r['tuner'] for r in main})} tuners on {tasks} hard tasks of {networks}."
-    return document(
+    return markup.document(
         f"Tuners, judged by the exhaustive optimum: track {track}",
-        heading("Tuners, judged by the exhaustive optimum", f"track {track}"),
-        paragraph(outcome, "lead"),
+        markup.heading("Tuners, judged by the exhaustive optimum", f"track {track}"),
+        markup.paragraph(outcome, "lead"),
         *parts,
-        *(section(table.title, table.html()) for table in study_tables(study)),
-        section("Conditions", preformatted(json.dumps(conditions, indent=1), "conditions")),
+        *(markup.section(table.title, table.html()) for table in study_tables(study)),
+        markup.section(
+            "Conditions", markup.preformatted(json.dumps(conditions, indent=1), "conditions")
+        ),
     )
 
 
 def _search_sections(key: str, suffix: str, runs: Sequence[Record], regrets: Regrets) -> list[str]:
     """The charts of some runs."""
     return [
-        section(
+        markup.section(
             f"Best so far{suffix}",
-            paragraph(_CURVE_NOTE, "note"),
-            figure(curves(runs), f"{key}-curves"),
+            markup.paragraph(_CURVE_NOTE, "note"),
+            markup.figure(curves(runs), f"{key}-curves"),
         ),
-        section(
+        markup.section(
             f"Runs within 1 % of the optimum{suffix}",
-            paragraph(_REACHED_NOTE, "note"),
-            figure(reached(runs), f"{key}-reached"),
+            markup.paragraph(_REACHED_NOTE, "note"),
+            markup.figure(reached(runs), f"{key}-reached"),
         ),
-        section(
+        markup.section(
             f"Log-regret at fixed budgets{suffix}",
-            paragraph(_REGRET_NOTE, "note"),
-            figure(regret_bars(regrets), f"{key}-regret"),
+            markup.paragraph(_REGRET_NOTE, "note"),
+            markup.figure(regret_bars(regrets), f"{key}-regret"),
         ),
     ]
 

@@ -18,32 +18,15 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from tilewright.bench.arena import runner, tasks
 from tilewright.bench.arena.confirm import confirm
 from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.page_tables import exact_runs, measurements
 from tilewright.bench.arena.plots import page
 from tilewright.bench.arena.records import PRICES, Record, headline, records_of
 from tilewright.bench.arena.replay import BATCH, INITIAL, Trial
-from tilewright.bench.arena.runner import (
-    SMALL_BUDGETS,
-    Contestant,
-    Outcome,
-    Plan,
-    RunStore,
-    run_plan,
-    sources_of,
-)
 from tilewright.bench.arena.settings import TunersSettings
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
-from tilewright.bench.arena.tasks import (
-    BOARD,
-    KIND,
-    NETWORKS,
-    drawn,
-    enumeration_work,
-    make_task,
-    pynq_z2_choice,
-)
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import BenchResult, Study
@@ -61,20 +44,20 @@ TRACED = 256
 CONSOLE = Console()
 
 
-def everybody() -> list[Contestant]:
+def everybody() -> list[runner.Contestant]:
     """Every registered tuner; the default tuner without its prior too, for the black-box track."""
     names = list(TUNERS)
     labels = [*names, *(["tilewright:no-prior"] if "tilewright" in names else [])]
-    return [Contestant.parse(label) for label in labels]
+    return [runner.Contestant.parse(label) for label in labels]
 
 
 def enumerate_tasks(given: TunersSettings) -> tuple[dict[str, Table], list[Record]]:
     """Tables of the chosen networks and layers, enumerated where they are not on disk."""
     tables: dict[str, Table] = {}
     abouts: dict[str, Record] = {}
-    for name in given.networks or NETWORKS:
+    for name in given.networks or tasks.NETWORKS:
         for workload in chosen_layers(name, given):
-            task = make_task(given.track, workload)
+            task = tasks.make_task(given.track, workload)
             if task.id in abouts:
                 continue
             started, told = time.monotonic(), time.monotonic()
@@ -96,7 +79,7 @@ def enumerate_tasks(given: TunersSettings) -> tuple[dict[str, Table], list[Recor
             )
             if not given.hard or about["hard"]:
                 tables[task.id] = table
-    kept = drawn(list(tables), given.draw)
+    kept = tasks.drawn(list(tables), given.draw)
     return {task: tables[task] for task in kept}, list(abouts.values())
 
 
@@ -107,9 +90,9 @@ def chosen_layers(network: str, given: TunersSettings) -> list[Workload]:
         for workload in load_network(network).workloads
         if (not given.layers or workload.name in given.layers)
         and workload.name not in given.without
-        and enumeration_work(make_task(given.track, workload)) <= given.work_limit
+        and tasks.enumeration_work(tasks.make_task(given.track, workload)) <= given.work_limit
     }
-    return [found[key] for key in drawn(list(found), given.per_network)]
+    return [found[key] for key in tasks.drawn(list(found), given.per_network)]
 
 
 class Tuners(Study):
@@ -119,16 +102,16 @@ class Tuners(Study):
 
     def __init__(self, settings: TunersSettings) -> None:
         super().__init__(settings)
-        named = [Contestant.parse(name) for name in settings.tuners]
+        named = [runner.Contestant.parse(name) for name in settings.tuners]
         self.contestants: Final = named or everybody()
-        networks = settings.networks or NETWORKS
+        networks = settings.networks or tasks.NETWORKS
         layers = {w.name for name in networks for w in load_network(name).workloads}
         require_names("--layers", settings.layers, sorted(layers))
         require_names("--without", settings.without, sorted(layers))
         # One thread a process: sums do not depend on threads, and two runs share two cores.
         os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
         self._load = os.getloadavg()[0]
-        self.outcome: Outcome = Outcome(runs=(), failures=(), missing=0)
+        self.outcome: runner.Outcome = runner.Outcome(runs=(), failures=(), missing=0)
 
     def measure(self, cell: Cell) -> Iterator[Record]:
         """Records of tables, runs, samplings and confirmations."""
@@ -156,7 +139,7 @@ class Tuners(Study):
     def runs(self, tables: dict[str, Table]) -> list[Record]:
         """Make the runs that have not been made; the records of all."""
         given = self.settings
-        plan = Plan(
+        plan = runner.Plan(
             tasks={task: table.task for task, table in tables.items()},
             contestants=self.contestants,
             seeds=given.seeds,
@@ -172,10 +155,10 @@ class Tuners(Study):
                 told = time.monotonic()
                 CONSOLE.print(f"  {done:,} of {total:,} runs, last {trial.tuner} seed {trial.seed}")
 
-        self.outcome = run_plan(
+        self.outcome = runner.run_plan(
             plan,
             tables=given.folder / "tables",
-            store=RunStore(given.folder / "runs.jsonl"),
+            store=runner.RunStore(given.folder / "runs.jsonl"),
             workers=given.workers,
             seconds=60 * given.minutes,
             on_progress=progress,
@@ -196,26 +179,26 @@ class Tuners(Study):
     def conditions(self) -> Record:
         given = self.settings
         names = ("per_network", "draw", "selections", "confirm", "note", "seeds", "budget")
-        configs = pynq_z2_choice()[: None if given.track == "per-layer" else 1]
+        configs = tasks.pynq_z2_choice()[: None if given.track == "per-layer" else 1]
         return {
             "fidelity": "Exact twin of the RTL, by table; legality from the table",
             "twin": identity_of("twin"),
-            "board": BOARD,
-            "memory": f"DRAM timing of {BOARD}",
-            "space": KIND,
+            "board": tasks.BOARD,
+            "memory": f"DRAM timing of {tasks.BOARD}",
+            "space": tasks.KIND,
             "track": given.track,
             "configurations": [hw.name for hw in configs],
-            "networks": list(given.networks or NETWORKS),
+            "networks": list(given.networks or tasks.NETWORKS),
             "layers": list(given.layers) or "all",
             "without": list(given.without),
             "hard_only": given.hard,
             "work_limit": None if math.isinf(given.work_limit) else given.work_limit,
             **{name: getattr(given, name) for name in names},
-            "small_budgets": dict(SMALL_BUDGETS),
+            "small_budgets": dict(runner.SMALL_BUDGETS),
             "batch": BATCH,
             "initial_points": INITIAL,
             "hard": f"random-legal needs more than {HARD_TRIALS} measurements to 1 % in the median",
-            "sources": {c.label: sources_of(c.tuner)[:12] for c in self.contestants},
+            "sources": {c.label: runner.sources_of(c.tuner)[:12] for c in self.contestants},
             "arms": list(given.arms),
             "noise_percent": list(given.noise),
             "prices": {name: vars(price) for name, price in PRICES.items()},

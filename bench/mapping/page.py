@@ -16,17 +16,8 @@ import numpy as np
 from tilewright.bench.framework.statistics import clustered, geometric_mean
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.mapping.roles import correlation_map, dendrogram, trajectories
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash
-from tilewright.tuner.report.drawing.page import (
-    HALF,
-    bullets,
-    document,
-    figure,
-    heading,
-    panels,
-    paragraph,
-    section,
-)
 from tilewright.tuner.report.drawing.scales import spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 
@@ -223,17 +214,21 @@ def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
 def page(result: Mapping[str, Any]) -> str:
     """The page as HTML."""
     title = "Mappers against certified optima"
-    return document(
+    return markup.document(
         title,
-        heading(title, str(result["conditions"]["hardware"])),
-        section(
+        markup.heading(title, str(result["conditions"]["hardware"])),
+        markup.section(
             "Regret by samples",
-            paragraph("Geometric mean over layers and seeds; both axes are logarithmic.", "note"),
-            panels(_courses(result["rows"]), "courses", width=HALF),
+            markup.paragraph(
+                "Geometric mean over layers and seeds; both axes are logarithmic.", "note"
+            ),
+            markup.panels(_courses(result["rows"]), "courses", width=markup.HALF),
         ),
-        *(section(table.title, table.html()) for table in tables(result["summary"])),
+        *(markup.section(table.title, table.html()) for table in tables(result["summary"])),
         *_roles(result["rows"]),
-        section("Conditions", bullets((f"{k}: {v}" for k, v in result["conditions"].items()))),
+        markup.section(
+            "Conditions", markup.bullets((f"{k}: {v}" for k, v in result["conditions"].items()))
+        ),
     )
 
 
@@ -281,16 +276,16 @@ def _roles(rows: Sequence[Row]) -> list[str]:
     about = f"{run['network']} {run['layer']}, {run['objective']}, {run['method']}, seed 0."
     moves = trajectories([s for s, _ in run["improvements"]], notes["course"], run["samples"])
     return [
-        section(
+        markup.section(
             "Roles of the clustered agents",
-            paragraph(f"{about} Correlation over the best 15 % of its data set.", "note"),
-            figure(correlation_map(notes["clustering"]), "correlation"),
-            figure(dendrogram(notes["clustering"], notes["roles"]), "tree"),
+            markup.paragraph(f"{about} Correlation over the best 15 % of its data set.", "note"),
+            markup.figure(correlation_map(notes["clustering"]), "correlation"),
+            markup.figure(dendrogram(notes["clustering"], notes["roles"]), "tree"),
         ),
-        section(
+        markup.section(
             "The best mapping by samples",
-            paragraph(about, "note"),
-            panels(moves, "course", width=HALF),
+            markup.paragraph(about, "note"),
+            markup.panels(moves, "course", width=markup.HALF),
         ),
     ]
 

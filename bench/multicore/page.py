@@ -15,16 +15,8 @@ from typing import Any, Final
 
 from tilewright.bench.framework.statistics import clustered, geometric_mean
 from tilewright.bench.framework.tables import FigureTable
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash
-from tilewright.tuner.report.drawing.page import (
-    HALF,
-    bullets,
-    document,
-    heading,
-    panels,
-    paragraph,
-    section,
-)
 from tilewright.tuner.report.drawing.scales import spanning
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 
@@ -246,24 +238,24 @@ def page(result: Mapping[str, Any]) -> str:
     """The page as HTML."""
     title = "Mappers of groups of jobs onto many cores"
     summary, rows = result["summary"], result["rows"]
-    return document(
+    return markup.document(
         title,
-        heading(title, f"{summary['instances']} instances"),
-        section(
+        markup.heading(title, f"{summary['instances']} instances"),
+        markup.section(
             "Gap to the bound by samples",
-            paragraph(
+            markup.paragraph(
                 "Geometric means over instances; both axes are logarithmic. "
                 f"A gap below {LEAST_PCT:g} % is drawn there.",
                 "note",
             ),
-            panels(
+            markup.panels(
                 [(name, _chart(courses(rows, of))) for name, of in _kinds(rows).items()],
                 "courses",
-                width=HALF,
+                width=markup.HALF,
             ),
         ),
-        *(section(table.title, table.html()) for table in tables(summary)),
-        section("Conditions", bullets((*lines(summary), *_conditions(result)))),
+        *(markup.section(table.title, table.html()) for table in tables(summary)),
+        markup.section("Conditions", markup.bullets((*lines(summary), *_conditions(result)))),
     )
 
 

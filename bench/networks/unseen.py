@@ -21,18 +21,9 @@ from tilewright.bench.framework.limits import limited
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.networks import timm_networks
 from tilewright.bench.networks.compiled_row import compiled_row
 from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
-from tilewright.bench.networks.timm_networks import (
-    VERSION,
-    build,
-    drawn,
-    families,
-    fits,
-    input_shape,
-    load_timm,
-    parameters,
-)
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.quantise.agreement import Agreement
 from tilewright.host.compiler.read.calibration import Calibration
@@ -53,7 +44,7 @@ def measure(name: str, given: NetworksSettings) -> Row:
     """One architecture."""
     import numpy as np  # noqa: PLC0415  (of a child alone)
 
-    network, shape = build(name, given.seed), input_shape(name)
+    network, shape = timm_networks.build(name, given.seed), timm_networks.input_shape(name)
     compilation, row = compiled_row(
         network,
         given,
@@ -67,7 +58,7 @@ def measure(name: str, given: NetworksSettings) -> Row:
     agreement = Agreement.from_mapping(compilation.imported.accuracy.agreement)
     return {
         "pixels": shape[-1],
-        "parameters": parameters(network),
+        "parameters": timm_networks.parameters(network),
         **row,
         "sqnr_db": agreement.worst_db,
         "compile_seconds": compilation.seconds,
@@ -93,8 +84,10 @@ class Unseen(Study):
         self.given: Final = settings.chosen(search=0)
 
     def cells(self) -> list[Cell]:
-        load_timm()
-        chosen = drawn(families(), self.given.count, self.given.seed, fits)
+        timm_networks.load_timm()
+        chosen = timm_networks.drawn(
+            timm_networks.families(), self.given.count, self.given.seed, timm_networks.fits
+        )
         return [{"network": name, "family": family} for family, name in chosen]
 
     def measure(self, cell: Cell) -> list[Row]:
@@ -108,7 +101,7 @@ class Unseen(Study):
         return {
             **{name: getattr(self.given, name) for name in CONDITIONS},
             "seed": self.given.seed,
-            "packages": VERSION,
+            "packages": timm_networks.VERSION,
             "weights": "random",
             "calibration": f"{counted(SAMPLES, 'random input')}, default quantisation",
             "int8_ends": True,

@@ -15,39 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import DeviceError
+from tilewright.host.machine import registers
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
-from tilewright.host.machine.registers import (
-    CORE_ENTRY,
-    CORE_TABLE,
-    CORE_TABLE_STEP,
-    COUNTER_BASE,
-    COUNTERS,
-    PAGE,
-    QUEUE_REGISTERS,
-    REGISTERS,
-    SHARE_BASE,
-    SHARE_COUNTER_NAMES,
-    SHARE_COUNTERS,
-    SHARE_REGISTERS,
-    SHARE_STEP,
-    SYSTEM_ID,
-    SYSTEM_REGISTERS,
-    Completion,
-)
 from tilewright.host.machine.system_config import SYSTEM_VERSION, SystemConfig
 from tilewright.host.runtime.scrub import scrub_program
+from tilewright.sim.twin import library
 from tilewright.sim.twin.build import build_twin
 from tilewright.sim.twin.device import Refusal, Twin, refused
-from tilewright.sim.twin.library import (
-    CCompletion,
-    CProgress,
-    CSystemCore,
-    CSystemShape,
-    CTwinHardware,
-    create_twin,
-    load_twin,
-)
 from tilewright.sim.verilator.library import RunOutcome, StopReason
 
 _WRITE_CYCLES: Final = 3
@@ -70,12 +45,12 @@ _SCRUB_MEMORY: Final = MemoryModel(
 """rtl/system/tw_scrub.sv: a burst after another, a beat a cycle."""
 
 _WORD: Final = 0xFFFF_FFFF
-_SNAPSHOT: Final = next(each.offset for each in REGISTERS if each.name == "SNAPSHOT")
-_SHARED: Final = {register.offset: register.name for register in SYSTEM_REGISTERS}
-_QUEUE: Final = {register.offset: register.name for register in QUEUE_REGISTERS}
-_SHARE: Final = {register.offset: register.name for register in SHARE_REGISTERS}
-_KEPT: Final = {r.name: r.kept for r in (*SYSTEM_REGISTERS, *SHARE_REGISTERS)}
-_ENTRY: Final = {register.offset: register.name for register in CORE_ENTRY}
+_SNAPSHOT: Final = next(each.offset for each in registers.REGISTERS if each.name == "SNAPSHOT")
+_SHARED: Final = {register.offset: register.name for register in registers.SYSTEM_REGISTERS}
+_QUEUE: Final = {register.offset: register.name for register in registers.QUEUE_REGISTERS}
+_SHARE: Final = {register.offset: register.name for register in registers.SHARE_REGISTERS}
+_KEPT: Final = {r.name: r.kept for r in (*registers.SYSTEM_REGISTERS, *registers.SHARE_REGISTERS)}
+_ENTRY: Final = {register.offset: register.name for register in registers.CORE_ENTRY}
 
 
 def scrub_cycles(hw: HwConfig) -> int:
@@ -92,14 +67,14 @@ class TwinRegisters:
 
     def __init__(self, system: SystemConfig, memory: MemoryModel) -> None:
         self._system = system
-        self._library = load_twin(build_twin())
-        cores = (CSystemCore * len(system.cores))()
+        self._library = library.load_twin(build_twin())
+        cores = (library.CSystemCore * len(system.cores))()
         for entry, core in zip(cores, system.cores, strict=True):
-            entry.hardware = CTwinHardware.of(core.hw)
+            entry.hardware = library.CTwinHardware.of(core.hw)
             entry.port, entry.weight = core.port, core.weight
             entry.read_budget, entry.write_budget = core.read_budget, core.write_budget
             entry.scrub = scrub_cycles(core.hw)
-        shape = CSystemShape(
+        shape = library.CSystemShape(
             cores=len(system.cores),
             ports=system.memory_ports,
             window=system.window,
@@ -107,7 +82,7 @@ class TwinRegisters:
             port_writes=system.port_writes,
             queue_depth=system.queue_depth,
         )
-        self._native: Final = create_twin(
+        self._native: Final = library.create_twin(
             self._library, "system", memory, ctypes.byref(shape), cores
         )
         self._image: npt.NDArray[np.uint8] | None = None
@@ -118,7 +93,9 @@ class TwinRegisters:
     def _clear(self) -> None:
         self._cycle = 0  # since the reset
         self._descriptor: list[dict[str, int]] = [{} for _ in self._system.cores]
-        self._counters: list[list[int]] = [[0] * len(COUNTERS) for _ in self._system.cores]
+        self._counters: list[list[int]] = [
+            [0] * len(registers.COUNTERS) for _ in self._system.cores
+        ]
         self._shares = [
             {"WEIGHT": c.weight, "READ_BUDGET": c.read_budget, "WRITE_BUDGET": c.write_budget}
             for c in self._system.cores
@@ -162,8 +139,8 @@ class TwinRegisters:
         """Free the model; it must not be used again. Idempotent."""
         self._native.close()
 
-    def _advance(self, cycle: int, *, to_interrupt: bool = False) -> CProgress:
-        progress = CProgress()
+    def _advance(self, cycle: int, *, to_interrupt: bool = False) -> library.CProgress:
+        progress = library.CProgress()
         refusal = self._library.tw_system_advance(
             self._native.handle, cycle, to_interrupt, ctypes.byref(progress)
         )
@@ -200,7 +177,7 @@ class TwinRegisters:
 
     def _page(self, address: int) -> tuple[int, int]:
         """Page of a register, 0 the shared one, and its offset in the page."""
-        page, offset = divmod(address, PAGE)
+        page, offset = divmod(address, registers.PAGE)
         if page > len(self._system.cores):
             raise _unknown(address)
         return page, offset
@@ -214,8 +191,8 @@ class TwinRegisters:
 
     def _write_shared(self, offset: int, value: int) -> None:
         handle, name = self._native.handle, _SHARED.get(offset)
-        if offset >= SHARE_BASE:
-            core, place = self._entry(offset, SHARE_BASE, SHARE_STEP)
+        if offset >= registers.SHARE_BASE:
+            core, place = self._entry(offset, registers.SHARE_BASE, registers.SHARE_STEP)
             if place not in _SHARE:
                 raise _unknown(offset)
             self._shares[core][_SHARE[place]] = value & _KEPT[_SHARE[place]]
@@ -233,7 +210,7 @@ class TwinRegisters:
     def _write_window(self, core: int, offset: int, value: int) -> None:
         handle, name = self._native.handle, _QUEUE.get(offset, "")
         if offset == _SNAPSHOT:
-            counters = (ctypes.c_uint64 * len(COUNTERS))()
+            counters = (ctypes.c_uint64 * len(registers.COUNTERS))()
             self._library.tw_system_counters(handle, core, counters)
             self._counters[core] = list(counters)
         elif name.startswith("DESC_"):
@@ -260,23 +237,27 @@ class TwinRegisters:
 
     def _read_shared(self, offset: int, at: int) -> int:
         handle, system, name = self._native.handle, self._system, _SHARED.get(offset)
-        if offset >= SHARE_BASE:
-            core, place = self._entry(offset, SHARE_BASE, SHARE_STEP)
+        if offset >= registers.SHARE_BASE:
+            core, place = self._entry(offset, registers.SHARE_BASE, registers.SHARE_STEP)
             if place in _SHARE:
                 return self._shares[core][_SHARE[place]]
-            index, high = divmod(place - SHARE_COUNTERS, 8)
-            if not 0 <= index < len(SHARE_COUNTER_NAMES):
+            index, high = divmod(place - registers.SHARE_COUNTERS, 8)
+            if not 0 <= index < len(registers.SHARE_COUNTER_NAMES):
                 raise _unknown(offset)
-            counters = (ctypes.c_uint64 * len(SHARE_COUNTER_NAMES))()
+            counters = (ctypes.c_uint64 * len(registers.SHARE_COUNTER_NAMES))()
             self._library.tw_system_shares(handle, core, counters)
             return counters[index] >> (32 if high else 0) & _WORD
-        if offset >= CORE_TABLE:
-            core, place = self._entry(offset, CORE_TABLE, CORE_TABLE_STEP)
+        if offset >= registers.CORE_TABLE:
+            core, place = self._entry(offset, registers.CORE_TABLE, registers.CORE_TABLE_STEP)
             if place not in _ENTRY:
                 raise _unknown(offset)
             entry = system.cores[core]
             return entry.hw.config_hash if _ENTRY[place] == "HASH" else entry.port
-        known = {"ID": SYSTEM_ID, "VERSION": SYSTEM_VERSION, "CONFIG_HASH": system.config_hash}
+        known = {
+            "ID": registers.SYSTEM_ID,
+            "VERSION": SYSTEM_VERSION,
+            "CONFIG_HASH": system.config_hash,
+        }
         if name in known:
             return known[name]
         if name == "IRQ_PENDING":
@@ -285,16 +266,16 @@ class TwinRegisters:
 
     def _read_window(self, core: int, offset: int, at: int) -> int:
         handle, name = self._native.handle, _QUEUE.get(offset, "")
-        index, high = divmod(offset - COUNTER_BASE, 8)
-        if 0 <= index < len(COUNTERS):
+        index, high = divmod(offset - registers.COUNTER_BASE, 8)
+        if 0 <= index < len(registers.COUNTERS):
             return self._counters[core][index] >> (32 if high else 0) & _WORD
         if name == "QUEUE_STATUS":
             return int(self._library.tw_system_completions(handle, core, at)) << 8
         if not name.startswith("COMPLETION_"):
             raise _unknown(offset)
         if name == "COMPLETION_STATUS":
-            return int(Completion.DONE)
-        completion = CCompletion()
+            return int(registers.Completion.DONE)
+        completion = library.CCompletion()
         self._library.tw_system_completion(handle, core, ctypes.byref(completion))
         field, _, part = name.removeprefix("COMPLETION_").lower().partition("_")
         return int(getattr(completion, field)) >> (32 if part == "hi" else 0) & _WORD

@@ -23,30 +23,8 @@ from tilewright.host.common.names import counted
 from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Unit
-from tilewright.sim.verify.coverage_campaign import (
-    Target,
-    run_faults,
-    run_outside_memory,
-    run_overflow,
-    run_queues,
-    run_random,
-    run_rare,
-    run_registers,
-    run_resets,
-)
-from tilewright.sim.verify.coverage_points import (
-    FileCoverage,
-    Lines,
-    Miss,
-    Share,
-    Waiver,
-    load_waivers,
-    merge,
-    read_points,
-    stale,
-    summarise,
-    unjustified,
-)
+from tilewright.sim.verify import coverage_campaign as campaign
+from tilewright.sim.verify import coverage_points
 from tilewright.sim.verify.functional_coverage import BINS, FunctionalCoverage
 from tilewright.sim.verilator.build import build_model, read_manifest
 
@@ -110,25 +88,25 @@ class Report:
     quick: bool
     programs: int
     seconds: float
-    files: Sequence[FileCoverage]
+    files: Sequence[coverage_points.FileCoverage]
     functional: FunctionalCoverage
-    waivers: Sequence[Waiver]
-    sources: Lines
+    waivers: Sequence[coverage_points.Waiver]
+    sources: coverage_points.Lines
 
     @property
-    def open_misses(self) -> list[Miss]:
+    def open_misses(self) -> list[coverage_points.Miss]:
         """Those that no waiver justifies."""
-        return unjustified(self.misses, self.waivers, self.sources)
+        return coverage_points.unjustified(self.misses, self.waivers, self.sources)
 
     @property
-    def misses(self) -> list[Miss]:
+    def misses(self) -> list[coverage_points.Miss]:
         """Lines and branches that nothing reached."""
         return [miss for file in self.files for miss in file.misses]
 
     @property
-    def totals(self) -> dict[str, Share]:
+    def totals(self) -> dict[str, coverage_points.Share]:
         """Shares over all files: of lines, branches and toggles."""
-        nothing = Share(hit=0, total=0)
+        nothing = coverage_points.Share(hit=0, total=0)
         return {
             "line": sum((file.lines for file in self.files), nothing),
             "branch": sum((file.branches for file in self.files), nothing),
@@ -149,7 +127,7 @@ class Report:
             )
         found += [
             f"{WAIVERS.name}: {waiver.file}: no miss needs the waiver of {waiver.line!r}"
-            for waiver in stale(self.misses, self.waivers, self.sources)
+            for waiver in coverage_points.stale(self.misses, self.waivers, self.sources)
         ]
         if missed := self.functional.misses():
             found.append(f"not hit: {counted(len(missed), 'functional bin')}")
@@ -167,23 +145,23 @@ def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None
             for number, scenario in enumerate(scenarios):
                 note(f"[{number + 1}/{len(scenarios)}] {scenario.hw.name}: build")
                 library = build_model(scenario.hw, coverage=True)
-                target = Target(hw=scenario.hw, library=library)
+                target = campaign.Target(hw=scenario.hw, library=library)
                 rng = np.random.default_rng([seed, number])
                 note(f"[{number + 1}/{len(scenarios)}] {scenario.hw.name}: run")
-                run_random(target, rng, functional, programs=programs)
-                run_rare(target, functional)
-                run_queues(target, functional)
-                run_registers(target, rng)
-                run_resets(target, rng, functional, runs=max(2, programs // 4))
-                run_faults(target, rng, functional)
-                run_outside_memory(target, functional)
+                campaign.run_random(target, rng, functional, programs=programs)
+                campaign.run_rare(target, functional)
+                campaign.run_queues(target, functional)
+                campaign.run_registers(target, rng)
+                campaign.run_resets(target, rng, functional, runs=max(2, programs // 4))
+                campaign.run_faults(target, rng, functional)
+                campaign.run_outside_memory(target, functional)
             _overflows(functional, note, counting=not quick)
         finally:
             del os.environ[DATA_VARIABLE]
         note("merge")
         merged = folder / "merged"
-        merge(sorted(folder.glob("*.dat")), merged)
-        points = read_points(merged)
+        coverage_points.merge(sorted(folder.glob("*.dat")), merged)
+        points = coverage_points.read_points(merged)
     functional.points(points)
     sources = {path.name: path.read_text(encoding="utf-8").splitlines() for path in read_manifest()}
     return Report(
@@ -191,9 +169,9 @@ def measure(*, seed: int, quick: bool, programs: int, note: Callable[[str], None
         quick=quick,
         programs=programs,
         seconds=time.perf_counter() - started,
-        files=summarise(points, sources),
+        files=coverage_points.summarise(points, sources),
         functional=functional,
-        waivers=load_waivers(WAIVERS),
+        waivers=coverage_points.load_waivers(WAIVERS),
         sources=sources,
     )
 
@@ -207,11 +185,11 @@ def _overflows(
     """
     note("token overflow of every unit")
     if counting:
-        slow = Target(hw=_COUNTED, library=build_model(_COUNTED, coverage=True))
-        run_overflow(slow, Unit.GEMM, functional)
-    fast = Target(hw=_TINY, library=build_model(_TINY))
+        slow = campaign.Target(hw=_COUNTED, library=build_model(_COUNTED, coverage=True))
+        campaign.run_overflow(slow, Unit.GEMM, functional)
+    fast = campaign.Target(hw=_TINY, library=build_model(_TINY))
     for unit in Unit:
-        run_overflow(fast, unit, functional)
+        campaign.run_overflow(fast, unit, functional)
 
 
 def print_report(report: Report) -> None:
@@ -239,7 +217,9 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _columns(lines: Share, branches: Share, toggles: Share) -> str:
+def _columns(
+    lines: coverage_points.Share, branches: coverage_points.Share, toggles: coverage_points.Share
+) -> str:
     text = "".join(f"{s.hit:>5}/{s.total:<5}{s.percent:5.1f} %" for s in (lines, branches))
     return text + f"{toggles.hit:>7}/{toggles.total:<6}{toggles.percent:5.1f} %"
 
@@ -259,7 +239,7 @@ def rows_of_files(report: Report) -> list[dict[str, Any]]:
 
 def summary_of(report: Report) -> dict[str, Any]:
     """Shares over all files, and what was missed."""
-    functional = sum(map(report.functional.share, BINS), Share(hit=0, total=0))
+    functional = sum(map(report.functional.share, BINS), coverage_points.Share(hit=0, total=0))
     return {
         **{f"{name}_percent": round(share.percent, 2) for name, share in report.totals.items()},
         "functional_hit": functional.hit,

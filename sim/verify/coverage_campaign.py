@@ -17,27 +17,17 @@ import numpy as np
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.names import counted
+from tilewright.host.machine import registers
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.machine.isa import OPCODE_MASK, UNIT_OF, Opcode, Unit
+from tilewright.host.machine.isa import OPCODE_MASK, UNIT_OF, Unit
 from tilewright.host.machine.program import Program
-from tilewright.host.machine.registers import (
-    COUNTER_BASE,
-    COUNTERS,
-    REGISTERS,
-    UNIT_NAMES,
-    Ctrl,
-    ErrorCode,
-    ErrorUnit,
-    Status,
-)
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes, Counters
+from tilewright.sim.programs.directed import FAULTS, Step, changed
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import MAX_TOKENS, ReferenceDevice
 from tilewright.sim.verify.coverage_programs import (
-    FAULTS,
-    Step,
     directed,
     legal_steps,
     rare_programs,
@@ -48,7 +38,7 @@ from tilewright.sim.verilator.library import AxiResponseCode, Simulation
 
 _WATCHDOG: Final = 4000
 _LIMIT: Final = 2_000_000
-_REGISTER: Final = {register.name: register.offset for register in REGISTERS}
+_REGISTER: Final = {register.name: register.offset for register in registers.REGISTERS}
 _QUEUE: Final = 16
 """Instructions that a unit's queue holds."""
 
@@ -155,10 +145,9 @@ def run_faults(target: Target, rng: np.random.Generator, observer: Observer) -> 
     with closing(
         VerilatorDevice(target.hw, STEADY, library=target.library, watchdog_cycles=_WATCHDOG)
     ) as device:
-        for name, change, code in FAULTS:
-            steps = legal_steps()
-            opcode, values = steps[name]
-            steps[name] = (opcode, values | change(target.hw))
+        for name, change, code in FAULTS.values():
+            steps = legal_steps(target.hw)
+            steps[name] = changed(steps[name], **change(target.hw))
             _expect(device, *directed(target.hw, list(steps.values())), observer, code)
         _overruns(device, observer)
         _fault_during_bank_wait(device, observer)
@@ -171,62 +160,60 @@ def run_faults(target: Target, rng: np.random.Generator, observer: Observer) -> 
 def _overruns(device: VerilatorDevice, observer: Observer) -> None:
     """Indices that saturate: of an operand that is not used, and of a GEMM that is refused."""
     most = (1 << 18) - 1
-    steps = legal_steps()
-    opcode, values = steps["alu"]
-    steps["alu"] = (opcode, {**values, "opd_base": most, "opd_inner": most, "iter_inner": 16})
+    steps = legal_steps(device.hw)
+    steps["alu"] = changed(steps["alu"], opd_base=most, opd_inner=most, iter_inner=16)
     run_checked(device, *directed(device.hw, list(steps.values())), observer)
-    opcode, values = steps["gemm"]
     far = {"inp_base": most, "inp_outer": most, "iter_outer": (1 << 16) - 1}
-    steps["gemm"] = (opcode, {**values, **far})
+    steps["gemm"] = changed(steps["gemm"], **far)
     program, memory = directed(device.hw, list(steps.values()))
     program.read(memory, "uop")[:] = 0xFF
-    _expect(device, program, memory, observer, ErrorCode.SRAM_RANGE)
+    _expect(device, program, memory, observer, registers.ErrorCode.SRAM_RANGE)
 
 
 def _fault_during_bank_wait(device: VerilatorDevice, observer: Observer) -> None:
     """VECTOR walks out of ACC while a GEMM waits for a bank that it holds."""
-    steps = legal_steps()
-    opcode, values = steps["alu"]
-    walk = {**values, "pop": 0, "acc_banks": 15, "iter_outer": device.hw.acc_depth + 1}
-    waiting = (steps["gemm"][0], {**steps["gemm"][1], "pop": 0, "push": 0})
-    program = [steps["uop"], (opcode, {**walk, "dst_outer": 1, "src_outer": 1}), waiting]
-    _expect(device, *directed(device.hw, program), observer, ErrorCode.SRAM_RANGE)
+    steps = legal_steps(device.hw)
+    walk = changed(steps["alu"], pop=0, acc_banks=15, iter_outer=device.hw.acc_depth + 1)
+    waiting = changed(steps["gemm"], pop=0, push=0)
+    program = [steps["uop"], changed(walk, dst_outer=1, src_outer=1), waiting]
+    _expect(device, *directed(device.hw, program), observer, registers.ErrorCode.SRAM_RANGE)
 
 
 def _stream_faults(device: VerilatorDevice, observer: Observer) -> None:
     """Illegal opcodes and a missing FINISH."""
-    steps = list(legal_steps().values())
+    steps = list(legal_steps(device.hw).values())
     for opcode in (0, 6, 15):
         program, memory = directed(device.hw, steps)
         memory[program.regions["insn"].offset + 32] = opcode
-        _expect(device, program, memory, observer, ErrorCode.ILLEGAL_OPCODE)
-    _expect(device, *directed(device.hw, steps, finish=False), observer, ErrorCode.NO_FINISH)
+        _expect(device, program, memory, observer, registers.ErrorCode.ILLEGAL_OPCODE)
+    _expect(
+        device, *directed(device.hw, steps, finish=False), observer, registers.ErrorCode.NO_FINISH
+    )
 
 
 def _deadlocks(device: VerilatorDevice, observer: Observer) -> None:
     """Each unit waits for a token of each other one that never comes."""
-    steps = legal_steps()
+    steps = legal_steps(device.hw)
     for name in ("inp", "gemm", "alu", "store"):
-        opcode, values = steps[name]
-        own = UNIT_OF[opcode]
+        own = UNIT_OF[steps[name][0]]
         for source in Unit:
             if source == own:
                 continue
-            waiting = (opcode, {**values, "pop": 1 << source, "push": 0})
-            _expect(device, *directed(device.hw, [waiting]), observer, ErrorCode.WATCHDOG)
+            waiting = changed(steps[name], pop=1 << source, push=0)
+            _expect(device, *directed(device.hw, [waiting]), observer, registers.ErrorCode.WATCHDOG)
 
 
 def _bus_faults(device: VerilatorDevice, rng: np.random.Generator, observer: Observer) -> None:
     """Bus errors of both kinds on instruction, operand and result accesses of random programs."""
     for response in AxiResponseCode:
         for region, code in (
-            ("insn", ErrorCode.AXI_READ),
-            ("uop", ErrorCode.AXI_READ),
-            ("result", ErrorCode.AXI_WRITE),
+            ("insn", registers.ErrorCode.AXI_READ),
+            ("uop", registers.ErrorCode.AXI_READ),
+            ("result", registers.ErrorCode.AXI_WRITE),
         ):
             program, memory = random_program(device.hw, rng)
             place = program.regions[region]
-            writes = code == ErrorCode.AXI_WRITE
+            writes = code == registers.ErrorCode.AXI_WRITE
             device.inject_fault(
                 place.offset,
                 place.nbytes,
@@ -243,7 +230,7 @@ def _expect(
     program: Program,
     memory: Bytes,
     observer: Observer,
-    code: ErrorCode,
+    code: registers.ErrorCode,
     response: AxiResponseCode | None = None,
 ) -> None:
     """Run a program that must end with this error code."""
@@ -270,41 +257,36 @@ def run_queues(target: Target, observer: Observer) -> None:
 
 
 def _fill_queues(device: VerilatorDevice, observer: Observer) -> None:
-    steps = legal_steps()
+    steps = legal_steps(device.hw)
     prologue = [steps[name] for name in ("uop", "inp", "wgt", "acc", "param", "res")]
     for name in ("inp", "gemm", "requant", "store"):
-        opcode, values = steps[name]
-        unit = UNIT_OF[opcode]
-        follower = (opcode, {**values, "pop": 0, "push": 0})
-        first = (opcode, {**values, "pop": 1 << Unit.GEMM, "push": 0})
+        unit = UNIT_OF[steps[name][0]]
+        follower = changed(steps[name], pop=0, push=0)
+        first = changed(follower, pop=1 << Unit.GEMM)
         push = 0 if unit == Unit.GEMM else 1 << unit
         program = [*prologue, _long_gemm(steps, push)]
         if unit == Unit.GEMM:
             first = follower
         elif unit == Unit.STORE:  # what is stored must have been computed
             program = [*prologue, _long_gemm(steps, 1 << Unit.VECTOR)]
-            made = {**steps["requant"][1], "pop": 1 << Unit.GEMM}
-            program.append((Opcode.VECTOR, made))
+            program.append(changed(steps["requant"], pop=1 << Unit.GEMM))
             first = steps["store"]
         program += [first, *[follower] * (2 * _QUEUE)]
         run_checked(device, *directed(device.hw, program), observer)
 
 
 def _long_gemm(steps: Mapping[str, Step], push: int) -> Step:
-    opcode, values = steps["gemm"]
-    return opcode, {**values, "iter_outer": 600, "push": push}
+    return changed(steps["gemm"], iter_outer=600, push=push)
 
 
 def run_overflow(target: Target, unit: Unit, observer: Observer) -> None:
     """Push one token more than a counter holds."""
-    steps = legal_steps()
     name = ("inp", "gemm", "alu", "store")[unit]
-    opcode, values = steps[name]
     other = Unit.GEMM if unit != Unit.GEMM else Unit.VECTOR
-    pushing = (opcode, {**values, "pop": 0, "push": 1 << other})
+    pushing = changed(legal_steps(target.hw)[name], pop=0, push=1 << other)
     with closing(VerilatorDevice(target.hw, STEADY, library=target.library)) as device:
         program, memory = directed(target.hw, [pushing] * (MAX_TOKENS + 1))
-        _expect(device, program, memory, observer, ErrorCode.TOKEN_OVERFLOW)
+        _expect(device, program, memory, observer, registers.ErrorCode.TOKEN_OVERFLOW)
 
 
 # -- registers and resets ---------------------------------------------------------------------
@@ -312,17 +294,17 @@ def run_overflow(target: Target, unit: Unit, observer: Observer) -> None:
 
 def run_registers(target: Target, rng: np.random.Generator) -> None:
     """Every register is written and read back; counters past the last one read 0."""
-    held = {register.name: register.kept for register in REGISTERS if register.kept}
+    held = {register.name: register.kept for register in registers.REGISTERS if register.kept}
     with closing(_open(target, STEADY)) as simulation:
         for name, mask in held.items():
             for value in (mask, 0, int(rng.integers(2**32)) & mask):
                 simulation.write(_REGISTER[name], value)
                 if (read := simulation.read(_REGISTER[name])) != value:
                     raise DeviceError(f"must read {value:#x}", field=name, value=f"{read:#x}")
-        for register in REGISTERS:
+        for register in registers.REGISTERS:
             simulation.read(register.offset)
             simulation.write(register.offset & 0xFFC, 0)
-        end = COUNTER_BASE + 8 * len(COUNTERS)
+        end = registers.COUNTER_BASE + 8 * len(registers.COUNTERS)
         for address in (end, end + 4, 0x0FC, 0xFFC):
             simulation.write(address, 2**32 - 1)
             if simulation.read(address):
@@ -355,7 +337,7 @@ def _reset_in(
         simulation.run(cycles)
         simulation.write(_REGISTER["SNAPSHOT"], 1)
         observer.reset(_read_counters(simulation), _planned(program))
-        simulation.write(_REGISTER["CTRL"], Ctrl.SOFT_RESET)
+        simulation.write(_REGISTER["CTRL"], registers.Ctrl.SOFT_RESET)
         _await_reset(simulation)
         again, data = random_program(target.hw, rng, instructions=12)
         expected = ReferenceDevice(target.hw).run(again, data).memory
@@ -375,11 +357,11 @@ def run_outside_memory(target: Target, observer: Observer) -> None:
         simulation.run(_LIMIT)
         error = simulation.read(_REGISTER["ERROR"])
         status = DeviceStatusError(
-            code=ErrorCode(error & 0xFF),
-            unit=ErrorUnit(error >> 8 & 0xF),
+            code=registers.ErrorCode(error & 0xFF),
+            unit=registers.ErrorUnit(error >> 8 & 0xF),
             instruction=simulation.read(_REGISTER["ERROR_INSN"]),
         )
-    if (status.unit, status.code) != (ErrorUnit.FETCH, ErrorCode.SETTINGS):
+    if (status.unit, status.code) != (registers.ErrorUnit.FETCH, registers.ErrorCode.SETTINGS):
         raise status
     observer.status(status, None)
 
@@ -396,28 +378,28 @@ def _start(simulation: Simulation, program: Program, *, memory_bytes: int = 0) -
         ("INSN_COUNT", program.instruction_count),
         ("IRQ_STATUS", 3),
         ("IRQ_ENABLE", 3),
-        ("CTRL", Ctrl.START),
+        ("CTRL", registers.Ctrl.START),
     ):
         simulation.write(_REGISTER[name], int(value))
 
 
 def _await_reset(simulation: Simulation) -> None:
     for _ in range(2000):
-        status = Status(simulation.read(_REGISTER["STATUS"]))
-        if not status & (Status.RESETTING | Status.BUSY):
+        status = registers.Status(simulation.read(_REGISTER["STATUS"]))
+        if not status & (registers.Status.RESETTING | registers.Status.BUSY):
             return
     raise DeviceError("a soft reset must end", field="STATUS", value=str(status))
 
 
 def _read_counters(simulation: Simulation) -> dict[str, int]:
     return {
-        name: simulation.read(COUNTER_BASE + 8 * n)
-        | simulation.read(COUNTER_BASE + 8 * n + 4) << 32
-        for n, (name, _) in enumerate(COUNTERS)
+        name: simulation.read(registers.COUNTER_BASE + 8 * n)
+        | simulation.read(registers.COUNTER_BASE + 8 * n + 4) << 32
+        for n, (name, _) in enumerate(registers.COUNTERS)
     }
 
 
 def _planned(program: Program) -> dict[str, int]:
     """Instructions of a program by unit."""
     opcodes = [encoded[0] & OPCODE_MASK for encoded in program.executed()]
-    return {name: opcodes.count(unit + 1) for unit, name in enumerate(UNIT_NAMES)}
+    return {name: opcodes.count(unit + 1) for unit, name in enumerate(registers.UNIT_NAMES)}

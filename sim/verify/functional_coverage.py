@@ -16,38 +16,22 @@ from typing import Final
 
 import numpy as np
 
+from tilewright.host.machine import isa
 from tilewright.host.machine.hwconfig import UOP_BYTES, HwConfig
-from tilewright.host.machine.isa import (
-    UNIT_OF,
-    Instruction,
-    Memory,
-    Opcode,
-    Operand,
-    Reduce,
-    Unit,
-    VectorOp,
-)
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import UNIT_NAMES, ErrorCode, ErrorUnit, WaitState
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes
-from tilewright.sim.reference.footprint import (
-    Index,
-    Uops,
-    gemm_blocks,
-    loaded_pad,
-    transfer,
-    vector_blocks,
-)
+from tilewright.sim.reference import footprint
 from tilewright.sim.verify.coverage_points import Point, Share
 from tilewright.sim.verilator.library import AxiResponseCode
 
 _SIDES: Final = ("left", "right", "top", "bottom")
-_LOADABLE: Final = tuple(sorted(set(Memory) - {Memory.OUT}))
-_PADDED: Final = tuple(memory for memory in _LOADABLE if memory != Memory.PARAM)
+_LOADABLE: Final = tuple(sorted(set(isa.Memory) - {isa.Memory.OUT}))
+_PADDED: Final = tuple(memory for memory in _LOADABLE if memory != isa.Memory.PARAM)
 _DISTANCES: Final = (1, 2, 3)
 _LOOPS: Final = tuple(f"{o}, {i}" for o in ("once", "outer") for i in ("once", "inner"))
-_UNITS: Final = tuple(Unit)
+_UNITS: Final = tuple(isa.Unit)
 
 _RAISES: Final[Mapping[ErrorUnit, Sequence[ErrorCode]]] = {
     ErrorUnit.LOAD: (
@@ -134,8 +118,8 @@ BINS: Final[Mapping[str, tuple[str, ...]]] = {
         "same accumulator across instructions",
     ),
     "vector": (
-        *_pairs((op.name for op in VectorOp), (operand.name for operand in Operand)),
-        *(f"{op.name}: {loop}" for op in VectorOp for loop in _LOOPS),
+        *_pairs((op.name for op in isa.VectorOp), (operand.name for operand in isa.Operand)),
+        *(f"{op.name}: {loop}" for op in isa.VectorOp for loop in _LOOPS),
         *(f"reads what was written {n} before" for n in _DISTANCES),
         "reads what the last instruction wrote last",
         "in place",
@@ -145,7 +129,7 @@ BINS: Final[Mapping[str, tuple[str, ...]]] = {
         "clip of ReLU",
         "clip of another range",
         *_pairs(
-            (f"reduce: {kind.name}" for kind in Reduce if kind),
+            (f"reduce: {kind.name}" for kind in isa.Reduce if kind),
             ("one tile", "tiles", "some channels", "operand in ACC"),
         ),
         "operand in ACC",
@@ -162,8 +146,8 @@ BINS: Final[Mapping[str, tuple[str, ...]]] = {
     "hazard": (
         *(
             f"{first.name} then {second.name} in the same ACC bank"
-            for first in (Unit.LOAD, Unit.GEMM, Unit.VECTOR)
-            for second in (Unit.LOAD, Unit.GEMM, Unit.VECTOR)
+            for first in (isa.Unit.LOAD, isa.Unit.GEMM, isa.Unit.VECTOR)
+            for second in (isa.Unit.LOAD, isa.Unit.GEMM, isa.Unit.VECTOR)
             if first != second
         ),
         *(f"{m.name}: padding over loaded data" for m in _PADDED),
@@ -265,7 +249,7 @@ class FunctionalCoverage:
 
     def program(self, hw: HwConfig, program: Program, memory: Bytes) -> None:
         """Instructions of a program and their neighbours."""
-        stream = list(map(Instruction.decode, program.executed()))
+        stream = list(map(isa.Instruction.decode, program.executed()))
         state = _State(hw=hw, memory=memory)
         for instruction in stream:
             self._tokens(instruction)
@@ -273,18 +257,18 @@ class FunctionalCoverage:
                 self.hit(group, name)
         self._banks(stream)
 
-    def _tokens(self, instruction: Instruction) -> None:
-        unit = UNIT_OF[instruction.opcode]
+    def _tokens(self, instruction: isa.Instruction) -> None:
+        unit = isa.UNIT_OF[instruction.opcode]
         for way in ("pop", "push"):
             named = [u.name for u in _UNITS if instruction.values[way] >> u & 1]
             amount = ["none"] if not named else ["several"] if len(named) > 1 else []
             for what in (*named, *amount):
                 self.hit("token", f"{unit.name}: {way} {what}")
 
-    def _banks(self, stream: Sequence[Instruction]) -> None:
+    def _banks(self, stream: Sequence[isa.Instruction]) -> None:
         users = [i for i in stream if i.values["acc_banks"]]
         for first, second in pairwise(users):
-            units = UNIT_OF[first.opcode], UNIT_OF[second.opcode]
+            units = isa.UNIT_OF[first.opcode], isa.UNIT_OF[second.opcode]
             shared = first.values["acc_banks"] & second.values["acc_banks"]
             # Without a token between them only the bank check keeps them apart.
             if units[0] != units[1] and shared:
@@ -299,8 +283,8 @@ class _State:
     hw: HwConfig
     memory: Bytes
     uops: Bytes = field(init=False)
-    padded: dict[Memory, set[int]] = field(default_factory=dict)
-    loaded: dict[Memory, set[int]] = field(default_factory=dict)
+    padded: dict[isa.Memory, set[int]] = field(default_factory=dict)
+    loaded: dict[isa.Memory, set[int]] = field(default_factory=dict)
     stored: set[int] = field(default_factory=set)
     last_product: int = -1
     last_result: int = -1
@@ -310,22 +294,22 @@ class _State:
     def __post_init__(self) -> None:
         self.uops = np.zeros((self.hw.uop_depth, UOP_BYTES), dtype=np.uint8)
 
-    def features(self, instruction: Instruction) -> Iterator[tuple[str, str]]:
+    def features(self, instruction: isa.Instruction) -> Iterator[tuple[str, str]]:
         """The bins of one instruction."""
         v = instruction.values
-        if instruction.opcode == Opcode.LOAD:
+        if instruction.opcode == isa.Opcode.LOAD:
             yield from (("load", name) for name in self._load(v))
             yield from (("hazard", name) for name in self._load_hazards(v))
-        elif instruction.opcode == Opcode.STORE:
+        elif instruction.opcode == isa.Opcode.STORE:
             yield from (("store", name) for name in self._store(v))
-        elif instruction.opcode == Opcode.GEMM:
+        elif instruction.opcode == isa.Opcode.GEMM:
             yield from (("gemm", name) for name in self._gemm(v))
         else:
             yield from (("vector", name) for name in self._vector(v))
 
     def _load(self, v: Mapping[str, int]) -> Iterator[str]:
-        memory = Memory(v["memory"])
-        if memory == Memory.TABLE and self.tables in (0, 2):
+        memory = isa.Memory(v["memory"])
+        if memory == isa.Memory.TABLE and self.tables in (0, 2):
             self.tables += 1
         strided = v["y_size"] > 1 and v["y_stride"] != v["x_size"]
         yield f"{memory.name}: {'strided' if strided else 'contiguous'}"
@@ -357,7 +341,7 @@ class _State:
         if padded:
             yield "padded"
         hw = self.hw
-        yield "inside a beat" if loaded_pad(hw, v).tile_bytes < hw.axi_bytes else "beats"
+        yield "inside a beat" if footprint.loaded_pad(hw, v).tile_bytes < hw.axi_bytes else "beats"
         if hw.block_in == hw.block_out:
             yield "one block"
             return
@@ -368,20 +352,20 @@ class _State:
             yield "back to the first block"
 
     def _load_hazards(self, v: Mapping[str, int]) -> Iterator[str]:
-        memory = Memory(v["memory"])
-        pad = loaded_pad(self.hw, v)
-        walk = transfer(v, pad.tile_bytes)
+        memory = isa.Memory(v["memory"])
+        pad = footprint.loaded_pad(self.hw, v)
+        walk = footprint.transfer(v, pad.tile_bytes)
         data = set(walk.tiles.tolist())
         padding = set(range(walk.first, walk.first + walk.count)) - data
         if padding & self.loaded.get(memory, set()):
             yield f"{memory.name}: padding over loaded data"
-        if data & self.padded.get(memory, set()) and memory != Memory.PARAM:
+        if data & self.padded.get(memory, set()) and memory != isa.Memory.PARAM:
             yield f"{memory.name}: data over padding"
         # Only the LOAD before this one can still be on its way.
         self.loaded[memory], self.padded[memory] = data, padding
         if self.stored.intersection(_lines(walk.dram, pad.tile_bytes)):
             yield "LOAD of what a STORE wrote"
-        if memory == Memory.UOP:
+        if memory == isa.Memory.UOP:
             target = np.arange(walk.first, walk.first + walk.count)
             self.uops[target] = v["pad_value"] & 0xFF
             source = walk.dram[:, None] + np.arange(UOP_BYTES)
@@ -401,15 +385,17 @@ class _State:
         if v["dram_offset"] % self.hw.axi_bytes:
             yield "offset inside a beat"
         nbytes = self.hw.out_tile_bytes
-        self.stored.update(_lines(transfer(v, nbytes).dram, nbytes))
+        self.stored.update(_lines(footprint.transfer(v, nbytes).dram, nbytes))
 
     def _gemm(self, v: Mapping[str, int]) -> Iterator[str]:
-        uops = Uops.from_bytes(self.uops[v["uop_begin"] : v["uop_begin"] + v["uop_count"]])
+        uops = footprint.Uops.from_bytes(
+            self.uops[v["uop_begin"] : v["uop_begin"] + v["uop_count"]]
+        )
         firsts = int(np.count_nonzero(uops.first))
         kind = "all" if firsts == v["uop_count"] else "some" if firsts else "no"
         yield f"{'overwrite' if v['overwrite'] else 'accumulate'}: {kind} first"
         yield f"{_loop(v)}: {'micro-ops' if v['uop_count'] > 1 else 'one micro-op'}"
-        acc = next(gemm_blocks(v, uops)).acc
+        acc = next(footprint.gemm_blocks(v, uops)).acc
         for distance in _DISTANCES:
             if (acc[distance:] == acc[:-distance]).any():
                 yield f"same accumulator at distance {distance}"
@@ -418,20 +404,20 @@ class _State:
         self.last_product = int(acc[-1])
 
     def _vector(self, v: Mapping[str, int]) -> Iterator[str]:
-        op = VectorOp(v["op"])
-        yield f"{op.name}: {Operand(v['operand']).name}"
+        op = isa.VectorOp(v["op"])
+        yield f"{op.name}: {isa.Operand(v['operand']).name}"
         yield f"{op.name}: {_loop(v)}"
         yield from _rows(v)
-        if op == VectorOp.REQUANT:
+        if op == isa.VectorOp.REQUANT:
             yield from _requant(v)
             yield f"look-up: {self._look_up(v)}"
-        block = next(vector_blocks(v))
-        if op == VectorOp.REQUANT:
+        block = next(footprint.vector_blocks(v))
+        if op == isa.VectorOp.REQUANT:
             if block.src[0] == self.last_result:
                 yield "reads what the last instruction wrote last"
             self.last_result = -1
             return
-        if op != VectorOp.MOV:
+        if op != isa.VectorOp.MOV:
             for distance in _DISTANCES:
                 if (block.src[distance:] == block.dst[:-distance]).any():
                     yield f"reads what was written {distance} before"
@@ -461,7 +447,7 @@ def _rows(v: Mapping[str, int]) -> Iterator[str]:
     if v["hold"]:
         yield "operand in ACC"
     if v["reduce"]:
-        name = f"reduce: {Reduce(v['reduce']).name}"
+        name = f"reduce: {isa.Reduce(v['reduce']).name}"
         yield f"{name}: {'tiles' if v['iter_inner'] > 1 else 'one tile'}"
         if v["lanes"]:
             yield f"{name}: some channels"
@@ -474,6 +460,6 @@ def _loop(v: Mapping[str, int]) -> str:
     return f"{outer}, {'inner' if v['iter_inner'] > 1 else 'once'}"
 
 
-def _lines(dram: Index, nbytes: int) -> set[int]:
+def _lines(dram: footprint.Index, nbytes: int) -> set[int]:
     """Bytes, in steps of 4, that tiles at these offsets take."""
     return set((dram[:, None] + np.arange(0, nbytes, 4)).ravel().tolist())

@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 KNOBS = ("none", "idle", "back-pressure")
 """No flow control; sources that pause; sinks that pause."""
@@ -54,10 +54,11 @@ class Knob:
         """Whether a sink takes nothing in this cycle."""
         return self.name == "back-pressure" and bool(self._rng.random() < self._density)
 
-    def pauses(self, *, source: bool) -> Iterator[bool]:
+    def slow(self, sources: Iterable[Any], sinks: Iterable[Any]) -> None:
         """Endless pauses for cocotbext-axi channels."""
-        while True:
-            yield self.source_pauses() if source else self.sink_pauses()
+        for channels, pauses in ((sources, self.source_pauses), (sinks, self.sink_pauses)):
+            for channel in channels:
+                channel.set_pause_generator(iter(pauses, None))
 
 
 async def start_clock(dut: Any, name: str = "clk_i") -> None:
@@ -69,10 +70,16 @@ async def start_clock(dut: Any, name: str = "clk_i") -> None:
 async def reset(dut: Any, cycles: int = 3) -> None:
     """Hold the synchronous, active-high reset of a unit."""
     dut.rst_i.value = 1
-    for _ in range(cycles):
-        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, cycles)
     dut.rst_i.value = 0
     await RisingEdge(dut.clk_i)
+
+
+async def pulse(dut: Any, name: str, value: int = 1) -> None:
+    """Hold an input for one cycle."""
+    getattr(dut, name).value = value
+    await RisingEdge(dut.clk_i)
+    getattr(dut, name).value = 0
 
 
 async def until(clock: Any, done: Callable[[], bool], limit: int, what: str) -> int:

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
@@ -71,11 +71,25 @@ def sources_of(unit: str, *extra: str) -> list[Path]:
 
 
 def open_unit(
-    unit: str, *extra: str, clock: str = "", bench: str = "", **parameters: int | str
-) -> Interactive:
-    """A unit, or a bench of ``hdl`` around it, whose pins a test drives itself (`sources_of`)."""
+    unit: str, *extra: str, clock: str = "", bench: str = "", reset: int = 0,
+    **parameters: int | str,
+) -> Interactive:  # fmt: skip
+    """A unit, or a bench of ``hdl`` around it, whose pins a test drives itself (`sources_of`).
+
+    It has been in its reset for so many cycles.
+    """
     sources = [*sources_of(unit, *extra), *([HERE / "hdl" / f"{bench}.sv"] if bench else [])]
-    return load(bench or unit, clock=clock, sources=sources, **parameters)
+    sim = load(bench or unit, clock=clock, sources=sources, **parameters)
+    if reset:
+        sim.io.rst_i = 1
+        sim.clock.tick(reset)
+        sim.io.rst_i = 0
+    return sim
+
+
+def packed(values: Iterable[int], bits: int) -> int:
+    """Values side by side, the first one lowest."""
+    return sum(int(value) << bits * index for index, value in enumerate(values))
 
 
 _MEMBERS = {

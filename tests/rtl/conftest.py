@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 _HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(_HERE))  # of `builds` and `bench`
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

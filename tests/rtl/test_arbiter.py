@@ -6,35 +6,22 @@ The order of write data on memories of all kinds has a bench of its own (cocotb_
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
+from builds import open_unit, packed
 from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from builds import open_unit
 
 CORES = (5, 2, 7)
 """Numbers in the system of the three cores on the port."""
 SIDES = ("read", "write")
 
 
-def packed(values, bits):
-    return sum(int(value) << bits * index for index, value in enumerate(values))
-
-
 @pytest.fixture
 def sim():
     numbers = f"9'd{packed(CORES, 3)}"
-    made = open_unit("tw_arbiter", Masters=len(CORES), DataBits=32, Cores=numbers)
+    made = open_unit("tw_arbiter", reset=2, Masters=len(CORES), DataBits=32, Cores=numbers)
     io = made.io
     io.weight_i = packed([1] * len(CORES), 4)
     io.read_limit_i = io.write_limit_i = 32
-    io.rst_i = 1
-    made.clock.tick(2)
-    io.rst_i = 0
     yield made
     made.close()
 

@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from builds import open_unit
+from support.randomness import fresh_rng, where
 
 SIZE, CYCLES = 4096, 6000
 

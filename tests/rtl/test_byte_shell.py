@@ -4,16 +4,11 @@
 from __future__ import annotations
 
 import binascii
-import sys
-from pathlib import Path
 
 import pytest
+from builds import open_unit
 from support.boards.shells import CLOCKS_PER_BIT, BitByBit, Streams
 from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from builds import open_unit
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.runtime.shell_link import MEMORY, REGISTERS, ShellLink

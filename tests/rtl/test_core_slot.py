@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
+from builds import config_literal, open_unit, packed
 from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from builds import config_literal, open_unit
 
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Opcode
@@ -156,14 +150,15 @@ def test_a_word_of_the_queue_is_written_whole_or_not_at_all(slot):
 
 def test_a_scrub_reads_its_program_and_zeros():
     program = [int(word) for word in fresh_rng().integers(0, 1 << 63, 8)]
-    bits = sum(word << 64 * index for index, word in enumerate(program))
     sim = open_unit(
-        "tw_scrub", BeatBytes=8, Instructions=2, InsnBase="40'd4096", Program=f"512'h{bits:x}"
+        "tw_scrub",
+        reset=2,
+        BeatBytes=8,
+        Instructions=2,
+        InsnBase="40'd4096",
+        Program=f"512'h{packed(program, 64):x}",
     )
     io = sim.io
-    io.rst_i = 1
-    sim.clock.tick(2)
-    io.rst_i = 0
     for address, beats, expected in (
         (4096, 8, program), (0, 16, [0] * 16), (4096 + 32, 4, program[4:]), (64, 1, [0]),
     ):  # fmt: skip

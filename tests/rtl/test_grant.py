@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
+from builds import open_unit, packed
 from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from builds import open_unit
 
 CYCLES = 8000
 
@@ -60,15 +54,8 @@ class Grants:
 @pytest.mark.parametrize("masters", [1, 3])
 def test_bursts_go_by_turns_and_tokens(masters):
     rng = fresh_rng()
-    sim, model = open_unit("tw_grant", Masters=masters), Grants(masters)
+    sim, model = open_unit("tw_grant", reset=2, Masters=masters), Grants(masters)
     io = sim.io
-
-    def packed(values, bits):
-        return sum(int(value) << bits * m for m, value in enumerate(values))
-
-    io.rst_i = 1
-    sim.clock.tick(2)
-    io.rst_i = 0
     weight, budget = [1] * masters, [0] * masters
     asks, beats = [False] * masters, [1] * masters
     seen = {"throttled": 0, "stood without tokens": 0}

@@ -3,25 +3,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+from builds import open_unit, packed
 from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from builds import open_unit
 
 PAGES, CYCLES = 3, 6000
 
 
 def test_an_access_reaches_its_page_once_and_is_answered():  # noqa: PLR0912 - one cycle
     rng = fresh_rng()
-    sim = open_unit("tw_pages", Pages=PAGES)
+    sim = open_unit("tw_pages", reset=2, Pages=PAGES)
     io = sim.io
-    io.rst_i = 1
-    sim.clock.tick(2)
-    io.rst_i = 0
     written, given, taken, answers = [], [], [], []
     reads: list[int] = []
     due: int | None = None  # page whose data are due in this cycle
@@ -43,7 +34,7 @@ def test_an_access_reaches_its_page_once_and_is_answered():  # noqa: PLR0912 - o
         io.arvalid_i, io.araddr_i = int(waiting["ar"] is not None), waiting["ar"] or 0
         io.bready_i, io.rready_i = int(chance[3]), int(chance[4])
         data = [int(v) for v in rng.integers(0, 1 << 32, PAGES)]
-        io.read_data_i = sum(value << 32 * page for page, value in enumerate(data))
+        io.read_data_i = packed(data, 32)
         sim.settle()
         if due is not None:
             answers.append((0, data[due]) if due < PAGES else (3, 0))

@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
-from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from builds import literal, open_unit
+from support.randomness import fresh_rng, where
 
 from tilewright.host.machine.geometry import geometry_of
 from tilewright.host.machine.hwconfig import HwConfig

@@ -4,15 +4,10 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
+from builds import open_unit, packed
 from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from builds import open_unit
 
 from tilewright.host.machine.registers import (
     CORE_ENTRY,
@@ -32,10 +27,6 @@ CORES, WINDOW = 3, 50
 FROM = (7 << 32) - 2000
 """Of time and counters: their upper halves change while a test runs."""
 HASHES, PORTS, WEIGHTS, BUDGETS = (5, 0xFFFF_FFFE, 9), (1, 0, 2), (1, 7, 15), (0, 300, 0xFFFF)
-
-
-def packed(values, bits):
-    return sum(int(value) << bits * index for index, value in enumerate(values))
 
 
 class Page:

@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
-from support.randomness import fresh_rng, often, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from builds import open_unit
+from support.randomness import fresh_rng, often, where
 
 REGIONS = 150
 Region = dict[str, int]

@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-import pytest
-from support.randomness import fresh_rng, where
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
+from axi3 import Processors
 from builds import open_unit
+from support.randomness import fresh_rng, where
 
 from tilewright.host.machine.hwconfig import PARAMETERS, load_hwconfig
 from tilewright.host.machine.registers import REGISTERS, Ctrl, ErrorCode, Status
@@ -21,10 +15,9 @@ AT = {register.name: register.offset for register in REGISTERS}
 MEMORY = 0x1000_0000
 SIZE = 4096
 BEAT, BUSY = 8, 1 << 4
-LIMIT = 400
 
 
-class Processors:
+class System(Processors):
     """The processing system: software at M_AXI_GP0, a DRAM behind S_AXI_HP0."""
 
     def __init__(self, rng) -> None:
@@ -69,80 +62,35 @@ class Processors:
             self.write_at = io.m_awaddr_o - MEMORY
         self.sim.clock.tick()
 
-    def meets(self, ready: str, valid: str) -> None:
-        for _ in range(LIMIT):
-            self.sim.settle()
-            if getattr(self.io, ready) and getattr(self.io, valid):
-                self.cycle()
-                return
-            self.cycle()
-        pytest.fail(f"{ready} and {valid} never meet; {where()}")
 
-    def write(self, address: int, words: list[int]) -> int:
-        """A burst of words; its response."""
-        io = self.io
-        io.s_awid_i, io.s_awaddr_i, io.s_awvalid_i = 0x9A5, address, 1
-        self.meets("s_awready_o", "s_awvalid_i")
-        io.s_awvalid_i = 0
-        for index, value in enumerate(words):
-            io.s_wdata_i, io.s_wstrb_i, io.s_wvalid_i = value, 15, 1
-            io.s_wlast_i = int(index == len(words) - 1)
-            self.meets("s_wready_o", "s_wvalid_i")
-            io.s_wvalid_i = 0
-        io.s_bready_i = 1
-        for _ in range(LIMIT):
-            if io.s_bvalid_o:
-                break
-            self.cycle()
-        assert (io.s_bvalid_o, io.s_bid_o) == (1, 0x9A5)
-        response = io.s_bresp_o
-        self.cycle()
-        io.s_bready_i = 0
-        return response
-
-    def read(self, address: int, count: int = 1) -> tuple[list[int], list[int]]:
-        """Words of a burst, and the response of each."""
-        io = self.io
-        io.s_arid_i, io.s_araddr_i, io.s_arlen_i, io.s_arvalid_i = 0x123, address, count - 1, 1
-        self.meets("s_arready_o", "s_arvalid_i")
-        io.s_arvalid_i, io.s_rready_i = 0, 1
-        words, responses = [], []
-        for _ in range(LIMIT):
-            if io.s_rvalid_o:
-                assert (io.s_rid_o, io.s_rlast_o) == (0x123, int(len(words) == count - 1))
-                words.append(io.s_rdata_o)
-                responses.append(io.s_rresp_o)
-            self.cycle()
-            if len(words) == count:
-                break
-        io.s_rready_i = 0
-        assert len(words) == count
-        return words, responses
+def whole(*words: int) -> list[tuple[int, int]]:
+    """Words of which every byte is written."""
+    return [(word, 15) for word in words]
 
 
 def test_software_reaches_the_accelerator_and_it_the_dram():
     rng = fresh_rng()
-    system = Processors(rng)
+    system = System(rng)
     assert system.io.irq_o == 1
     for _ in range(12):
         beats, strobes = int(rng.integers(1, 17)), int(rng.integers(256))
         here, there = (BEAT * int(p) for p in rng.integers(0, SIZE // BEAT - beats + 1, 2))
         words = [beats - 1, MEMORY + here, MEMORY + there, strobes, 0]
-        assert system.write(0x4000_0004, words) == 0
+        assert system.write(0x4000_0004, whole(*words)) == 0
         assert system.read(0x4000_0004, 5) == (words, [0] * 5)
         expected = bytearray(system.memory)
         for index, value in enumerate(system.memory[here : here + BEAT * beats]):
             if strobes >> index % BEAT & 1:
                 expected[there + index] = value
-        system.write(0x4000_0000, [1])
+        system.write(0x4000_0000, whole(1))
         busy = (system.read(0x4000_003C)[0][0] & BUSY for _ in range(50))
         assert not all(busy), where()
         assert system.io.irq_o == 1
         assert system.memory == expected, where(beats=beats, here=here, there=there)
     # A reset ends what is under way: the burst that the DRAM has not taken never comes.
-    system.write(0x4000_0004, [3, MEMORY, MEMORY + 64, 255, 0])
+    system.write(0x4000_0004, whole(3, MEMORY, MEMORY + 64, 255, 0))
     system.hold = True
-    system.write(0x4000_0000, [1])
+    system.write(0x4000_0000, whole(1))
     system.io.resetn_i = 0
     system.sim.clock.tick()
     system.io.resetn_i = 1
@@ -151,14 +99,14 @@ def test_software_reaches_the_accelerator_and_it_the_dram():
     assert system.io.irq_o == 1
     assert not system.io.m_arvalid_o
     system.hold = False
-    assert system.write(0x4000_0040, [1]) == 2
+    assert system.write(0x4000_0040, whole(1)) == 2
     assert system.read(0x4000_003C, 2)[1] == [0, 2]
     system.sim.close()
 
 
 def test_a_run_beyond_the_addresses_of_the_port_is_refused():
     """The port has 32 bits; the core refuses what it cannot reach, and reads nothing."""
-    system = Processors(fresh_rng())
+    system = System(fresh_rng())
     assert system.read(0x4000_0038) == ([32], [0])
     system.sim.close()
     values = {p.rtl_name: getattr(HW, p.name) for p in PARAMETERS}

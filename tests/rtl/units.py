@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from bench import Knob
+from cocotb.triggers import RisingEdge
 
 from tilewright.host.machine.isa import Field, Instruction, Unit, pack_fields, unpack_fields
 from tilewright.host.machine.registers import ErrorCode
@@ -19,36 +20,43 @@ FIRST_INDEX = 0xA5C3_96F0
 """Index of a bench's first instruction: every bit of it has to reach the error registers."""
 
 
+class World(Protocol):
+    """The memories behind a unit's other ports."""
+
+    def step(self) -> None:
+        """One clock edge."""
+
+
 class Surroundings:
-    """Feeds instructions and tokens and keeps the books; call `step` once a clock edge.
+    """Feeds instructions and tokens and keeps the books.
 
     Args:
         dut: the unit.
-        unit: its number.
+        world: what is stepped with it.
         instructions: what it shall run.
         rng: gaps and arrival of tokens.
         knob: idle: gaps between instructions; back-pressure: tokens come late, banks are busy.
-        banks: whether the unit waits for ACC banks.
         wrong: what tw_predecode says of an instruction, by its place.
     """
 
     def __init__(
         self,
         dut: Any,
-        unit: int,
+        world: World,
         instructions: list[Instruction],
         rng: np.random.Generator,
-        knob: Knob,
+        knob: str = "none",
         *,
-        banks: bool = True,
         wrong: Mapping[int, ErrorCode] = MappingProxyType({}),
     ) -> None:
         self._dut = dut
-        self._unit = unit
+        self._edge = RisingEdge(dut.clk_i)
+        self._world = world
+        self._unit = Unit[instructions[0].opcode.name]
         self._instructions = instructions
         self._rng = rng
-        self._knob = knob
-        self._banks = banks
+        self._knob = Knob(knob, rng)
+        self._banks = self._unit != Unit.STORE
         self._wrong = wrong
         self._next = 0
         self._offered = False
@@ -64,13 +72,44 @@ class Surroundings:
         self.errors: list[tuple[int, int]] = []
         dut.halt_i.value = 0
         dut.queue_i.value = 0
-        if banks:
+        if self._banks:
             dut.acc_busy_i.value = 0
 
     @property
     def done(self) -> bool:
         """Every instruction has retired."""
         return self.retired == len(self._instructions)
+
+    async def cycles(self, count: int = 1) -> None:
+        """Clock edges of the unit and of its world."""
+        for _ in range(count):
+            await self._edge
+            self.step()
+            self._world.step()
+
+    async def run(self, limit: int = 4000) -> None:
+        """Until every instruction has retired, within a limit of cycles for each."""
+        for _ in range(limit * len(self._instructions)):
+            await self.cycles()
+            if self.done:
+                break
+        assert self.done, f"{self.retired} of {len(self._instructions)} instructions retired"
+        assert not self.errors, self.errors
+
+    async def reports(self, code: ErrorCode, place: int, limit: int = 2000) -> None:
+        """Until the unit reports an error, which is that of an instruction; NONE: until the limit.
+
+        Raises:
+            AssertionError: another error, or none.
+        """
+        for _ in range(limit):
+            await self._edge
+            if (error := answer(self._dut)["error"])["valid"]:
+                assert (error["code"], error["index"]) == (code, FIRST_INDEX + place)
+                return
+            self.step()
+            self._world.step()
+        assert code == ErrorCode.NONE, "no error"
 
     def step(self) -> None:
         """Sample the unit's outputs of the past cycle, check them, drive the next cycle."""

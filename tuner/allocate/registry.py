@@ -15,6 +15,7 @@ allow it to beat the incumbent network. Slots are counted in trials there, at a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from tilewright.host.common.names import counted
@@ -22,6 +23,8 @@ from tilewright.host.common.plugins import Entry, Registry
 from tilewright.tuner.allocate._base import Allocator, Arm, Seed
 from tilewright.tuner.allocate.slots import Pull
 from tilewright.tuner.search.tuner import TunerError
+
+_believing = partial(Entry, packages=("emcee",))
 
 _BUILTIN: Final = {
     "sequential": Entry("fixed", "Sequential", "one task after the other (AutoTVM's way)"),
@@ -39,31 +42,20 @@ _BUILTIN: Final = {
     "gain-softmax": Entry("gain_bandits", "GainSoftmax", "drawn by what each task gained recently"),
     "ansor": Entry("ansor", "AnsorGradient", "steepest estimated gradient (Ansor)"),
     "headroom": Entry("fixed", "Headroom", "most cycles above the bound, discounted"),
-    "dynatune": Entry(
-        "dynatune",
-        "DynaTune",
+    "dynatune": _believing(
+        "dynatune", "DynaTune",
         "UCB in milliseconds over the promise of a Bayesian belief (DynaTune)",
-        packages=("emcee",),
     ),
-    "dynatune-share": Entry(
-        "dynatune",
-        "DynaTuneShare",
-        "the same with promises as shares of the network's cost",
-        packages=("emcee",),
+    "dynatune-share": _believing(
+        "dynatune", "DynaTuneShare", "the same with promises as shares of the network's cost"
     ),
-    "epsilon-greedy": Entry(
-        "belief_bandits",
-        "EpsilonGreedy",
-        "the largest promise of DynaTune's belief, mostly",
-        packages=("emcee",),
+    "epsilon-greedy": _believing(
+        "belief_bandits", "EpsilonGreedy", "the largest promise of DynaTune's belief, mostly"
     ),
-    "softmax": Entry(
-        "belief_bandits",
-        "Softmax",
-        "drawn by the promises of DynaTune's belief",
-        packages=("emcee",),
+    "softmax": _believing(
+        "belief_bandits", "Softmax", "drawn by the promises of DynaTune's belief"
     ),
-}
+}  # fmt: skip
 
 ALLOCATORS: Final[Registry[Allocator]] = Registry(
     "allocator",

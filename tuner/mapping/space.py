@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from itertools import permutations
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +27,20 @@ Indices = npt.NDArray[np.int32]
 """Positions of the knobs of many points, shape ``[n, len(space.knobs)]``."""
 
 _D: Final = len(DIMENSIONS)
-OUTER_TILE: Final = slice(0, _D)
-INNER_TILE: Final = slice(_D, 2 * _D)
-OUTER_ORDER: Final = slice(2 * _D, 3 * _D)
-INNER_ORDER: Final = slice(3 * _D, 4 * _D)
-OUTER_PARALLEL: Final = 4 * _D
-INNER_PARALLEL: Final = 4 * _D + 1
-CLUSTERS: Final = 4 * _D + 2
-CLUSTER_SIZE: Final = 4 * _D + 3
-"""Columns of a `Batch`."""
+
+
+class LevelColumns(NamedTuple):
+    """Columns of a `Batch` that describe one level."""
+
+    tile: slice
+    order: slice
+    parallel: int  # number of the loop that its units share
+    units: int  # how many: clusters, or PEs of a cluster
+
+
+OUTER: Final = LevelColumns(slice(0, _D), slice(2 * _D, 3 * _D), 4 * _D, 4 * _D + 2)
+INNER: Final = LevelColumns(slice(_D, 2 * _D), slice(3 * _D, 4 * _D), 4 * _D + 1, 4 * _D + 3)
+LEVELS: Final = (OUTER, INNER)
 
 ORDERS: Final[npt.NDArray[np.int32]] = np.array(list(permutations(range(_D))), dtype=np.int32)
 """Loop orders by the position of an order knob, shape ``[720, 6]``."""
@@ -155,33 +160,29 @@ class MappingSpace(Space[Mapping]):
     def decode_batch(self, indices: Indices) -> Batch:
         """Mappings of indices, shape ``[n, len(COLUMNS)]``; the buffers may refuse some."""
         batch = np.empty((len(indices), len(COLUMNS)), dtype=np.int32)
-        batch[:, OUTER_TILE] = indices[:, :_D] + 1
-        batch[:, INNER_TILE] = indices[:, _D : 2 * _D] + 1
-        batch[:, OUTER_ORDER] = ORDERS[indices[:, 2 * _D]]
-        batch[:, INNER_ORDER] = ORDERS[indices[:, 2 * _D + 1]]
-        for level, column in enumerate((OUTER_PARALLEL, INNER_PARALLEL)):
-            batch[:, column] = self._parallels[level][indices[:, 2 * _D + 2 + level]]
-        batch[:, CLUSTERS] = indices[:, -2] + 1
-        batch[:, CLUSTER_SIZE] = indices[:, -1] + 1
+        for number, level in enumerate(LEVELS):
+            batch[:, level.tile] = indices[:, level.tile] + 1
+            batch[:, level.order] = ORDERS[indices[:, 2 * _D + number]]
+            batch[:, level.parallel] = self._parallels[number][indices[:, 2 * _D + 2 + number]]
+            batch[:, level.units] = indices[:, number - 2] + 1
         return self.cut(batch)
 
     def encode_batch(self, batch: Batch) -> Indices:
         """Plain indices of mappings of this space, shape ``[n, len(space.knobs)]``."""
         indices = np.empty((len(batch), len(self.knobs)), dtype=np.int32)
-        indices[:, : 2 * _D] = batch[:, : 2 * _D] - 1
-        indices[:, 2 * _D] = _ORDER_POSITION[batch[:, OUTER_ORDER] @ _ORDER_CODE]
-        indices[:, 2 * _D + 1] = _ORDER_POSITION[batch[:, INNER_ORDER] @ _ORDER_CODE]
-        for level, column in enumerate((OUTER_PARALLEL, INNER_PARALLEL)):
-            same = batch[:, column, None] == self._parallels[level]
-            indices[:, 2 * _D + 2 + level] = same.argmax(axis=1)
-        indices[:, -2:] = batch[:, [CLUSTERS, CLUSTER_SIZE]] - 1
+        for number, level in enumerate(LEVELS):
+            indices[:, level.tile] = batch[:, level.tile] - 1
+            indices[:, 2 * _D + number] = _ORDER_POSITION[batch[:, level.order] @ _ORDER_CODE]
+            same = batch[:, level.parallel, None] == self._parallels[number]
+            indices[:, 2 * _D + 2 + number] = same.argmax(axis=1)
+            indices[:, number - 2] = batch[:, level.units] - 1
         return indices
 
     def cut(self, batch: Batch) -> Batch:
         """Mappings with inner tiles cut to the outer ones, and clusters to the PEs; in place."""
-        np.minimum(batch[:, INNER_TILE], batch[:, OUTER_TILE], out=batch[:, INNER_TILE])
-        most = self.model.arch.pes // batch[:, CLUSTER_SIZE]
-        np.minimum(batch[:, CLUSTERS], most, out=batch[:, CLUSTERS])
+        np.minimum(batch[:, INNER.tile], batch[:, OUTER.tile], out=batch[:, INNER.tile])
+        most = self.model.arch.pes // batch[:, INNER.units]
+        np.minimum(batch[:, OUTER.units], most, out=batch[:, OUTER.units])
         return batch
 
     def draw_batch(self, rng: np.random.Generator, n: int) -> Indices:
@@ -236,6 +237,6 @@ _LEVELS: Final = ("outer", "inner")
 _OUTSIDE: Final = (Rule.TILE, Rule.ORDER, Rule.PARALLEL, Rule.PES)
 _HALVED: Final = {
     Rule.L1_CAPACITY: np.arange(_D, 2 * _D),
-    Rule.L2_CAPACITY: np.array([*range(_D), CLUSTERS]),
+    Rule.L2_CAPACITY: np.array([*range(_D), OUTER.units]),
 }
 """Columns of a `Batch` that make the tiles of a buffer smaller."""

@@ -14,18 +14,9 @@ from tilewright.host.common.chrome_trace import Event, process_name, thread_name
 from tilewright.tuner.multicore.allocation import Timeline
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import Numbers
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
 from tilewright.tuner.report.drawing.marks import SERIES
-from tilewright.tuner.report.drawing.page import (
-    bullets,
-    document,
-    figure,
-    folded,
-    heading,
-    paragraph,
-    section,
-    tiles,
-)
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Column, Row, table
 from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
@@ -54,10 +45,10 @@ def page(group: MappedGroup) -> str:
     """The report as HTML; one file that loads nothing."""
     told, limit = group.timeline, group.instance.bandwidth
     moved = float((told.granted.sum(axis=1) * np.diff(told.times)).sum())
-    return document(
+    return markup.document(
         group.title,
-        heading(group.title),
-        tiles(
+        markup.heading(group.title),
+        markup.tiles(
             [
                 ("makespan", f"{told.makespan:,.0f}", "cycles"),
                 ("lower bound", f"{group.bound:,.0f}", "cycles that no mapping goes below"),
@@ -66,30 +57,32 @@ def page(group: MappedGroup) -> str:
                  f"of {limit:g} bytes per cycle"),
             ]
         ),
-        section(
+        markup.section(
             "What every core does",
-            paragraph(
+            markup.paragraph(
                 "A job is drawn as high as it is fast: full where it has all the bandwidth that it "
                 "needs, lower where it waits for memory.",
                 "note",
             ),
-            figure(jobs_chart(group), "jobs"),
+            markup.figure(jobs_chart(group), "jobs"),
         ),
-        section(
+        markup.section(
             "Bandwidth over time",
-            paragraph(
+            markup.paragraph(
                 "What the running jobs need, and what the cores move. Where the need is above the "
                 f"memory's {limit:g} bytes per cycle, jobs wait. Needs above {HIGHEST:g} times "
                 "that are drawn there.",
                 "note",
             ),
-            figure(bandwidth_chart(group), "bandwidth"),
+            markup.figure(bandwidth_chart(group), "bandwidth"),
         ),
-        section("The search", figure(_search_chart(group), "search"))
+        markup.section("The search", markup.figure(_search_chart(group), "search"))
         if len(group.curve) > 1
         else "",
-        section("Jobs", folded("every job in the order in which they begin", _jobs(group))),
-        section("Conditions", bullets(group.conditions)) if group.conditions else "",
+        markup.section(
+            "Jobs", markup.folded("every job in the order in which they begin", _jobs(group))
+        ),
+        markup.section("Conditions", markup.bullets(group.conditions)) if group.conditions else "",
     )  # fmt: skip
 
 

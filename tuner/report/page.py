@@ -20,30 +20,9 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.measure.energy import DEFAULT_ENERGY
+from tilewright.tuner.report import figures
 from tilewright.tuner.report.boards import board_lines, board_table
-from tilewright.tuner.report.drawing.page import (
-    HALF,
-    bullets,
-    copied,
-    definitions,
-    document,
-    figure,
-    folded,
-    heading,
-    panels,
-    paragraph,
-    section,
-    tiles,
-)
-from tilewright.tuner.report.figures import (
-    bound_figure,
-    layer_figures,
-    pareto_details,
-    pareto_figure,
-    race_figure,
-    stall_figures,
-    utilisation_figure,
-)
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.pareto import Point
 from tilewright.tuner.report.summary import (
     condition_lines,
@@ -251,30 +230,33 @@ def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Pat
 def page(result: StudyResult, archive: Sequence[Point]) -> str:
     """The report of a study as HTML; arguments as of `write_html`."""
     warnings = [*mismatch_lines(result), *filter(None, share_lines(result.settings)[1:])]
-    return document(
+    return markup.document(
         title(result),
-        heading(*_heading(result)),
-        paragraph(outcome_line(result), "lead outcome"),
-        *(paragraph(line, "wrong") for line in warnings),
-        tiles(_key_figures(result)),
-        section(
-            "Layers", paragraph(_LAYERS_NOTE, "note"), task_table(result), _how_to_read(result)
+        markup.heading(*_heading(result)),
+        markup.paragraph(outcome_line(result), "lead outcome"),
+        *(markup.paragraph(line, "wrong") for line in warnings),
+        markup.tiles(_key_figures(result)),
+        markup.section(
+            "Layers",
+            markup.paragraph(_LAYERS_NOTE, "note"),
+            task_table(result),
+            _how_to_read(result),
         ),
         *_boards(result),
-        section("Hardware", config_table(result)),
-        section(
+        markup.section("Hardware", config_table(result)),
+        markup.section(
             "The search",
-            paragraph(
+            markup.paragraph(
                 _screening_note(result) + (_RACE_NOTE if result.shared else _SUM_NOTE), "note"
             ),
-            figure(race_figure(result), "race"),
+            markup.figure(figures.race_figure(result), "race"),
         ),
         _layer_search(result),
         _pareto(result, archive),
         *_layer_sections(result),
-        section("Use it, repeat it", *_use(result)),
-        section("Trials without a valid measurement", failure_table(result)),
-        section("Conditions", bullets(condition_lines(result), "note")),
+        markup.section("Use it, repeat it", *_use(result)),
+        markup.section("Trials without a valid measurement", failure_table(result)),
+        markup.section("Conditions", markup.bullets(condition_lines(result), "note")),
     )
 
 
@@ -323,7 +305,7 @@ def _how_to_read(result: StudyResult) -> str:
         (str(task["name"]), layer_words(task).partition(": ")[2])
         for task in result.settings["tasks"]
     ]
-    return folded("What the words mean", definitions(entries))
+    return markup.folded("What the words mean", markup.definitions(entries))
 
 
 def _boards(result: StudyResult) -> list[str]:
@@ -331,33 +313,35 @@ def _boards(result: StudyResult) -> list[str]:
     if not result.board_runs:
         return []
     return [
-        section(
+        markup.section(
             "On boards and on the twin",
-            paragraph(_BOARDS_NOTE, "note"),
+            markup.paragraph(_BOARDS_NOTE, "note"),
             board_table(result),
-            bullets(board_lines(result), "note"),
+            markup.bullets(board_lines(result), "note"),
         )
     ]
 
 
 def _layer_search(result: StudyResult) -> str:
-    charts = layer_figures(result)
+    charts = figures.layer_figures(result)
     if not charts:
         return ""
-    return section(
-        "The search of each layer", paragraph(_PANELS_NOTE, "note"), panels(charts, "layers")
+    return markup.section(
+        "The search of each layer",
+        markup.paragraph(_PANELS_NOTE, "note"),
+        markup.panels(charts, "layers"),
     )
 
 
 def _pareto(result: StudyResult, archive: Sequence[Point]) -> str:
     if not archive:
         return ""
-    details = pareto_details(result, archive)
-    return section(
+    details = figures.pareto_details(result, archive)
+    return markup.section(
         "Networks that no other one beats",
-        paragraph(_PARETO_NOTE, "note"),
-        figure(pareto_figure(result, archive), "pareto"),
-        panels(details, "details", width=HALF) if details else "",
+        markup.paragraph(_PARETO_NOTE, "note"),
+        markup.figure(figures.pareto_figure(result, archive), "pareto"),
+        markup.panels(details, "details", width=markup.HALF) if details else "",
         pareto_table(result, archive),
     )
 
@@ -366,22 +350,22 @@ def _layer_sections(result: StudyResult) -> list[str]:
     if not any(task.best for task in result.tasks):
         return []
     return [
-        section(
+        markup.section(
             "Cycles of each layer against its bound",
-            paragraph(_BOUND_NOTE, "note"),
-            figure(bound_figure(result), "bound"),
+            markup.paragraph(_BOUND_NOTE, "note"),
+            markup.figure(figures.bound_figure(result), "bound"),
         ),
-        section(
+        markup.section(
             "Utilisation of the MAC array",
-            paragraph(_UTILISATION_NOTE, "note"),
-            figure(utilisation_figure(result), "utilisation"),
-            folded("The figures as a table", utilisation_table(result)),
+            markup.paragraph(_UTILISATION_NOTE, "note"),
+            markup.figure(figures.utilisation_figure(result), "utilisation"),
+            markup.folded("The figures as a table", utilisation_table(result)),
         ),
-        section(
+        markup.section(
             "Where each unit's cycles go",
-            paragraph(_STALL_NOTE, "note"),
-            panels(stall_figures(result), "stalls", width=HALF),
-            folded("The figures as a table", stall_table(result)),
+            markup.paragraph(_STALL_NOTE, "note"),
+            markup.panels(figures.stall_figures(result), "stalls", width=markup.HALF),
+            markup.folded("The figures as a table", stall_table(result)),
         ),
     ]
 
@@ -390,22 +374,22 @@ def _use(result: StudyResult) -> list[str]:
     """The command, the schedules and the configuration, to copy."""
     again = repeat(result)
     parts = [
-        paragraph("This command makes the same trials again, in an empty --runs folder:"),
-        copied(again.command, "the command"),
-        *(paragraph(remark, "note") for remark in again.remarks),
+        markup.paragraph("This command makes the same trials again, in an empty --runs folder:"),
+        markup.copied(again.command, "the command"),
+        *(markup.paragraph(remark, "note") for remark in again.remarks),
     ]
     if schedules := schedules_yaml(result):
         parts += [
-            paragraph(
+            markup.paragraph(
                 "The best schedule of each layer. What follows a layer's name, in a file of its "
                 "own, is what sim --schedule takes:"
             ),
-            copied(schedules, "the schedules"),
+            markup.copied(schedules, "the schedules"),
         ]
     if config := config_yaml(result):
         parts += [
-            paragraph("The configuration, as a file for --hw:"),
-            copied(config, "the configuration"),
+            markup.paragraph("The configuration, as a file for --hw:"),
+            markup.copied(config, "the configuration"),
         ]
     return parts
 

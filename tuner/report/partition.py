@@ -23,16 +23,8 @@ from tilewright.host.compiler.pack.latency import (
 )
 from tilewright.host.machine.board import Board
 from tilewright.sim.twin.network_timing import NetworkTiming
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.marks import LETTER, element, label
-from tilewright.tuner.report.drawing.page import (
-    bullets,
-    document,
-    figure,
-    heading,
-    paragraph,
-    section,
-    tiles,
-)
 from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
 
 if TYPE_CHECKING:
@@ -195,10 +187,10 @@ def partition_page(
         blocks=found,
         edges=edges,
     )
-    return document(
+    return markup.document(
         f"{network.name} on {network.hw.name}",
-        heading(f"{network.name} on {network.hw.name}", f"board {board.name}"),
-        tiles(
+        markup.heading(f"{network.name} on {network.hw.name}", f"board {board.name}"),
+        markup.tiles(
             [
                 ("end to end", f"{1e3 * spent.total:.2f} ms", f"bottleneck: {spent.bottleneck}"),
                 ("accelerator", f"{1e3 * spent.accelerator:.2f} ms", f"{timing.cycles:,} cycles"),
@@ -208,18 +200,18 @@ def partition_page(
                 ("MACs", f"{100 * mac_share(network):.1f} %", "on the accelerator"),
             ]
         ),
-        section(
+        markup.section(
             "Where it runs",
-            paragraph(
+            markup.paragraph(
                 "Blocks stand in the order in which they begin. A line beside them is a tensor "
                 "that skips a block. The bar of a region holds its crossings too."
             ),
-            figure(picture, "partition"),
+            markup.figure(picture, "partition"),
         ),
-        section("Operators", _operator_table(network, board)),
-        section(
+        markup.section("Operators", _operator_table(network, board)),
+        markup.section(
             "Conditions",
-            bullets(
+            markup.bullets(
                 [
                     f"cycles are the twin's, milliseconds at {clock}",
                     f"crossings and CPU follow from the board file: {board.cpu.rates()}",

@@ -11,19 +11,10 @@ from typing import Any, Final
 from tilewright.host.common.chrome_trace import Event, process_name, thread_name, write_events
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.whole_file import write_whole
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout, stacked
 from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
 from tilewright.tuner.report.drawing.marks import series_colour
-from tilewright.tuner.report.drawing.page import (
-    bullets,
-    definitions,
-    document,
-    figure,
-    heading,
-    paragraph,
-    section,
-    tiles,
-)
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Column, Row, table
 
@@ -87,19 +78,21 @@ def page(
 ) -> str:
     """The page."""
     title = f"{', '.join(str(row['network']) for row in rows)} on {conditions['system']}"
-    parts = [heading(title, f"{conditions['fidelity']}, memory {conditions['memory']}")]
+    parts = [markup.heading(title, f"{conditions['fidelity']}, memory {conditions['memory']}")]
     if summary["makespan"] is None:
-        parts.append(paragraph("The run together was stopped before its end.", "wrong"))
+        parts.append(markup.paragraph("The run together was stopped before its end.", "wrong"))
     else:
-        parts += [tiles(_figures(summary, conditions, len(rows))), _waits(rows, summary)]
-    return document(
+        parts += [markup.tiles(_figures(summary, conditions, len(rows))), _waits(rows, summary)]
+    return markup.document(
         title,
         *parts,
-        section("Networks", _table(rows), definitions(WORDS)),
+        markup.section("Networks", _table(rows), markup.definitions(WORDS)),
         _frames(slices),
-        section(
+        markup.section(
             "Conditions",
-            bullets([f"{name}: {value}" for name, value in conditions.items() if name != "hw"]),
+            markup.bullets(
+                [f"{name}: {value}" for name, value in conditions.items() if name != "hw"]
+            ),
         ),
     )
 
@@ -140,10 +133,12 @@ def _waits(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str
         bars=stacked(bars),
         layout=Layout.STACKED,
     )
-    return section(
+    return markup.section(
         "Waits at the memory port",
-        paragraph("Most of them are hidden behind work: the slow-down says what is lost.", "note"),
-        figure(chart, "waits"),
+        markup.paragraph(
+            "Most of them are hidden behind work: the slow-down says what is lost.", "note"
+        ),
+        markup.figure(chart, "waits"),
     )
 
 
@@ -175,7 +170,9 @@ def _frames(slices: Sequence[Slice]) -> str:
     note = "A frame is drawn as high as it is fast."
     if len(slices) > len(shown):
         note += f" The first {len(shown)} of {len(slices)} frames are shown."
-    return section("Frames over time", paragraph(note, "note"), figure(chart, "frames"))
+    return markup.section(
+        "Frames over time", markup.paragraph(note, "note"), markup.figure(chart, "frames")
+    )
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -6,17 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout, stacked
 from tilewright.tuner.report.drawing.marks import series_colour
-from tilewright.tuner.report.drawing.page import (
-    bullets,
-    document,
-    figure,
-    heading,
-    paragraph,
-    section,
-    tiles,
-)
 from tilewright.tuner.report.drawing.scales import spanning
 from tilewright.tuner.report.drawing.table import Column, Row, table
 
@@ -49,10 +41,10 @@ def page(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
         bars=stacked(bars),
         layout=Layout.STACKED,
     )
-    return document(
+    return markup.document(
         title,
-        heading(title, f"{summary['tool']}, RTL {summary['rtl']}"),
-        tiles(
+        markup.heading(title, f"{summary['tool']}, RTL {summary['rtl']}"),
+        markup.tiles(
             [
                 ("clock", f"{summary['low_mhz']:.0f} to {summary['high_mhz']:.0f}", "MHz"),
                 ("slowest path", f"{summary['short_ns']:.2f}", "ns with short wires"),
@@ -60,15 +52,17 @@ def page(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
                 ("late inputs", f"{summary['late']:,}", f"of {summary['ends']:,}"),
             ]
         ),
-        section(
+        markup.section(
             "Families of paths",
-            paragraph("Each bar is the slowest path from the registers of one unit to another's."),
-            figure(chart, "families"),
+            markup.paragraph(
+                "Each bar is the slowest path from the registers of one unit to another's."
+            ),
+            markup.figure(chart, "families"),
         ),
-        section("Paths", _table(rows)),
-        section(
+        markup.section("Paths", _table(rows)),
+        markup.section(
             "Conditions",
-            bullets(
+            markup.bullets(
                 [
                     "nothing was placed or routed: the length of a wire comes from its sinks",
                     "short and long wires are {:g} and {:g} times the mean of routed ECP5 "

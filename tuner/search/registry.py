@@ -8,11 +8,20 @@ by an entry point of the group ``tilewright.tuners``, or as ``package.module:Cla
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tilewright.host.common.plugins import Entry, Registry
 from tilewright.tuner.search.space import Index, Space
 from tilewright.tuner.search.tuner import Offer, Tuner, TunerError
+
+_PRIOR: Final = frozenset({Offer.PRIOR})
+_EXPERIENCE: Final = frozenset({Offer.EXPERIENCE})
+_chameleon = partial(
+    Entry, "learning.chameleon", packages=("xgboost", "torch", "sklearn"), takes=_EXPERIENCE
+)
+_dcoc = partial(Entry, "learning.dcoc", packages=("torch", "xgboost"))
+_optuna = partial(Entry, "libraries.optuna_tuners", packages=("optuna",))
 
 _BUILTIN: Final = {
     "random": Entry("plain.random", "RandomTuner", "valid points, drawn at random"),
@@ -21,98 +30,49 @@ _BUILTIN: Final = {
     ),
     "genetic": Entry("plain.genetic", "GeneticTuner", "genetic algorithm"),
     "guided": Entry(
-        "plain.guided",
-        "GuidedTuner",
-        "best-first by the cost model, refined around what measures best",
-        takes=frozenset({Offer.PRIOR}),
+        "plain.guided", "GuidedTuner", takes=_PRIOR,
+        summary="best-first by the cost model, refined around what measures best",
     ),
     "autotvm": Entry(
-        "model_based.autotvm",
-        "AutoTvmTuner",
-        "XGBoost ranking searched by simulated annealing (AutoTVM)",
-        packages=("xgboost",),
-        takes=frozenset({Offer.EXPERIENCE}),
+        "model_based.autotvm", "AutoTvmTuner", packages=("xgboost",), takes=_EXPERIENCE,
+        summary="XGBoost ranking searched by simulated annealing (AutoTVM)",
     ),
-    "chameleon": Entry(
-        "learning.chameleon",
-        "ChameleonTuner",
-        "PPO exploration and clustered sampling, as published (CHAMELEON)",
-        packages=("xgboost", "torch", "sklearn"),
-        takes=frozenset({Offer.EXPERIENCE}),
+    "chameleon": _chameleon(
+        "ChameleonTuner", "PPO exploration and clustered sampling, as published (CHAMELEON)"
     ),
-    "chameleon-code": Entry(
-        "learning.chameleon",
-        "ChameleonCodeTuner",
-        "CHAMELEON as its public code runs: the sampler never starts",
-        packages=("xgboost", "torch", "sklearn"),
-        takes=frozenset({Offer.EXPERIENCE}),
+    "chameleon-code": _chameleon(
+        "ChameleonCodeTuner", "CHAMELEON as its public code runs: the sampler never starts"
     ),
     "metaschedule": Entry(
-        "model_based.metaschedule",
-        "MetaScheduleTuner",
-        "TVM's own evolutionary search, database and cost model (MetaSchedule)",
-        packages=("tvm", "xgboost"),
+        "model_based.metaschedule", "MetaScheduleTuner", packages=("tvm", "xgboost"),
+        summary="TVM's own evolutionary search, database and cost model (MetaSchedule)",
         extras=("network", "search"),
     ),
-    "optuna-tpe": Entry(
-        "libraries.optuna_tuners",
-        "TpeTuner",
-        "tree-structured Parzen estimator (Optuna)",
-        packages=("optuna",),
+    "optuna-tpe": _optuna("TpeTuner", "tree-structured Parzen estimator (Optuna)"),
+    "optuna-cmaes": _optuna(
+        "CmaEsTuner", "CMA-ES with margin (Optuna)", packages=("optuna", "cmaes")
     ),
-    "optuna-cmaes": Entry(
-        "libraries.optuna_tuners",
-        "CmaEsTuner",
-        "CMA-ES with margin (Optuna)",
-        packages=("optuna", "cmaes"),
-    ),
-    "optuna-nsga2": Entry(
-        "libraries.optuna_tuners",
-        "Nsga2Tuner",
-        "NSGA-II on the one cost (Optuna)",
-        packages=("optuna",),
-    ),
+    "optuna-nsga2": _optuna("Nsga2Tuner", "NSGA-II on the one cost (Optuna)"),
     "nevergrad-de": Entry(
-        "libraries.nevergrad_tuner",
-        "DifferentialEvolutionTuner",
-        "differential evolution (Nevergrad)",
-        packages=("nevergrad",),
-        extras=("nevergrad",),
+        "libraries.nevergrad_tuner", "DifferentialEvolutionTuner", packages=("nevergrad",),
+        summary="differential evolution (Nevergrad)", extras=("nevergrad",),
     ),
     "botorch": Entry(
-        "libraries.botorch_tuner",
-        "BotorchTuner",
-        "Gaussian process with log expected improvement (BoTorch)",
-        packages=("botorch",),
+        "libraries.botorch_tuner", "BotorchTuner", packages=("botorch",),
+        summary="Gaussian process with log expected improvement (BoTorch)",
     ),
-    "dcoc": Entry(
-        "learning.dcoc",
-        "DcocTuner",
-        "three agents and a central critic, confidence sampling (DCOC)",
-        packages=("torch", "xgboost"),
-    ),
-    "ppo": Entry(
-        "learning.dcoc", "PpoTuner", "DCOC with a single agent", packages=("torch", "xgboost")
-    ),
-    "ippo": Entry(
-        "learning.dcoc",
-        "IppoTuner",
-        "DCOC with a critic for each agent instead of a central one",
-        packages=("torch", "xgboost"),
-    ),
+    "dcoc": _dcoc("DcocTuner", "three agents and a central critic, confidence sampling (DCOC)"),
+    "ppo": _dcoc("PpoTuner", "DCOC with a single agent"),
+    "ippo": _dcoc("IppoTuner", "DCOC with a critic for each agent instead of a central one"),
     "onestep": Entry(
-        "learning.onestep",
-        "OneStepTuner",
-        "one-step policy gradient without a critic",
-        packages=("torch", "xgboost"),
+        "learning.onestep", "OneStepTuner", packages=("torch", "xgboost"),
+        summary="one-step policy gradient without a critic",
     ),
     "tilewright": Entry(
-        "gaussian.tilewright",
-        "TilewrightTuner",
-        "analytic prior calibrated by what it measures, descent at the end (default)",
-        takes=frozenset({Offer.PRIOR, Offer.POOL}),
+        "gaussian.tilewright", "TilewrightTuner", takes=_PRIOR | {Offer.POOL},
+        summary="analytic prior calibrated by what it measures, descent at the end (default)",
     ),
-}
+}  # fmt: skip
 
 TUNERS: Final[Registry[Tuner[Any]]] = Registry(
     "tuner",

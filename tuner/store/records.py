@@ -10,16 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from tilewright.host.common.plain_values import (
-    PlainValueError,
-    Rule,
-    each,
-    mapping,
-    optional,
-    plain,
-    real,
-    record,
-)
+from tilewright.host.common import plain_values
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.tuner.measure.energy import COUNTED, EnergyModel, load_energy
 from tilewright.tuner.measure.measurement import BoardRuns, Measurement, Request, Status
@@ -145,18 +136,18 @@ def _energy(hw: HwConfig, counters: Mapping[str, int], model: EnergyModel | None
         return None
 
 
-_TEXT: Final = plain(str)
-_WHOLE: Final = plain(int)
-_NAMED: Final = mapping(_TEXT, lambda value: value)
-_COUNTS: Final = mapping(_TEXT, _WHOLE)
+_TEXT: Final = plain_values.plain(str)
+_WHOLE: Final = plain_values.plain(int)
+_NAMED: Final = plain_values.mapping(_TEXT, lambda value: value)
+_COUNTS: Final = plain_values.mapping(_TEXT, _WHOLE)
 
 
-def _record(kind: Callable[..., R], row: Any, **rules: Rule) -> R:
+def _record(kind: Callable[..., R], row: Any, **rules: plain_values.Rule) -> R:
     """A record of the columns of a row that its rules name."""
     return kind(**{name: rule(getattr(row, name)) for name, rule in rules.items()})
 
 
-def _json(rule: Rule) -> Rule:
+def _json(rule: plain_values.Rule) -> plain_values.Rule:
     """JSON text of a value by a rule."""
     return lambda text: rule(json.loads(text))
 
@@ -189,14 +180,14 @@ def config_of(row: Any) -> StoredConfig:
     )
 
 
-_RUNS: Final = record(
+_RUNS: Final = plain_values.record(
     board=_TEXT,
     bitstream=_TEXT,
-    cycles=each(_WHOLE),
+    cycles=plain_values.each(_WHOLE),
     outliers=_WHOLE,
-    half_interval=real,
-    standard_error=real,
-    reconfigure_seconds=real,
+    half_interval=plain_values.real,
+    standard_error=plain_values.real,
+    reconfigure_seconds=plain_values.real,
     twin_cycles=_WHOLE,
 )
 
@@ -213,17 +204,17 @@ def measurement_of(row: Any) -> Measurement:
         row,
         status=Status,
         fidelity=_TEXT,
-        cycles=optional(_WHOLE),
+        cycles=plain_values.optional(_WHOLE),
         counters=_json(_COUNTS),
         failure=_TEXT,
         limit_cycles=_WHOLE,
-        host_seconds=real,
-        output_checked=plain(bool),
-        cached=plain(bool),
-        runs=optional(board_runs_of),
+        host_seconds=plain_values.real,
+        output_checked=plain_values.plain(bool),
+        cached=plain_values.plain(bool),
+        runs=plain_values.optional(board_runs_of),
     )
     if row.energy_pj is not None and not found.counters.keys() >= COUNTED:
-        raise PlainValueError("an energy without the counters that it is of")
+        raise plain_values.PlainValueError("an energy without the counters that it is of")
     return found
 
 

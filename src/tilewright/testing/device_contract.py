@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,18 +13,25 @@ import pytest
 from tilewright.host.common.errors import DeviceError, ProgramError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
-from tilewright.host.machine.isa import Instruction, Memory, Opcode, Unit, VectorOp, encode_uop
-from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.isa import Instruction, Memory, Unit
+from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import COUNTERS, ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.runtime.device import Bytes, Device
 from tilewright.host.runtime.scrub import scrub
+from tilewright.sim.programs.directed import FAULTS as ERRORS
+from tilewright.sim.programs.directed import Step, build, changed, legal_steps, of_stream
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.reference.footprint import scratchpads
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.testing.residue import dirt, residue
+
+__all__ = [
+    "COUNTED", "ERRORS", "LONG", "LONG_CYCLES", "PADS_ALONE", "DeviceContract", "RtlContract",
+    "Step", "build", "data_image", "legal_steps", "tokens_that_nobody_takes",
+]  # fmt: skip
 
 TINY: Final = "tiny-4x4"
 COUNTED: Final = (
@@ -39,89 +45,13 @@ COUNTED: Final = (
 )
 """Counters that mean the same on every device (``bytes_read`` may include whole bus beats)."""
 
-Step = tuple[Opcode, dict[str, int]]
 Change = dict[str, int]
-
-
-def build(hw: HwConfig, *steps: Step, finish: bool = True) -> Program:
-    """A program over regions ``uop`` (one micro-op, all zero), ``data`` and ``insn``, in order."""
-    stream = b"".join(Instruction(opcode, values).encode() for opcode, values in steps)
-    if finish:
-        stream += Instruction(Opcode.FINISH, {}).encode()
-    regions, total = layout_regions({"uop": 64, "data": 65536, "insn": len(stream)})
-    uop = encode_uop(inp=0, wgt=0, acc=0, first=True).to_bytes(8, "little")
-    return Program(
-        config_hash=hw.config_hash,
-        instructions=stream,
-        regions=regions,
-        constants={"uop": uop * 8},
-        memory_bytes=total,
-    )
-
-
-def legal_steps(hw: HwConfig) -> dict[str, Step]:
-    """One legal instruction of each kind; in this order they are a sequential program."""
-    load_gemm, gemm_vector, vector_store = 0b0010, 0b0100, 0b1000
-    one = {"x_size": 1, "y_size": 1, "z_size": 1}
-    base = {**one, "dram_offset": 4096}
-    steps: dict[str, Step] = {
-        "uop": (Opcode.LOAD, {**one, "memory": Memory.UOP}),
-        "inp": (Opcode.LOAD, {**base, "memory": Memory.INP}),
-        "wgt": (Opcode.LOAD, {**base, "memory": Memory.WGT}),
-        "acc": (Opcode.LOAD, {**base, "memory": Memory.ACC, "acc_banks": 1, "sram_base": 1}),
-        "param": (
-            Opcode.LOAD,
-            # Zeros, from the last bytes of the region: a legal shift.
-            {**one, "memory": Memory.PARAM, "dram_offset": 4096 + 65536 - hw.param_tile_bytes},
-        ),
-        "res": (Opcode.LOAD, {**base, "memory": Memory.RES, "push": load_gemm}),
-        "gemm": (
-            Opcode.GEMM,
-            {
-                "overwrite": 1,
-                "uop_count": 1,
-                "iter_outer": 1,
-                "iter_inner": 1,
-                "acc_banks": 1,
-                "pop": 0b0001,
-                "push": gemm_vector,
-            },
-        ),
-        "alu": (
-            Opcode.VECTOR,
-            {
-                "op": VectorOp.ADD,
-                "imm": 3,
-                "iter_outer": 1,
-                "iter_inner": 1,
-                "acc_banks": 1,
-                "pop": 0b0010,
-            },
-        ),
-        "requant": (
-            Opcode.VECTOR,
-            {
-                "op": VectorOp.REQUANT,
-                "imm": 0x7F80,
-                "iter_outer": 1,
-                "iter_inner": 1,
-                "acc_banks": 1,
-                "push": vector_store,
-            },
-        ),
-        "store": (Opcode.STORE, {**base, "pop": 0b0100}),
-    }
-    return steps
 
 
 def tokens_that_nobody_takes(hw: HwConfig, count: int) -> Program:
     """``count`` VECTOR instructions that push a token to STORE; 65,536 are one too many."""
-    opcode, values = legal_steps(hw)["alu"]
-    push = Instruction(opcode, {**values, "pop": 0, "push": 1 << Unit.STORE}).encode()
-    stream = push * count + Instruction(Opcode.FINISH, {}).encode()
-    regions, total = layout_regions({"uop": 64, "data": 65536, "insn": len(stream)})
-    none = build(hw)
-    return replace(none, instructions=stream, regions=regions, memory_bytes=total)
+    push = changed(legal_steps(hw)["alu"], pop=0, push=1 << Unit.STORE)
+    return of_stream(hw, Instruction(*push).encode() * count)
 
 
 PADS_ALONE: Final[tuple[Change, ...]] = tuple(
@@ -138,78 +68,6 @@ def data_image(program: Program) -> Bytes:
     data[:-4096] = np.random.default_rng(1).integers(0, 256, data.size - 4096, dtype=np.uint8)
     return memory
 
-
-_REFUSED: Final[dict[ErrorCode, dict[str, tuple[str, Callable[[HwConfig], Change]]]]] = {
-    ErrorCode.ILLEGAL_FIELD: {
-        "load-into-out": ("inp", lambda _: {"memory": Memory.OUT}),
-        "load-into-none": ("inp", lambda _: {"memory": 7}),
-        "load-no-plane": ("inp", lambda _: {"z_size": 0}),
-        "load-pad-param": ("param", lambda _: {"pad_left": 1}),
-        "load-diagonal-inp": ("inp", lambda _: {"diagonal": 1}),
-        "load-diagonal-acc": ("acc", lambda _: {"diagonal": 1}),
-        "load-int4-inp": ("inp", lambda _: {"int4": 1}),
-        "load-int4-diagonal": ("wgt", lambda _: {"int4": 1, "diagonal": 1}),
-        "load-int4-none": ("wgt", lambda _: {"int4": 1}),
-        "load-push-self": ("inp", lambda _: {"push": 1}),
-        "store-empty": ("store", lambda _: {"x_size": 0}),
-        "store-push-self": ("store", lambda _: {"push": 8}),
-        "gemm-no-uop": ("gemm", lambda _: {"uop_count": 0}),
-        "gemm-no-outer": ("gemm", lambda _: {"iter_outer": 0}),
-        "gemm-no-inner": ("gemm", lambda _: {"iter_inner": 0}),
-        "gemm-push-self": ("gemm", lambda _: {"push": 6}),
-        "vector-op": ("alu", lambda _: {"op": 7}),
-        "vector-no-outer": ("alu", lambda _: {"iter_outer": 0}),
-        "vector-no-inner": ("requant", lambda _: {"iter_inner": 0}),
-        "vector-push-self": ("alu", lambda _: {"push": 4}),
-        "vector-lookup-alu": ("alu", lambda _: {"lookup": 1}),
-        "vector-lookup-none": ("requant", lambda _: {"lookup": 1}),
-    },
-    ErrorCode.SRAM_RANGE: {
-        "inp-range": ("inp", lambda hw: {"sram_base": hw.inp_depth}),
-        "inp-range-row": ("inp", lambda hw: {"sram_base": hw.inp_depth - 1, "x_size": 2}),
-        "wgt-range": ("wgt", lambda hw: {"sram_base": hw.wgt_depth}),
-        "diagonal-range": (
-            "wgt",
-            lambda hw: {"diagonal": 1, "sram_base": hw.wgt_depth - 1, "x_size": 2},
-        ),
-        "uop-range": ("uop", lambda hw: {"sram_base": hw.uop_depth}),
-        "param-range": ("param", lambda hw: {"sram_base": hw.param_depth}),
-        "res-range": ("res", lambda hw: {"sram_base": hw.res_depth}),
-        "acc-range": ("acc", lambda hw: {"sram_base": hw.acc_depth, "acc_banks": 15}),
-        "pad-range": ("inp", lambda hw: {"sram_base": hw.inp_depth - 1, "pad_right": 1}),
-        "store-range": ("store", lambda hw: {"sram_base": hw.out_depth}),
-        "gemm-uop-range": ("gemm", lambda hw: {"uop_begin": hw.uop_depth}),
-        "gemm-inp-range": ("gemm", lambda hw: {"inp_base": hw.inp_depth}),
-        "gemm-wgt-range": ("gemm", lambda hw: {"wgt_base": hw.wgt_depth}),
-        "gemm-acc-range": ("gemm", lambda hw: {"acc_base": hw.acc_depth, "acc_banks": 15}),
-        "vector-src-range": ("alu", lambda hw: {"src_base": hw.acc_depth, "acc_banks": 15}),
-        "vector-dst-range": ("alu", lambda hw: {"dst_base": hw.acc_depth, "acc_banks": 15}),
-        "requant-dst-range": ("requant", lambda hw: {"dst_base": hw.out_depth}),
-        "requant-res-range": ("requant", lambda hw: {"operand": 1, "opd_base": hw.res_depth}),
-        "requant-param-range": ("requant", lambda hw: {"param_base": hw.param_depth}),
-    },
-    ErrorCode.DRAM_RANGE: {
-        "load-dram-range": ("inp", lambda _: {"dram_offset": 1 << 30}),
-        "load-dram-stride": ("inp", lambda _: {"y_size": 2, "y_stride": (1 << 24) - 1}),
-        "store-dram-range": ("store", lambda _: {"dram_offset": 1 << 30}),
-    },
-    ErrorCode.DRAM_ALIGNMENT: {
-        "load-alignment": ("inp", lambda _: {"dram_offset": 4097}),
-        "store-alignment": ("store", lambda _: {"dram_offset": 4098}),
-    },
-    ErrorCode.ACC_BANK: {
-        "load-bank": ("acc", lambda _: {"acc_banks": 14}),
-        "gemm-bank": ("gemm", lambda _: {"acc_banks": 14}),
-        "vector-src-bank": ("alu", lambda hw: {"src_base": hw.acc_depth - 1}),
-        "vector-dst-bank": ("alu", lambda hw: {"dst_base": hw.acc_depth - 1}),
-        "requant-bank": ("requant", lambda _: {"acc_banks": 2}),
-    },
-}
-
-ERRORS: Final[dict[str, tuple[str, Callable[[HwConfig], Change], ErrorCode]]] = {
-    name: (*case, code) for code, cases in _REFUSED.items() for name, case in cases.items()
-}
-"""Name -> (step of `legal_steps`, what to change in it, code to be reported)."""
 
 LONG: Final[dict[str, Change]] = {
     "gemm": {"iter_outer": 500},
@@ -314,8 +172,7 @@ class DeviceContract:
     def test_reports_an_illegal_instruction_and_stays_usable(self, tiny: Device, case: str) -> None:
         name, change, code = ERRORS[case]
         steps = legal_steps(tiny.hw)
-        opcode, values = steps[name]
-        steps[name] = (opcode, {**values, **change(tiny.hw)})
+        steps[name] = changed(steps[name], **change(tiny.hw))
         program = build(tiny.hw, *steps.values())
         with pytest.raises(DeviceStatusError) as caught:
             tiny.run(program, data_image(program))

@@ -7,14 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from e2e.test_lowering_on_rtl import MEMORIES, device_of
-from support.networks.qgraph_floats import draw_functions
+from support.networks.qgraph_floats import apply, dequantised
 from support.networks.qgraphs import (
     GraphMaker,
-    apply,
-    dequantised,
     draw_attention,
     draw_channels,
     draw_cnn,
+    draw_functions,
 )
 from support.programs.hazards import check_hazards
 from support.randomness import generator, sample, where

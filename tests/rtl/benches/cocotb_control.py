@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import cocotb
-from bench import KNOBS, Knob, generator, reset, start_clock, until
-from cocotb.triggers import RisingEdge
+from bench import KNOBS, Knob, generator, pulse, reset, start_clock, until
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from tilewright.host.machine.registers import ErrorCode, ErrorUnit, Status
 
@@ -21,13 +21,6 @@ async def prepare(dut: Any) -> None:
         getattr(dut, name).value = 0
     dut.bus_idle_i.value = 1
     await reset(dut)
-
-
-async def pulse(dut: Any, name: str, value: int = 1) -> None:
-    """Hold an input for one cycle."""
-    getattr(dut, name).value = value
-    await RisingEdge(dut.clk_i)
-    getattr(dut, name).value = 0
 
 
 async def start(dut: Any) -> None:
@@ -89,16 +82,13 @@ async def a_start_is_taken_when_idle_alone_and_never_beside_a_soft_reset(dut: An
     await prepare(dut)
 
     async def offered() -> int:
-        dut.start_i.value = 1
-        await RisingEdge(dut.clk_i)
-        dut.start_i.value = 0
+        await pulse(dut, "start_i")
         return int(dut.accept_o.value)
 
     dut.soft_reset_i.value = 1
     assert not await offered()
     dut.soft_reset_i.value = 0
-    for _ in range(3):
-        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, 3)
     assert status(dut) == Status(0)
     assert await offered()
     for _ in range(6):
@@ -112,8 +102,7 @@ async def a_start_is_taken_when_idle_alone_and_never_beside_a_soft_reset(dut: An
     for _ in range(4):
         assert not await offered(), "resetting"
     dut.bus_idle_i.value = 1
-    for _ in range(2):
-        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, 2)
     assert status(dut) == Status(0)
     assert await offered()
 
@@ -221,6 +210,5 @@ async def the_watchdog_counts_cycles_without_progress(dut: Any) -> None:
         assert status(dut) == Status(0)
     dut.watchdog_i.value = 0
     await start(dut)
-    for _ in range(300):
-        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, 300)
     assert status(dut) == Status.BUSY, "0 means never"

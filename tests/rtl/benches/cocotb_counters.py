@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import cocotb
-from bench import KNOBS, Knob, generator, parameters, start_clock
-from cocotb.triggers import RisingEdge
+from bench import KNOBS, Knob, generator, parameters, pulse, start_clock
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from tilewright.host.machine.registers import COUNTERS, UNIT_NAMES, WaitState
 
@@ -18,8 +18,6 @@ _STATE = {
     **{WaitState[f"TOKEN_{unit.upper()}"]: f"token_{unit}" for unit in UNIT_NAMES},
 }
 _NAMES = [name for name, _ in COUNTERS]
-_COUNT_BITS = 48
-"""Width of a counter where the build does not set another."""
 
 
 @cocotb.test()
@@ -28,13 +26,11 @@ async def every_cycle_is_counted_once(dut: Any, knob: str) -> None:
     rng = generator("counters" + knob)
     flow, width = Knob(knob, rng), parameters()["BeatBytes"]
     # A narrow build wraps in this test; the value read is zero-extended from the same width.
-    modulus = 1 << parameters().get("CountBits", _COUNT_BITS)
+    modulus = 1 << parameters()["CountBits"]
     await start_clock(dut)
     for name in ("running_i", "snapshot_i", "state_i", "retire_i", "write_bytes_i", "index_i"):
         getattr(dut, name).value = 0
-    dut.clear_i.value = 1
-    await RisingEdge(dut.clk_i)
-    dut.clear_i.value = 0
+    await pulse(dut, "clear_i")
     count = dict.fromkeys(_NAMES, 0)
     for _ in range(1200):
         running = not (flow.source_pauses() or flow.sink_pauses())
@@ -94,11 +90,8 @@ async def a_snapshot_does_not_move_while_the_run_goes_on(dut: Any) -> None:
     dut.clear_i.value = 1
     await RisingEdge(dut.clk_i)
     dut.clear_i.value, dut.running_i.value = 0, 1
-    for _ in range(10):
-        await RisingEdge(dut.clk_i)
-    dut.snapshot_i.value = 1
-    await RisingEdge(dut.clk_i)
-    dut.snapshot_i.value = 0
+    await ClockCycles(dut.clk_i, 10)
+    await pulse(dut, "snapshot_i")
     for _ in range(5):
         await RisingEdge(dut.clk_i)
         await RisingEdge(dut.clk_i)

@@ -8,7 +8,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench import KNOBS, Knob, generator, parameters, random_bits, reset, start_clock
+from bench import KNOBS, Knob, generator, parameters, pulse, random_bits, reset, start_clock
 from cocotb.triggers import RisingEdge
 from units import unpacked
 
@@ -67,9 +67,7 @@ async def begin(dut: Any, count: int) -> None:
     dut.beat_valid_i.value = dut.req_ready_i.value = dut.refuse_i.value = 0
     dut.insn_base_i.value, dut.insn_count_i.value = _BASE, count
     await reset(dut)
-    dut.start_i.value = 1
-    await RisingEdge(dut.clk_i)
-    dut.start_i.value = 0
+    await pulse(dut, "start_i")
 
 
 def words(rng: np.random.Generator, opcodes: list[int]) -> list[int]:

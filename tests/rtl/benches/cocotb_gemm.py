@@ -7,9 +7,9 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench import KNOBS, Knob, generator, parameters, reset, start_clock
+from bench import KNOBS, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, answer, pack, random_tokens, unpack
+from units import Surroundings, answer, pack, random_tokens, unpack
 
 from tilewright.host.machine.isa import Instruction, Opcode, encode_uop
 from tilewright.host.machine.registers import ErrorCode
@@ -122,20 +122,12 @@ async def products_accumulate_as_defined(dut: Any, knob: str) -> None:
     await start_clock(dut)
     memories = Memories(dut, rng)
     program = [random_gemm(rng, memories.p) for _ in range(60)]
-    around = Surroundings(dut, 1, program, rng, Knob(knob, rng))
+    around = Surroundings(dut, memories, program, rng, knob)
     await reset(dut)
     expected = memories.acc.copy()
     products = sum(apply(instruction, memories, expected) for instruction in program)
-    edge = RisingEdge(dut.clk_i)
-    for _ in range(4000 * len(program)):
-        await edge
-        around.step()
-        memories.step()
-        if around.done:
-            break
-    assert around.done, f"{around.retired} of {len(program)} instructions retired"
-    await edge
-    assert not around.errors, around.errors
+    await around.run()
+    await RisingEdge(dut.clk_i)
     assert memories.issued == products
     assert answer(dut)["idle"]
     assert not int(dut.acc_lock_o.value)
@@ -150,16 +142,13 @@ async def instructions_follow_each_other_without_a_gap(dut: Any) -> None:
     memories = Memories(dut, rng)
     program = [random_gemm(rng, memories.p) for _ in range(20)]
     program = [Instruction(i.opcode, {**i.values, "pop": 0}) for i in program]
-    around = Surroundings(dut, 1, program, rng, Knob("none", rng))
+    around = Surroundings(dut, memories, program, rng)
     await reset(dut)
     products = sum(apply(i, memories, memories.acc.copy()) for i in program)
-    edge = RisingEdge(dut.clk_i)
     issues = []
     while not around.done:
-        await edge
-        around.step()
+        await around.cycles()
         issues.append(int(dut.issue_o.value))
-        memories.step()
     first = issues.index(1)
     assert issues[first : first + products] == [1] * products, "a cycle without a product"
 
@@ -185,14 +174,6 @@ async def a_bad_field_is_reported_with_its_instruction(
     memories = Memories(dut, rng)
     program = [random_gemm(rng, memories.p) for _ in range(4)]
     program[2] = Instruction(Opcode.GEMM, {**program[2].values, **change})
-    around = Surroundings(dut, 1, program, rng, Knob("none", rng), wrong={2: code})
+    around = Surroundings(dut, memories, program, rng, wrong={2: code})
     await reset(dut)
-    for _ in range(400):
-        await RisingEdge(dut.clk_i)
-        if (error := answer(dut)["error"])["valid"]:
-            found = (error["code"], error["index"])
-            assert found == (code, FIRST_INDEX + 2)
-            return
-        around.step()
-        memories.step()
-    raise AssertionError("no error")
+    await around.reports(code, 2)

@@ -9,8 +9,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
-from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, answer, random_tokens, unpacked
+from units import Surroundings, answer, random_tokens, unpacked
 
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.machine.registers import ErrorCode
@@ -228,27 +227,13 @@ async def tiles_arrive_as_defined(dut: Any, knob: str) -> None:
     await start_clock(dut)
     world = World(dut, rng, Knob(knob, rng))
     program = [random_load(rng, world) for _ in range(100)]
-    around = Surroundings(dut, 0, program, rng, Knob(knob, rng))
+    around = Surroundings(dut, world, program, rng, knob)
     await reset(dut)
     expected = {memory: pad.copy() for memory, pad in world.pads.items()}
-    edge = RisingEdge(dut.clk_i)
-    snapshots = []
     for instruction in program:
         apply(instruction, world, expected)
-        snapshots.append(expected[instruction.values["memory"]].copy())
-    seen = 0
-    for _ in range(4000 * len(program)):
-        await edge
-        around.step()
-        world.step()
-        seen = max(seen, around.retired)
-        if around.done:
-            break
-    assert around.done, f"{around.retired} of {len(program)} instructions retired"
-    for _ in range(3):
-        await edge
-        around.step()
-        world.step()
+    await around.run()
+    await around.cycles(3)
     assert not around.errors, around.errors
     assert answer(dut)["idle"]
     assert not int(dut.acc_lock_o.value)
@@ -263,22 +248,17 @@ async def a_token_is_pushed_only_when_the_tiles_are_written(dut: Any) -> None:
     await start_clock(dut)
     world = World(dut, rng, Knob("idle", rng))
     program = [random_load(rng, world) for _ in range(60)]
-    around = Surroundings(dut, 0, program, rng, Knob("none", rng))
+    around = Surroundings(dut, world, program, rng)
     await reset(dut)
     expected = {memory: pad.copy() for memory, pad in world.pads.items()}
-    edge = RisingEdge(dut.clk_i)
     for _ in range(4000 * len(program)):
         before = around.retired
-        await edge
-        around.step()
-        world.step()
+        await around.cycles()
         if around.retired > before:
             v = program[before].values
             apply(program[before], world, expected)
             # The consumer sees the token a cycle after the push; the last write may be as late.
-            await edge
-            around.step()
-            world.step()
+            await around.cycles()
             later = {
                 i.values["memory"] for i in program[before + 1 : (around.taken or [0])[-1] + 1]
             }
@@ -329,14 +309,6 @@ async def a_bad_field_is_reported_with_its_instruction(
     plain |= {"diagonal": 0, "phase": 0, "int4": 0}
     plain |= {f"pad_{side}": 0 for side in ("left", "right", "top", "bottom")}
     program[2] = Instruction(Opcode.LOAD, {**program[2].values, **plain, **change})
-    around = Surroundings(dut, 0, program, rng, Knob("none", rng), wrong={2: code})
+    around = Surroundings(dut, world, program, rng, wrong={2: code})
     await reset(dut)
-    for _ in range(2000):
-        await RisingEdge(dut.clk_i)
-        if (error := answer(dut)["error"])["valid"]:
-            found = (error["code"], error["index"])
-            assert found == (code, FIRST_INDEX + 2)
-            return
-        around.step()
-        world.step()
-    raise AssertionError("no error")
+    await around.reports(code, 2)

@@ -7,8 +7,8 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench import generator, random_bits, reset, start_clock, until
-from cocotb.triggers import RisingEdge
+from bench import generator, pulse, random_bits, reset, start_clock, until
+from cocotb.triggers import ClockCycles, RisingEdge
 from units import unpacked
 
 from tilewright.host.machine.registers import QUEUE_REGISTERS, Completion, ErrorCode, QueueStatus
@@ -46,10 +46,7 @@ class Host:
         assert not dut.irq_o.value
 
     async def pulse(self, name: str) -> None:
-        pin = getattr(self.dut, f"{name}_i")
-        pin.value = 1
-        await self.edge
-        pin.value = 0
+        await pulse(self.dut, f"{name}_i")
 
     async def write(self, name: str, value: int) -> None:
         self.dut.write_addr_i.value, self.dut.write_data_i.value = OFFSET[name], value
@@ -92,8 +89,7 @@ class Host:
     async def finish(self, cycles: int = 3) -> None:
         """The program runs for some cycles and ends well."""
         await self.running()
-        for _ in range(cycles):
-            await self.edge
+        await ClockCycles(self.dut.clk_i, cycles)
         await self.pulse("finish")
 
     async def fail(self, code: ErrorCode, index: int, waits: int = 0) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import cocotb
 from bench import KNOBS, Knob, generator, parameters, random_bits, reset, start_clock
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 _BASE = 0x7_0000_0000
 _SIZE = 1 << 20
@@ -134,8 +134,7 @@ async def a_burst_of_another_length_is_an_error_and_ends_with_rlast(dut: Any) ->
             assert int(dut.beat_valid_o.value) == ((beat <= asked) << who)
             assert int(dut.load_index_o.value) == 77
             assert not int(dut.idle_o.value)
-        for _ in range(2):
-            await RisingEdge(dut.clk_i)
+        await ClockCycles(dut.clk_i, 2)
         assert int(dut.idle_o.value), "a soft reset waits for it"
         # What nobody asked for changes nothing.
         dut.rvalid_i.value = dut.rlast_i.value = 1
@@ -161,8 +160,7 @@ async def a_request_of_load_outside_the_memory_is_taken_and_dropped(dut: Any) ->
         assert not int(dut.arvalid_o.value)
     # Of fetch it says nothing.
     _drive(dut, [(64, 1), None])
-    for _ in range(2):
-        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, 2)
     assert not int(dut.range_err_o.value)
     assert int(dut.arvalid_o.value)
 

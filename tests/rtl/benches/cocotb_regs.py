@@ -8,8 +8,8 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench import KNOBS, Knob, generator, parameters, reset, start_clock, until
-from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
+from bench import KNOBS, Knob, generator, parameters, pulse, reset, start_clock, until
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
 from tilewright.host.machine.hwconfig import ISA_VERSION
@@ -36,22 +36,23 @@ class Pulses:
                 self.seen[name] += int(getattr(self._dut, name).value)
 
 
-async def prepare(dut: Any, knob: Knob) -> tuple[AxiLiteMaster, Pulses]:
-    """The unit out of reset with a master."""
+async def start(dut: Any) -> None:
+    """The clock; all inputs beside the port are low."""
     await start_clock(dut)
     for name in ("status_i", "error_i", "error_insn_i", "wait_state_i", "event_i", "counter_i"):
         getattr(dut, name).value = 0
+
+
+async def prepare(dut: Any, knob: Knob) -> tuple[AxiLiteMaster, Pulses]:
+    """The unit out of reset with a master."""
+    await start(dut)
     bus = AxiLiteBus.from_prefix(dut, "s_axil")
     master = AxiLiteMaster(bus, dut.clk_i, dut.rst_i)
     logging.getLogger("cocotb.bench_regs").setLevel(logging.ERROR)
-    for part, sources, sinks in (
-        (master.write_if, ("aw_channel", "w_channel"), ("b_channel",)),
-        (master.read_if, ("ar_channel",), ("r_channel",)),
-    ):
-        for name in sources:
-            getattr(part, name).set_pause_generator(knob.pauses(source=True))
-        for name in sinks:
-            getattr(part, name).set_pause_generator(knob.pauses(source=False))
+    write, read = master.write_if, master.read_if
+    knob.slow(
+        (write.aw_channel, write.w_channel, read.ar_channel), (write.b_channel, read.r_channel)
+    )
     await reset(dut)
     pulses = Pulses(dut)
     cocotb.start_soon(pulses.run())
@@ -93,11 +94,8 @@ async def every_register_has_its_first_value_after_a_reset_that_follows_writes(d
             for name, mask in _STORED.items():
                 await master.write_dword(_OFFSET[name], 0xFFFF_FFFF)
                 assert await master.read_dword(_OFFSET[name]) == mask, name
-            dut.event_i.value = 3
-            await RisingEdge(dut.clk_i)
-            dut.event_i.value = 0
-            await RisingEdge(dut.clk_i)
-            await RisingEdge(dut.clk_i)
+            await pulse(dut, "event_i", 3)
+            await ClockCycles(dut.clk_i, 2)
             assert all(int(getattr(dut, port).value) for port in ports)
             await reset(dut)
         for port in ports:
@@ -108,19 +106,10 @@ async def every_register_has_its_first_value_after_a_reset_that_follows_writes(d
 
 async def quiet(dut: Any) -> None:
     """The unit out of reset, all inputs low, no master: the test moves the pins."""
-    await start_clock(dut)
-    for name in ("status_i", "error_i", "error_insn_i", "wait_state_i", "event_i", "counter_i"):
-        getattr(dut, name).value = 0
+    await start(dut)
     for name in ("awvalid", "wvalid", "arvalid", "bready", "rready", "awaddr", "wdata", "araddr"):
         getattr(dut, f"s_axil_{name}").value = 0
     await reset(dut)
-
-
-async def event(dut: Any, bits: int) -> None:
-    """Events in one cycle."""
-    dut.event_i.value = bits
-    await RisingEdge(dut.clk_i)
-    dut.event_i.value = 0
 
 
 @cocotb.test()
@@ -219,9 +208,7 @@ async def interrupts_latch_events_and_clear_on_ones(dut: Any, knob: str) -> None
         action = int(rng.integers(3))
         bits = int(rng.integers(4))
         if action == 0:
-            dut.event_i.value = bits
-            await RisingEdge(dut.clk_i)
-            dut.event_i.value = 0
+            await pulse(dut, "event_i", bits)
             await RisingEdge(dut.clk_i)
             status |= bits
         elif action == 1:
@@ -241,7 +228,7 @@ async def an_event_in_the_cycle_in_which_it_is_cleared_stays(dut: Any) -> None:
     address = _OFFSET["IRQ_STATUS"]
     for bits in (1, 2, 3):
         for cycle in range(1, 7):
-            await event(dut, 3)  # what there is to clear
+            await pulse(dut, "event_i", 3)  # what there is to clear
             dut.s_axil_awaddr.value, dut.s_axil_wdata.value = address, 3
             dut.s_axil_wstrb.value = 0xF
             dut.s_axil_awvalid.value = dut.s_axil_wvalid.value = 1
@@ -321,15 +308,11 @@ async def no_interrupt_is_lost_when_it_is_cleared(dut: Any) -> None:
     for event in (1, 2, 3):
         for delay in range(16):  # somewhere in between, the write takes effect
             await master.write_dword(_OFFSET["IRQ_STATUS"], 3)
-            for _ in range(3):
-                await RisingEdge(dut.clk_i)
+            await ClockCycles(dut.clk_i, 3)
             assert not int(dut.irq_o.value)
             clearing = cocotb.start_soon(master.write_dword(_OFFSET["IRQ_STATUS"], 3))
-            for _ in range(delay):
-                await RisingEdge(dut.clk_i)
-            dut.event_i.value = event
-            await RisingEdge(dut.clk_i)
-            dut.event_i.value = 0
+            await ClockCycles(dut.clk_i, delay)
+            await pulse(dut, "event_i", event)
             seen = False
             for _ in range(6):
                 await RisingEdge(dut.clk_i)

@@ -7,7 +7,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench import generator, parameters, start_clock
+from bench import generator, parameters, pulse, start_clock
 from cocotb.triggers import RisingEdge
 
 from tilewright.host.machine.isa import pack_fields
@@ -53,9 +53,7 @@ async def settings_are_taken_with_the_start_and_judged_at_once(dut: Any) -> None
     for _ in range(500):
         values = draw(rng)
         offer(dut, values)
-        dut.accept_i.value = 1
-        await RisingEdge(dut.clk_i)
-        dut.accept_i.value = 0
+        await pulse(dut, "accept_i")
         for wait in range(4):
             offer(dut, draw(rng))  # of the next run
             await RisingEdge(dut.clk_i)

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, answer, random_tokens
+from units import Surroundings, answer, random_tokens
 
 from tilewright.host.machine.isa import Instruction, Opcode
 from tilewright.host.machine.registers import ErrorCode
@@ -38,7 +39,7 @@ class Slave:
         self._ready = (0, 0)
         self.strobes = 0
         self.strobed_beats = 0
-        self.fail = False
+        self.fails: Callable[[], bool] = lambda: False
         dut.mem_base_i.value = _BASE
         dut.mem_size_i.value = _SIZE
         for name in ("awready_i", "wready_i", "bvalid_i", "bresp_i"):
@@ -82,7 +83,7 @@ class Slave:
         respond = self.waiting > 0 and not late
         self.waiting -= respond
         dut.bvalid_i.value = int(respond)
-        dut.bresp_i.value = 2 if respond and self.fail else 0
+        dut.bresp_i.value = 2 if respond and self.fails() else 0
         stop = self._knob.sink_pauses
         # Beats are taken only when their address is known.
         self._ready = (int(not stop()), int(bool(self.bursts) and not stop()))
@@ -147,20 +148,12 @@ async def tiles_reach_memory_as_defined(dut: Any, knob: str) -> None:
     await start_clock(dut)
     slave = Slave(dut, rng, Knob(knob, rng))
     program = [random_store(rng, slave.p) for _ in range(50)]
-    around = Surroundings(dut, 3, program, rng, Knob(knob, rng), banks=False)
+    around = Surroundings(dut, slave, program, rng, knob)
     await reset(dut)
     expected = slave.memory.copy()
     total = sum(apply(instruction, slave.out, expected) for instruction in program)
-    edge = RisingEdge(dut.clk_i)
-    for _ in range(4000 * len(program)):
-        await edge
-        around.step()
-        slave.step()
-        if around.done:
-            break
-    assert around.done, f"{around.retired} of {len(program)} instructions retired"
-    await edge
-    assert not around.errors, around.errors
+    await around.run()
+    await RisingEdge(dut.clk_i)
     assert answer(dut)["idle"]
     assert int(dut.bus_idle_o.value)
     assert not slave.bursts
@@ -176,13 +169,10 @@ async def a_halt_drains_announced_bursts_without_strobes(dut: Any) -> None:
     for _ in range(8):
         slave = Slave(dut, rng, Knob("back-pressure", rng))
         program = [random_store(rng, slave.p) for _ in range(12)]
-        around = Surroundings(dut, 3, program, rng, Knob("none", rng), banks=False)
+        around = Surroundings(dut, slave, program, rng)
         await reset(dut)
         edge = RisingEdge(dut.clk_i)
-        for _ in range(int(rng.integers(20, 200))):
-            await edge
-            around.step()
-            slave.step()
+        await around.cycles(int(rng.integers(20, 200)))
         dut.halt_i.value = 1
         await edge
         slave.step()
@@ -237,15 +227,7 @@ async def a_bad_field_or_response_is_reported(
     slave = Slave(dut, rng, Knob("none", rng))
     program = [random_store(rng, slave.p) for _ in range(4)]
     program[2] = Instruction(Opcode.STORE, {**program[2].values, **change})
-    around = Surroundings(dut, 3, program, rng, Knob("none", rng), banks=False, wrong={2: code})
+    around = Surroundings(dut, slave, program, rng, wrong={2: code})
     await reset(dut)
-    for _ in range(2000):
-        await RisingEdge(dut.clk_i)
-        slave.fail = code == ErrorCode.AXI_WRITE and around.retired == 2
-        if (error := answer(dut)["error"])["valid"]:
-            found = (error["code"], error["index"])
-            assert found == (code, FIRST_INDEX + 2)
-            return
-        around.step()
-        slave.step()
-    raise AssertionError("no error")
+    slave.fails = lambda: code == ErrorCode.AXI_WRITE and around.retired == 2
+    await around.reports(code, 2)

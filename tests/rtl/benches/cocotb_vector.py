@@ -8,9 +8,9 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench import KNOBS, Knob, generator, parameters, reset, start_clock
+from bench import KNOBS, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
-from units import FIRST_INDEX, Surroundings, answer, pack, random_tokens, unpack
+from units import Surroundings, answer, pack, random_tokens, unpack
 
 from tilewright.host.machine.isa import (
     PARAM_FIELDS,
@@ -234,24 +234,16 @@ async def operations_compute_as_defined(dut: Any, knob: str) -> None:
     await start_clock(dut)
     memories = Memories(dut, rng)
     program = [random_vector(rng, memories.p) for _ in range(80)]
-    around = Surroundings(dut, 2, program, rng, Knob(knob, rng))
+    around = Surroundings(dut, memories, program, rng, knob)
     await reset(dut)
     acc, out = memories.acc.copy(), memories.out.copy()
     tiles = sum(apply(instruction, memories, acc, out) for instruction in program)
-    edge = RisingEdge(dut.clk_i)
-    for _ in range(4000 * len(program)):
-        await edge
-        around.step()
-        memories.step()
-        if around.done:
-            break
-    assert around.done, f"{around.retired} of {len(program)} instructions retired"
-    assert not around.errors, around.errors
+    await around.run()
     assert memories.tiles == tiles
     for name, actual, expected in (("ACC", memories.acc, acc), ("OUT", memories.out, out)):
         wrong = np.flatnonzero((actual != expected).any(axis=(1, 2)))
         assert not wrong.size, f"{name}: tiles {wrong.tolist()} differ"
-    await edge
+    await RisingEdge(dut.clk_i)
     assert answer(dut)["idle"]
     assert not int(dut.acc_lock_o.value)
 
@@ -294,17 +286,9 @@ async def a_bad_field_is_reported_with_its_instruction(
     add |= {"src_base": 0, "src_outer": 0, "src_inner": 0, "acc_banks": 1}
     add |= {"lookup": 0, "hold": 0, "reduce": 0, "lanes": 0}
     program[2] = Instruction(Opcode.VECTOR, {**add, **change})
-    around = Surroundings(dut, 2, program, rng, Knob("none", rng), wrong={2: code})
+    around = Surroundings(dut, memories, program, rng, wrong={2: code})
     await reset(dut)
-    for _ in range(2000):
-        await RisingEdge(dut.clk_i)
-        if (error := answer(dut)["error"])["valid"]:
-            found = (error["code"], error["index"])
-            assert found == (code, FIRST_INDEX + 2)
-            return
-        around.step()
-        memories.step()
-    raise AssertionError("no error")
+    await around.reports(code, 2)
 
 
 @cocotb.test()
@@ -335,17 +319,10 @@ async def the_row_unit_checks_what_it_reads_and_puts(
     program = [Instruction(Opcode.VECTOR, one | change)]
     if not memories.p["RowUnit"]:
         code = ErrorCode.ILLEGAL_FIELD
-    around = Surroundings(dut, 2, program, rng, Knob("none", rng), wrong={0: code})
+    around = Surroundings(dut, memories, program, rng, wrong={0: code})
     await reset(dut)
-    for _ in range(200):
-        await RisingEdge(dut.clk_i)
-        if (error := answer(dut)["error"])["valid"]:
-            assert (error["code"], error["index"]) == (code, FIRST_INDEX)
-            return
-        around.step()
-        memories.step()
-    assert code == ErrorCode.NONE
-    assert around.done
+    await around.reports(code, 0, limit=200)
+    assert around.done == (code == ErrorCode.NONE)
 
 
 _EXTREMES = [
@@ -371,18 +348,11 @@ def row_instruction(rng: np.random.Generator, p: dict[str, int], **values: int) 
 async def run(dut: Any, memories: Memories, program: list[Instruction], salt: str) -> None:
     """Run a program from what ACC holds now, and compare: all is written when the last retires."""
     rng = generator(salt)
-    around = Surroundings(dut, 2, program, rng, Knob("none", rng))
+    around = Surroundings(dut, memories, program, rng)
     acc, out = memories.acc.copy(), memories.out.copy()
     for instruction in program:
         apply(instruction, memories, acc, out)
-    for _ in range(400 * len(program)):
-        await RisingEdge(dut.clk_i)
-        around.step()
-        memories.step()
-        if around.done:
-            break
-    assert around.done, f"{around.retired} of {len(program)} instructions retired"
-    assert not around.errors, around.errors
+    await around.run(400)
     wrong = np.flatnonzero((memories.acc != acc).any(axis=(1, 2)))
     assert not wrong.size, f"tiles {wrong.tolist()} differ"
     await RisingEdge(dut.clk_i)
@@ -415,15 +385,10 @@ async def a_halted_reduction_retires_at_most_once(dut: Any) -> None:
     for cycles in range(3 * parts + 16):
         row = {"reduce": 2, "iter_outer": 1, "iter_inner": 2, "hold": 0, "push": 9, "lanes": 0}
         program = [row_instruction(rng, memories.p, **row)]
-        around = Surroundings(dut, 2, program, rng, Knob("none", rng))
+        around = Surroundings(dut, memories, program, rng)
         while not around.taken:
-            await RisingEdge(dut.clk_i)
-            around.step()
-            memories.step()
-        for _ in range(cycles):
-            await RisingEdge(dut.clk_i)
-            around.step()
-            memories.step()
+            await around.cycles()
+        await around.cycles(cycles)
         dut.halt_i.value = 1
         retired = around.retired
         for _ in range(64):
@@ -445,11 +410,8 @@ async def a_reset_in_the_middle_of_a_row_leaves_nothing_of_it(dut: Any) -> None:
     await reset(dut)
     for cycles in range(1, 40, 3):
         program = [row_instruction(rng, memories.p, reduce=1 + cycles % 3, lanes=0)]
-        around = Surroundings(dut, 2, program, rng, Knob("none", rng))
-        for _ in range(cycles):
-            await RisingEdge(dut.clk_i)
-            around.step()
-            memories.step()
+        around = Surroundings(dut, memories, program, rng)
+        await around.cycles(cycles)
         dut.queue_i.value = 0
         await reset(dut, cycles=1)
         after = [row_instruction(rng, memories.p) for _ in range(2)]

@@ -9,7 +9,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from bench import Knob, start_clock
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
 from tilewright.host.machine.program import Program
@@ -114,41 +114,22 @@ class ProtocolMonitor:
             assert 0 <= self.writes <= self._limits[1], f"{self.writes} writes in flight"
 
 
-class Accelerator:
-    """The device under test with its memory, driven as a host would drive it."""
+class Host:
+    """The registers of the device under test, driven as a host would drive them."""
 
-    def __init__(self, dut: Any, knob: Knob, *, reads: int, writes: int) -> None:
-        logging.getLogger("cocotb.tilewright_top").setLevel(logging.ERROR)
+    def __init__(self, dut: Any) -> None:
         self.dut = dut
-        self.dram = Dram()
-        self.monitor = ProtocolMonitor(dut, reads=reads, writes=writes)
-        bus = AxiBus.from_prefix(dut, "m_axi")
-        self._slave = AxiSlave(bus, dut.aclk, dut.aresetn, self.dram, reset_active_level=False)
         self._lite = AxiLiteMaster(
             AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, dut.aresetn, reset_active_level=False
         )
-        for name in ("cocotb.tilewright_top.m_axi", "cocotb.tilewright_top.s_axil"):
-            logging.getLogger(name).setLevel(logging.ERROR)
-        read, write = self._slave.read_if, self._slave.write_if
-        for source in (read.r_channel, write.b_channel):
-            source.set_pause_generator(knob.pauses(source=True))
-        for sink in (read.ar_channel, write.aw_channel, write.w_channel):
-            sink.set_pause_generator(knob.pauses(source=False))
-        lite_write, lite_read = self._lite.write_if, self._lite.read_if
-        for source in (lite_write.aw_channel, lite_write.w_channel, lite_read.ar_channel):
-            source.set_pause_generator(knob.pauses(source=True))
-        for sink in (lite_write.b_channel, lite_read.r_channel):
-            sink.set_pause_generator(knob.pauses(source=False))
 
     async def start(self) -> None:
         """Clock and hardware reset."""
         self.dut.aresetn.value = 0
         await start_clock(self.dut, "aclk")
-        for _ in range(5):
-            await RisingEdge(self.dut.aclk)
+        await ClockCycles(self.dut.aclk, 5)
         self.dut.aresetn.value = 1
         await RisingEdge(self.dut.aclk)
-        cocotb.start_soon(self.monitor.run())
 
     async def read(self, name: str) -> int:
         """A control register."""
@@ -163,11 +144,10 @@ class Accelerator:
         await self.write(f"{name}_LO", value & 0xFFFF_FFFF)
         await self.write(f"{name}_HI", value >> 32)
 
-    async def launch(self, program: Program, image: np.ndarray, *, watchdog: int = 20_000) -> None:
-        """Load the memory, set the registers and start."""
-        self.dram.load(image)
+    async def begin(self, program: Program, size: int, *, watchdog: int = 20_000) -> None:
+        """Set the registers of a program whose memory has a size, and start it."""
         await self.write_wide("MEM_BASE", MEM_BASE)
-        await self.write_wide("MEM_SIZE", image.size)
+        await self.write_wide("MEM_SIZE", size)
         await self.write_wide("INSN_BASE", program.regions["insn"].offset)
         await self.write("INSN_COUNT", program.instruction_count)
         await self.write("WATCHDOG", watchdog)
@@ -183,9 +163,41 @@ class Accelerator:
             status = Status(await self.read("STATUS"))
             if not status & (Status.BUSY | Status.RESETTING):
                 return status
-            for _ in range(50):
-                await RisingEdge(self.dut.aclk)
+            await ClockCycles(self.dut.aclk, 50)
         raise AssertionError(f"still {status!r} after {limit} polls")
+
+
+class Accelerator(Host):
+    """The device under test with its memory."""
+
+    def __init__(self, dut: Any, knob: Knob, *, reads: int, writes: int) -> None:
+        logging.getLogger("cocotb.tilewright_top").setLevel(logging.ERROR)
+        super().__init__(dut)
+        self.dram = Dram()
+        self.monitor = ProtocolMonitor(dut, reads=reads, writes=writes)
+        bus = AxiBus.from_prefix(dut, "m_axi")
+        self._slave = AxiSlave(bus, dut.aclk, dut.aresetn, self.dram, reset_active_level=False)
+        for name in ("cocotb.tilewright_top.m_axi", "cocotb.tilewright_top.s_axil"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        read, write = self._slave.read_if, self._slave.write_if
+        knob.slow(
+            (read.r_channel, write.b_channel),
+            (read.ar_channel, write.aw_channel, write.w_channel),
+        )
+        write, read = self._lite.write_if, self._lite.read_if
+        knob.slow(
+            (write.aw_channel, write.w_channel, read.ar_channel), (write.b_channel, read.r_channel)
+        )
+
+    async def start(self) -> None:
+        """Clock, hardware reset and the watch on the protocol."""
+        await super().start()
+        cocotb.start_soon(self.monitor.run())
+
+    async def launch(self, program: Program, image: np.ndarray, *, watchdog: int = 20_000) -> None:
+        """Load the memory, set the registers and start."""
+        self.dram.load(image)
+        await self.begin(program, image.size, watchdog=watchdog)
 
     async def soft_reset(self) -> None:
         """Soft reset; the bus has drained when it returns."""

@@ -7,17 +7,14 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from bench import generator, start_clock
+from bench import generator
 from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiLiteBus, AxiLiteMaster
-from top.axi import MEM_BASE
+from top.axi import MEM_BASE, Host
 
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.program import Program
-from tilewright.host.machine.registers import REGISTERS, Ctrl, ErrorCode, ErrorUnit, Status
+from tilewright.host.machine.registers import Ctrl, ErrorCode, ErrorUnit, Status
 from tilewright.testing.device_contract import build, data_image, legal_steps
 
-_OFFSET = {register.name: register.offset for register in REGISTERS}
 _TINY = load_hwconfig("tiny-4x4")
 
 
@@ -59,35 +56,21 @@ async def a_burst_of_another_length_is_an_error_and_a_soft_reset_recovers(dut: A
     generator("last")
     for name in ("awready", "wready", "bvalid", "arready", "rvalid", "rlast", "rresp", "rid"):
         getattr(dut, f"m_axi_{name}").value = 0
-    dut.aresetn.value = 0
-    await start_clock(dut, "aclk")
-    lite = AxiLiteMaster(
-        AxiLiteBus.from_prefix(dut, "s_axil"), dut.aclk, dut.aresetn, reset_active_level=False
-    )
-    for _ in range(5):
-        await RisingEdge(dut.aclk)
-    dut.aresetn.value = 1
+    host = Host(dut)
+    await host.start()
     steps = legal_steps(_TINY)
     program = build(_TINY, *(steps[name] for name in ("uop", "inp", "wgt", "res")))
     image = data_image(program)
-
-    async def status() -> Status:
-        for _ in range(600):
-            found = Status(int(await lite.read_dword(_OFFSET["STATUS"])))
-            if not found & (Status.BUSY | Status.RESETTING):
-                return found
-        raise AssertionError(f"still {found!r}")
 
     async def outcome(wrong: int, change: int) -> tuple[Status, int, int]:
         reads = Reads(dut, image)
         reads.wrong, reads.change = wrong, change
         serving = cocotb.start_soon(reads.run())
-        await start(lite, program)
-        ended = await status()
-        error = int(await lite.read_dword(_OFFSET["ERROR"]))
-        index = int(await lite.read_dword(_OFFSET["ERROR_INSN"]))
-        await lite.write_dword(_OFFSET["CTRL"], Ctrl.SOFT_RESET)
-        assert await status() == 0
+        await host.begin(program, image.size)
+        ended = await host.wait()
+        error, index = await host.read("ERROR"), await host.read("ERROR_INSN")
+        await host.write("CTRL", Ctrl.SOFT_RESET)
+        assert await host.wait() == 0
         serving.cancel()
         return ended, error, index
 
@@ -106,16 +89,3 @@ async def a_burst_of_another_length_is_an_error_and_a_soft_reset_recovers(dut: A
             seen.add(index)
         assert (await outcome(-1, 0))[0] == Status.DONE, "the run after it"
     assert seen == {0, 1, 2, 3}
-
-
-async def start(lite: AxiLiteMaster, program: Program) -> None:
-    """Write the registers of a run and start it."""
-    for name, value in (
-        ("MEM_BASE_LO", MEM_BASE & 0xFFFF_FFFF),
-        ("MEM_BASE_HI", MEM_BASE >> 32),
-        ("MEM_SIZE_LO", program.memory_bytes),
-        ("INSN_BASE_LO", program.regions["insn"].offset),
-        ("INSN_COUNT", program.instruction_count),
-        ("CTRL", Ctrl.START),
-    ):
-        await lite.write_dword(_OFFSET[name], value)

@@ -1,52 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small int8 TensorFlow Lite networks of the blocks that mobile networks are made of."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
-from support.networks.tflite_members import ROUND, SAME, SOFT, VALID, Draw, Member, layer
-
-Made = tuple[int, tuple[int, ...]]
-
-
-class Blocks(Draw):
-    """Draws layers one behind the other."""
-
-    def made(self, kind: str, inputs: Sequence[int], after, like: dict, table="", **options) -> int:
-        result = self.file.tensor(after, "int8", **like)
-        self.file.add(kind, inputs, [result], table, **options)
-        return result
-
-    def kept(self, kind: str, inputs: Sequence[int], after, table="", **options) -> int:
-        """What has the scale of its first input."""
-        return self.made(kind, inputs, after, self.parameters(inputs[0]), table, **options)
-
-    def convolved(self, data: int, outputs=8, kernel=3, stride=1, fused=0, padding=SAME) -> int:
-        before = self.file.tensors[data]["shape"]
-        shape = (outputs, kernel, kernel, before[3])
-        weights, like = layer(self, data, shape, outputs, 0, kernel * kernel * before[3])
-        like["zero"] = -128 if fused else like["zero"]
-        lost = 0 if padding == SAME else kernel - 1
-        after = (1, *(-(-(size - lost) // stride) for size in before[1:3]), outputs)
-        return self.made(
-            "CONV_2D", [data, *weights], after, like, "Conv2DOptions", Padding=padding,
-            StrideW=stride, StrideH=stride, FusedActivationFunction=fused,
-        )  # fmt: skip
-
-    def depthwise(self, data: int, stride=1, fused=3, padding=SAME) -> int:
-        _, rows, columns, channels = self.file.tensors[data]["shape"]
-        weights, like = layer(self, data, (1, 3, 3, channels), channels, 3, 9)
-        lost = 0 if padding == SAME else 2
-        after = (1, *(-(-(size - lost) // stride) for size in (rows, columns)), channels)
-        return self.made(
-            "DEPTHWISE_CONV_2D", [data, *weights], after, like, "DepthwiseConv2DOptions",
-            Padding=padding, StrideW=stride, StrideH=stride, DepthMultiplier=1,
-            FusedActivationFunction=fused,
-        )  # fmt: skip
-
-    def done(self, result: int) -> Member:
-        self.outputs, self.steps = [result], 4
-        return self.member()
+from support.networks.tflite_members import ROUND, SAME, SOFT, VALID, Blocks, Member, layer
 
 
 def squeeze_and_excite(draw: Blocks) -> Member:

@@ -620,56 +620,70 @@ def drawn(name: str, rng: np.random.Generator) -> Member:
     return draw.member()
 
 
-def network(rng: np.random.Generator) -> Member:
-    """A small int8 classifier: convolutions, a residual sum, a join, pools, a flattened image."""
-    draw = Draw(rng, "int8")
-    side, channels = 2 * draw.size(3, 5), draw.size(2, 8)
-    shape = (1, side, side, draw.size(1, 4))
+class Blocks(Draw):
+    """Draws layers one behind the other."""
 
-    def made(
-        kind: str, inputs: Sequence[int], after, like: dict, table: str = "", **options
-    ) -> int:
-        result = draw.file.tensor([int(size) for size in after], draw.dtype, **like)
-        draw.file.add(kind, inputs, [result], table, **options)
+    def made(self, kind: str, inputs: Sequence[int], after, like: dict, table="", **options) -> int:
+        result = self.file.tensor(after, "int8", **like)
+        self.file.add(kind, inputs, [result], table, **options)
         return result
 
-    def convolved(data: int, before, outputs: int, stride: int, fused: int) -> int:
-        weights, like = layer(draw, data, (outputs, 3, 3, before[3]), outputs, 0, 9 * before[3])
-        after = (1, before[1] // stride, before[2] // stride, outputs)
-        if fused:
-            like["zero"] = -128
-        return made(
-            "CONV_2D", [data, *weights], after, like, "Conv2DOptions", Padding=SAME,
+    def kept(self, kind: str, inputs: Sequence[int], after, table="", **options) -> int:
+        """What has the scale of its first input."""
+        return self.made(kind, inputs, after, self.parameters(inputs[0]), table, **options)
+
+    def convolved(self, data: int, outputs=8, kernel=3, stride=1, fused=0, padding=SAME) -> int:
+        before = self.file.tensors[data]["shape"]
+        shape = (outputs, kernel, kernel, before[3])
+        weights, like = layer(self, data, shape, outputs, 0, kernel * kernel * before[3])
+        like["zero"] = -128 if fused else like["zero"]
+        lost = 0 if padding == SAME else kernel - 1
+        after = (1, *(-(-(size - lost) // stride) for size in before[1:3]), outputs)
+        return self.made(
+            "CONV_2D", [data, *weights], after, like, "Conv2DOptions", Padding=padding,
             StrideW=stride, StrideH=stride, FusedActivationFunction=fused,
         )  # fmt: skip
 
-    data = draw.data(shape)
-    first = convolved(data, shape, channels, 1, FUSED["RELU"])
-    inner = (1, side, side, channels)
-    second = convolved(first, inner, channels, 1, FUSED["NONE"])
+    def depthwise(self, data: int, stride=1, fused=3, padding=SAME) -> int:
+        _, rows, columns, channels = self.file.tensors[data]["shape"]
+        weights, like = layer(self, data, (1, 3, 3, channels), channels, 3, 9)
+        lost = 0 if padding == SAME else 2
+        after = (1, *(-(-(size - lost) // stride) for size in (rows, columns)), channels)
+        return self.made(
+            "DEPTHWISE_CONV_2D", [data, *weights], after, like, "DepthwiseConv2DOptions",
+            Padding=padding, StrideW=stride, StrideH=stride, DepthMultiplier=1,
+            FusedActivationFunction=fused,
+        )  # fmt: skip
+
+    def done(self, result: int) -> Member:
+        self.outputs, self.steps = [result], 4  # a step of a layer moves the sums of the next
+        return self.member()
+
+
+def network(rng: np.random.Generator) -> Member:
+    """A small int8 classifier: convolutions, a residual sum, a join, pools, a flattened image."""
+    draw = Blocks(rng, "int8")
+    side, channels = 2 * draw.size(3, 5), draw.size(2, 8)
+    data = draw.data((1, side, side, draw.size(1, 4)))
+    first = draw.convolved(data, channels, fused=FUSED["RELU"])
+    second = draw.convolved(first, channels)
     like = draw.like(2 * max(draw.parameters(each)["scale"] for each in (first, second)), -128)
-    added = made("ADD", [first, second], inner, like, "AddOptions", FusedActivationFunction=1)
-    pooled = made(
-        "MAX_POOL_2D", [added], (1, side // 2, side // 2, channels), like, "Pool2DOptions",
+    inner, half = (1, side, side, channels), (1, side // 2, side // 2)
+    added = draw.made("ADD", [first, second], inner, like, "AddOptions", FusedActivationFunction=1)
+    pooled = draw.kept(
+        "MAX_POOL_2D", [added], (*half, channels), "Pool2DOptions",
         Padding=VALID, StrideW=2, StrideH=2, FilterWidth=2, FilterHeight=2,
     )  # fmt: skip
-    half = (1, side // 2, side // 2, channels)
-    halved = convolved(added, inner, channels, 2, FUSED["RELU6"])
+    halved = draw.convolved(added, channels, stride=2, fused=FUSED["RELU6"])
     draw.file.tensors[halved].update(like)
-    joined = made(
-        "CONCATENATION", [pooled, halved], (*half[:3], 2 * channels), like,
-        "ConcatenationOptions", Axis=3,
-    )  # fmt: skip
+    after, table = (*half, 2 * channels), "ConcatenationOptions"
+    joined = draw.kept("CONCATENATION", [pooled, halved], after, table, Axis=3)
     if draw.size(0, 1):
-        flat = 2 * channels * half[1] * half[2]
-        rows = made("RESHAPE", [joined, draw.whole([1, flat])], (1, flat), like, "ReshapeOptions")
+        flat = int(np.prod(after))
+        rows = draw.kept("RESHAPE", [joined, draw.whole([1, flat])], (1, flat), "ReshapeOptions")
     else:
-        flat = 2 * channels
-        rows = made(
-            "MEAN", [joined, draw.whole([1, 2])], (1, flat), like, "ReducerOptions", KeepDims=False
-        )
+        flat, inputs = 2 * channels, [joined, draw.whole([1, 2])]
+        rows = draw.kept("MEAN", inputs, (1, flat), "ReducerOptions", KeepDims=False)
     weights, like = layer(draw, rows, (5, flat), 5, 0, flat)
-    result = draw.out((1, 5), **like)
-    draw.file.add("FULLY_CONNECTED", [rows, *weights], [result], "FullyConnectedOptions")
-    draw.steps = 4  # a step of a layer moves the sums of the next ones
-    return draw.member()
+    inputs = [rows, *weights]
+    return draw.done(draw.made("FULLY_CONNECTED", inputs, (1, 5), like, "FullyConnectedOptions"))

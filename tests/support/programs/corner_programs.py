@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for corners that random programs do not reach: many bursts, wide pads, long streams."""
 
-from dataclasses import replace
-from typing import Final
-
 import numpy as np
 
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode, VectorOp
-from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.program import Program
 from tilewright.host.network.layout import pack_params
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.runtime.device import Bytes
-from tilewright.testing.device_contract import Step, build, data_image, legal_steps
-
-DATA: Final = 4096
-"""Offset of the data region of `build`."""
+from tilewright.sim.programs.directed import (
+    DATA,
+    Step,
+    build,
+    changed,
+    legal_steps,
+    of_stream,
+)
+from tilewright.testing.device_contract import data_image
 
 
 def loads(hw: HwConfig, count: int, beats: int = 3) -> list[Step]:
@@ -29,26 +31,23 @@ def loads(hw: HwConfig, count: int, beats: int = 3) -> list[Step]:
 def stores(hw: HwConfig, count: int, bursts: int = 3) -> list[Step]:
     """STOREs of ``bursts`` rows, each row a burst, after what they store was computed."""
     steps = legal_steps(hw)
-    for name in ("alu", "requant"):
-        steps[name] = (steps[name][0], {**steps[name][1], "iter_outer": bursts})
-    steps["requant"][1]["dst_outer"] = 1
-    opcode, values = steps.pop("store")
+    steps["alu"] = changed(steps["alu"], iter_outer=bursts)
+    steps["requant"] = changed(steps["requant"], iter_outer=bursts, dst_outer=1)
+    store = steps.pop("store")
     pitch = max(1, 64 // hw.out_tile_bytes)  # a row has its own beats on every bus
     made: list[Step] = list(steps.values())
     for k in range(count):
-        place = {"dram_offset": DATA + 16384 + k * 4096, "y_size": bursts, "y_stride": pitch}
-        made.append((opcode, {**values, **place, "pop": values["pop"] if not k else 0}))
+        store = changed(store, dram_offset=DATA + 16384 + k * 4096, y_size=bursts, y_stride=pitch)
+        made.append(store if not k else changed(store, pop=0))
     return made
 
 
 def stream(hw: HwConfig, head: list[Step], body: Step, count: int, tail: list[Step]) -> Program:
     """``head``, then ``count`` times ``body``, then ``tail``, then FINISH."""
-    parts = [Instruction(o, v).encode() for o, v in head]
+    parts = [Instruction(*step).encode() for step in head]
     parts += [Instruction(*body).encode()] * count
-    parts += [Instruction(o, v).encode() for o, v in [*tail, (Opcode.FINISH, {})]]
-    data = b"".join(parts)
-    regions, total = layout_regions({"uop": 64, "data": 65536, "insn": len(data)})
-    return replace(build(hw), instructions=data, regions=regions, memory_bytes=total)
+    parts += [Instruction(*step).encode() for step in tail]
+    return of_stream(hw, b"".join(parts))
 
 
 def wide_pads(hw: HwConfig) -> tuple[Program, Bytes]:

@@ -34,25 +34,10 @@ from tilewright.host.machine.registers import ErrorCode, ErrorUnit
 from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.network.layout import diagonal_bytes
 from tilewright.host.runtime.device import Bytes
+from tilewright.sim.reference import footprint
 from tilewright.sim.reference.device import read_stream
-from tilewright.sim.reference.footprint import (
-    Index,
-    Scratchpad,
-    Transfer,
-    Uops,
-    Values,
-    field_fault,
-    gemm_blocks,
-    gemm_fault,
-    loaded_pad,
-    scratchpads,
-    transfer,
-    transfer_fault,
-    vector_blocks,
-    vector_fault,
-)
 
-Tiles = slice | Index
+Tiles = slice | footprint.Index
 Clock = tuple[int, ...]
 
 _MASKS: Final = tuple(tuple(u for u in Unit if mask >> u & 1) for mask in range(16))
@@ -146,7 +131,7 @@ class _Checker:
     def __init__(self, hw: HwConfig, program: Program, image: Bytes) -> None:
         self._hw = hw
         self._image = image
-        self._pads = scratchpads(hw)
+        self._pads = footprint.scratchpads(hw)
         self._uops = np.zeros((self._pads[Memory.UOP].depth, UOP_BYTES), dtype=np.uint8)
         self._clocks: list[Clock] = [(0, 0, 0, 0)] * len(Unit)
         self._order: list[list[int]] = [[] for _ in Unit]
@@ -166,7 +151,7 @@ class _Checker:
             Memory.OUT: ({vector}, {store}),
             Memory.TABLE: ({load}, {vector}),
         }
-        self._accesses = {
+        self._accesses: dict[Memory | None, _Accesses] = {
             memory: _Accesses(self._pads[memory].depth, writers, readers)
             for memory, (writers, readers) in roles.items()
             if memory in self._pads
@@ -174,7 +159,7 @@ class _Checker:
         units = [diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)]
         units += [pad.tile_bytes for pad in self._pads.values()]
         self._granule = min(hw.axi_bytes, *units)
-        self._dram = _Accesses(-(-image.size // self._granule), {store}, {load})
+        self._accesses[None] = _Accesses(-(-image.size // self._granule), {store}, {load})
         insn = program.regions["insn"]
         self._insn = range(insn.offset, insn.offset + len(program.instructions))
 
@@ -199,7 +184,7 @@ class _Checker:
         if opcode == Opcode.FINISH:
             return False
         unit = UNIT_OF[opcode]
-        self._refuse(unit, field_fault(self._hw, opcode, v))
+        self._refuse(unit, footprint.field_fault(self._hw, opcode, v))
         clock = self._clocks[unit]
         for source in _MASKS[v["pop"]]:
             clock = self._pop(source, unit, clock)
@@ -237,26 +222,26 @@ class _Checker:
 
     # -- accesses -----------------------------------------------------------------------------
 
-    def _read(self, unit: Unit, memory: Memory, tiles: Tiles) -> None:
-        conflict = self._accesses[memory].read(
-            unit, len(self._order[unit]), self._clocks[unit], tiles
-        )
-        self._no_conflict(conflict, "reads", memory.name, tiles)
+    def _read(self, unit: Unit, memory: Memory | None, cells: Tiles) -> None:
+        """Of tiles of a memory, or of granules of DRAM (None)."""
+        count, clock = len(self._order[unit]), self._clocks[unit]
+        conflict = self._accesses[memory].read(unit, count, clock, cells)
+        self._no_conflict(conflict, "reads", memory, cells)
 
-    def _write(self, unit: Unit, memory: Memory, tiles: Tiles) -> None:
-        conflict = self._accesses[memory].write(
-            unit, len(self._order[unit]), self._clocks[unit], tiles
-        )
-        self._no_conflict(conflict, "writes", memory.name, tiles)
+    def _write(self, unit: Unit, memory: Memory | None, cells: Tiles) -> None:
+        count, clock = len(self._order[unit]), self._clocks[unit]
+        conflict = self._accesses[memory].write(unit, count, clock, cells)
+        self._no_conflict(conflict, "writes", memory, cells)
 
     def _no_conflict(
-        self, conflict: tuple[Unit, int, int], verb: str, name: str, cells: Tiles
+        self, conflict: tuple[Unit, int, int], verb: str, memory: Memory | None, cells: Tiles
     ) -> None:
         other, count, position = conflict
         if not count:
             return
         cell = cells.start + position if isinstance(cells, slice) else int(cells[position])
-        place = f"DRAM byte {cell * self._granule}" if name == "DRAM" else f"{name} tile {cell}"
+        dram = memory is None
+        place = f"DRAM byte {cell * self._granule}" if dram else f"{memory.name} tile {cell}"
         earlier = self._order[other][count - 1]
         raise ProgramError(
             f"{verb} {place}, which instruction {earlier} ({other.name.lower()}) uses, "
@@ -265,27 +250,27 @@ class _Checker:
             remedy=f"push a token on instruction {earlier} and pop it here",
         )
 
-    def _granules(self, walk: Transfer, pad: Scratchpad) -> Index:
+    def _granules(self, walk: footprint.Transfer, pad: footprint.Scratchpad) -> footprint.Index:
         inside = np.arange(pad.tile_bytes // self._granule)
-        cells: Index = (walk.dram[:, None] // self._granule + inside).reshape(-1)
+        cells: footprint.Index = (walk.dram[:, None] // self._granule + inside).reshape(-1)
         return cells
 
-    def _walk(self, unit: Unit, v: Values, pad: Scratchpad) -> Transfer:
-        self._refuse(unit, transfer_fault(v, pad, self._hw.axi_bytes, self._image.size))
-        return transfer(v, pad.tile_bytes)
+    def _walk(
+        self, unit: Unit, v: footprint.Values, pad: footprint.Scratchpad
+    ) -> footprint.Transfer:
+        self._refuse(unit, footprint.transfer_fault(v, pad, self._hw.axi_bytes, self._image.size))
+        return footprint.transfer(v, pad.tile_bytes)
 
-    def _load(self, v: Values) -> None:
+    def _load(self, v: footprint.Values) -> None:
         memory = Memory(v["memory"])
-        pad = loaded_pad(self._hw, v)
+        pad = footprint.loaded_pad(self._hw, v)
         walk = self._walk(Unit.LOAD, v, pad)
         target = slice(walk.first, walk.first + walk.count)
         self._write(Unit.LOAD, memory, target)
         cells = self._granules(walk, pad)
-        count, clock = len(self._order[Unit.LOAD]), self._clocks[Unit.LOAD]
-        conflict = self._dram.read(Unit.LOAD, count, clock, cells)
-        self._no_conflict(conflict, "reads", "DRAM", cells)
+        self._read(Unit.LOAD, None, cells)
         if memory == Memory.UOP:
-            if self._dram.written(cells):
+            if self._accesses[None].written(cells):
                 raise ProgramError(
                     "must not load micro-ops that the program itself stored",
                     field=f"instruction {self._index}",
@@ -294,7 +279,7 @@ class _Checker:
             self._uops[target] = v["pad_value"] & 0xFF
             self._uops[walk.tiles] = self._image[walk.dram[:, None] + np.arange(UOP_BYTES)]
 
-    def _store(self, v: Values) -> None:
+    def _store(self, v: footprint.Values) -> None:
         pad = self._pads[Memory.OUT]
         walk = self._walk(Unit.STORE, v, pad)
         self._read(Unit.STORE, Memory.OUT, walk.tiles)
@@ -306,26 +291,24 @@ class _Checker:
                 value=int(walk.dram[overlap][0]),
             )
         cells = self._granules(walk, pad)
-        count, clock = len(self._order[Unit.STORE]), self._clocks[Unit.STORE]
-        conflict = self._dram.write(Unit.STORE, count, clock, cells)
-        self._no_conflict(conflict, "writes", "DRAM", cells)
+        self._write(Unit.STORE, None, cells)
 
-    def _gemm(self, v: Values) -> None:
+    def _gemm(self, v: footprint.Values) -> None:
         uop_range = slice(v["uop_begin"], v["uop_begin"] + v["uop_count"])
         if uop_range.stop > self._uops.shape[0]:
             self._refuse(Unit.GEMM, ErrorCode.SRAM_RANGE)
         self._read(Unit.GEMM, Memory.UOP, uop_range)
-        uops = Uops.from_bytes(self._uops[uop_range])
-        self._refuse(Unit.GEMM, gemm_fault(v, uops, self._pads))
-        for block in gemm_blocks(v, uops):
+        uops = footprint.Uops.from_bytes(self._uops[uop_range])
+        self._refuse(Unit.GEMM, footprint.gemm_fault(v, uops, self._pads))
+        for block in footprint.gemm_blocks(v, uops):
             self._read(Unit.GEMM, Memory.INP, block.inp)
             self._read(Unit.GEMM, Memory.WGT, block.wgt)
             self._write(Unit.GEMM, Memory.ACC, block.acc)
 
-    def _vector(self, v: Values) -> None:
-        self._refuse(Unit.VECTOR, vector_fault(v, self._pads))
+    def _vector(self, v: footprint.Values) -> None:
+        self._refuse(Unit.VECTOR, footprint.vector_fault(v, self._pads))
         requant = v["op"] == VectorOp.REQUANT
-        for block in vector_blocks(v):
+        for block in footprint.vector_blocks(v):
             if v["op"] != VectorOp.MOV:
                 self._read(Unit.VECTOR, Memory.ACC, block.src)
             if v["hold"]:

@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A space in which every index is valid and stands for itself."""
+"""Spaces in which an index stands for itself."""
 
 from tilewright.tuner.search.space import Index, Knob, Space
 
 
-class Grid(Space[Index]):
-    """Every index is valid and stands for itself."""
-
-    def __init__(self, *sizes: int, ordered: bool = True) -> None:
-        super().__init__(
-            [
-                Knob(name=f"k{n}", values=tuple(range(s)), ordered=ordered)
-                for n, s in enumerate(sizes)
-            ]
-        )
+class Points(Space[Index]):
+    """Every index of some knobs is valid and stands for itself."""
 
     def decode(self, index: Index) -> Index:
         return index
@@ -23,3 +15,15 @@ class Grid(Space[Index]):
 
     def _refusal(self, index: Index) -> str:
         return ""
+
+
+class Grid(Points):
+    """Every place of a grid."""
+
+    def __init__(self, *sizes: int, ordered: bool = True) -> None:
+        super().__init__(
+            [
+                Knob(name=f"k{n}", values=tuple(range(s)), ordered=ordered)
+                for n, s in enumerate(sizes)
+            ]
+        )

@@ -133,9 +133,9 @@ def study(monkeypatch):
         return ROWS[name]
 
     monkeypatch.setattr(unseen, "limited", measured)
-    monkeypatch.setattr(unseen, "families", lambda: {f"of {name}": [name] for name in ROWS})
-    monkeypatch.setattr(unseen, "load_timm", lambda: None)
-    monkeypatch.setattr(unseen, "fits", lambda name: True)
+    monkeypatch.setattr(timm_networks, "families", lambda: {f"of {name}": [name] for name in ROWS})
+    monkeypatch.setattr(timm_networks, "load_timm", lambda: None)
+    monkeypatch.setattr(timm_networks, "fits", lambda name: True)
     return Unseen(NetworksSettings(unseen=True)), seen
 
 

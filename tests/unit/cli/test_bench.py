@@ -91,9 +91,9 @@ def test_a_run_that_failed_is_no_success(monkeypatch, failures, tmp_path):
     from tilewright.bench.arena import study  # noqa: PLC0415  (replaced in part)
 
     record = {"what": "run", "task": "t", "tuner": "x", "seed": 0, "arm": "masked", "noise": 0.0}
-    outcome = study.Outcome(runs=[record], failures=failures, missing=len(failures))
+    outcome = study.runner.Outcome(runs=[record], failures=failures, missing=len(failures))
     monkeypatch.setattr(study, "enumerate_tasks", lambda _: ({}, []))
-    monkeypatch.setattr(study, "run_plan", lambda *_, **__: outcome)
+    monkeypatch.setattr(study.runner, "run_plan", lambda *_, **__: outcome)
     monkeypatch.setattr(study, "records_of", lambda *_: [record])
     monkeypatch.setattr(study.Tuners, "summarise", lambda *_: {})
     monkeypatch.setattr(study.Tuners, "tables", lambda *_: iter(()))

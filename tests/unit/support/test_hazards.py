@@ -11,29 +11,17 @@ from support.programs.hazards import check_hazards
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.isa import UNIT_OF, Instruction, Memory, Opcode, Unit, encode_uop
-from tilewright.host.machine.program import Program, layout_regions
+from tilewright.host.machine.isa import UNIT_OF, Memory, Opcode, Unit
+from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.machine.status import DeviceStatusError
+from tilewright.sim.programs.directed import DATA, Step, build
 
 TINY = load_hwconfig("tiny-4x4")
-DATA = 4096
-Step = tuple[Opcode, dict[str, int]]
 
 
 def assemble(*steps: Step) -> Program:
-    """Program with identity micro-op at byte 0 and 4 KiB of data at `DATA`."""
-    stream = b"".join(Instruction(opcode, values).encode() for opcode, values in steps)
-    stream += Instruction(Opcode.FINISH, {}).encode()
-    regions, total = layout_regions({"uop": 64, "data": 4096, "insn": len(stream)})
-    uop = encode_uop(inp=0, wgt=0, acc=0, first=True).to_bytes(8, "little")
-    return Program(
-        config_hash=TINY.config_hash,
-        instructions=stream,
-        regions=regions,
-        constants={"uop": uop * 8},
-        memory_bytes=total,
-    )
+    return build(TINY, *steps)
 
 
 def load(memory: Memory, base: int, offset: int = DATA, pop: int = 0, push: int = 0) -> Step:

@@ -25,17 +25,7 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.nest import DIMENSIONS
 from tilewright.tuner.mapping.roles import Roles
-from tilewright.tuner.mapping.space import (
-    CLUSTER_SIZE,
-    CLUSTERS,
-    INNER_ORDER,
-    INNER_PARALLEL,
-    INNER_TILE,
-    OUTER_ORDER,
-    OUTER_PARALLEL,
-    OUTER_TILE,
-    MappingSpace,
-)
+from tilewright.tuner.mapping.space import LEVELS, MappingSpace
 
 Reals = npt.NDArray[np.float64]
 
@@ -107,15 +97,12 @@ def cluster(space: MappingSpace, rows: Batch, costs: Reals, *, kept: float = KEP
 
 def _blocks(rows: Batch) -> Sequence[Reals]:
     """Standardised columns of each knob, in the order of the space."""
-    tiles = [*range(OUTER_TILE.start, OUTER_TILE.stop), *range(INNER_TILE.start, INNER_TILE.stop)]
-    places = [np.argsort(rows[:, order], axis=1) for order in (OUTER_ORDER, INNER_ORDER)]
     loops = np.arange(len(DIMENSIONS))
-    chosen = [rows[:, column, None] == loops for column in (OUTER_PARALLEL, INNER_PARALLEL)]
     columns = [
-        *(np.log(rows[:, tile, None]) for tile in tiles),
-        *places,
-        *chosen,
-        *(np.log(rows[:, column, None]) for column in (CLUSTERS, CLUSTER_SIZE)),
+        *(np.log(tile)[:, None] for level in LEVELS for tile in rows[:, level.tile].T),
+        *(np.argsort(rows[:, level.order], axis=1) for level in LEVELS),
+        *(rows[:, level.parallel, None] == loops for level in LEVELS),
+        *(np.log(rows[:, level.units, None]) for level in LEVELS),
     ]
     return [_standardised(each.astype(np.float64)) for each in columns]
 

@@ -37,18 +37,7 @@ from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.methods.moves import any_move
 from tilewright.tuner.mapping.nest import DIMENSIONS
-from tilewright.tuner.mapping.space import (
-    CLUSTER_SIZE,
-    CLUSTERS,
-    INNER_ORDER,
-    INNER_PARALLEL,
-    INNER_TILE,
-    OUTER_ORDER,
-    OUTER_PARALLEL,
-    OUTER_TILE,
-    Indices,
-    MappingSpace,
-)
+from tilewright.tuner.mapping.space import INNER, OUTER, Indices, MappingSpace
 from tilewright.tuner.search.space import Knob
 
 CHAINS: Final = 16
@@ -206,11 +195,11 @@ def _draw(
             divisors[tile][p] for tile, p in zip(outer.tolist(), pick.tolist(), strict=True)
         ]
     rows = np.arange(DRAWN)
-    parallel2, parallel1 = batch[:, OUTER_PARALLEL], batch[:, INNER_PARALLEL]
+    parallel2, parallel1 = batch[:, OUTER.parallel], batch[:, INNER.parallel]
     tiles2 = np.array(sizes)[parallel2] // batch[rows, parallel2]
     tiles1 = batch[rows, parallel1] // batch[rows, _D + parallel1]
-    np.minimum(batch[:, CLUSTERS], tiles2, out=batch[:, CLUSTERS])
-    np.minimum(batch[:, CLUSTER_SIZE], tiles1, out=batch[:, CLUSTER_SIZE])
+    np.minimum(batch[:, OUTER.units], tiles2, out=batch[:, OUTER.units])
+    np.minimum(batch[:, INNER.units], tiles1, out=batch[:, INNER.units])
     return batch
 
 
@@ -222,8 +211,8 @@ def plain_orders(space: MappingSpace, batch: Batch) -> Batch:
     plain = batch.copy()
     sizes = np.broadcast_to(space.model.nest.sizes, (len(batch), _D))
     for order, extent, tile, parallel, wide in (
-        (OUTER_ORDER, sizes, batch[:, OUTER_TILE], OUTER_PARALLEL, CLUSTERS),
-        (INNER_ORDER, batch[:, OUTER_TILE], batch[:, INNER_TILE], INNER_PARALLEL, CLUSTER_SIZE),
+        (OUTER.order, sizes, batch[:, OUTER.tile], OUTER.parallel, OUTER.units),
+        (INNER.order, batch[:, OUTER.tile], batch[:, INNER.tile], INNER.parallel, INNER.units),
     ):
         span = tile.astype(np.int64)
         rows = np.arange(len(batch))

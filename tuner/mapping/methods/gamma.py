@@ -18,13 +18,7 @@ from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.methods.moves import redraw_parallel, redraw_tile, swap_loops
 from tilewright.tuner.mapping.nest import DIMENSIONS
-from tilewright.tuner.mapping.space import (
-    CLUSTER_SIZE,
-    CLUSTERS,
-    INNER_ORDER,
-    OUTER_ORDER,
-    MappingSpace,
-)
+from tilewright.tuner.mapping.space import INNER, LEVELS, OUTER, MappingSpace
 
 POPULATION: Final = 100
 ELITE: Final = 5
@@ -62,13 +56,13 @@ class GammaMapper(Mapper):
         rows = np.arange(POPULATION)
         children = parents[rng.integers(PARENTS, size=POPULATION)].copy()
         other = parents[rng.integers(PARENTS, size=POPULATION)]
-        for level in range(2):
+        for level in LEVELS:
             crossed = rows[rng.random(POPULATION) < CROSS]
-            column = level * _D + rng.integers(_D, size=len(crossed))
+            column = level.tile.start + rng.integers(_D, size=len(crossed))
             children[crossed, column] = other[crossed, column]
-        for order in (OUTER_ORDER, INNER_ORDER):
+        for level in LEVELS:
             crossed = rows[rng.random(POPULATION) < CROSS / 2]
-            children[crossed, order] = other[crossed, order]
+            children[crossed, level.order] = other[crossed, level.order]
         for _ in range(TILES):
             redraw_tile(space, children, rng.random(POPULATION) < MUTATE_TILE, rng)
         redraw_parallel(space, children, rng.random(POPULATION) < MUTATE_PARALLEL, rng)
@@ -83,7 +77,7 @@ class GammaMapper(Mapper):
         sizes = space.draw_batch(rng, len(grown))[:, -1] + 1
         aged = np.flatnonzero(rng.random(POPULATION) < AGE / _D)
         for rows, size in ((grown, sizes), (aged, np.ones(len(aged), dtype=np.int32))):
-            children[rows, CLUSTER_SIZE] = size
-            children[rows, CLUSTERS] = np.minimum(
+            children[rows, INNER.units] = size
+            children[rows, OUTER.units] = np.minimum(
                 len(space.knobs[-2]), space.model.arch.pes // size
             )

@@ -29,17 +29,7 @@ from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.methods.plain_form import order_classes
 from tilewright.tuner.mapping.nest import DIMENSIONS, RELEVANT
 from tilewright.tuner.mapping.nest import Tensor as Operand
-from tilewright.tuner.mapping.space import (
-    CLUSTER_SIZE,
-    CLUSTERS,
-    INNER_ORDER,
-    INNER_PARALLEL,
-    INNER_TILE,
-    OUTER_ORDER,
-    OUTER_PARALLEL,
-    OUTER_TILE,
-    MappingSpace,
-)
+from tilewright.tuner.mapping.space import INNER, LEVELS, OUTER, MappingSpace
 from tilewright.tuner.search.torch_threads import one_thread
 
 _PIXELS = (DIMENSIONS.index("Y"), DIMENSIONS.index("X"))
@@ -200,8 +190,8 @@ class GradientMapper(Mapper):
             while True:
                 starts = probe.space.decode_batch(probe.space.sample_batch(rng, STARTS))
                 classes = np.array(order_classes(probe.space.model.nest.kind), dtype=np.int32)
-                for order in (OUTER_ORDER, INNER_ORDER):
-                    starts[:, order] = classes[rng.integers(len(classes), size=len(starts))]
+                for level in LEVELS:
+                    starts[:, level.order] = classes[rng.integers(len(classes), size=len(starts))]
                 probe.values(starts)
                 _descend(probe, starts, classes)
 
@@ -210,8 +200,8 @@ def _descend(probe: Probe, starts: Batch, classes: Batch) -> None:
     """Descend from each start, and sample what it rounds to now and then."""
     model, objective = probe.space.model, probe.objective
     sizes = torch.tensor(model.nest.sizes, dtype=torch.float64)
-    outer = torch.log(torch.from_numpy(starts[:, OUTER_TILE].astype(np.float64)))
-    share = torch.log(torch.from_numpy(starts[:, INNER_TILE].astype(np.float64))) - outer
+    outer = torch.log(torch.from_numpy(starts[:, OUTER.tile].astype(np.float64)))
+    share = torch.log(torch.from_numpy(starts[:, INNER.tile].astype(np.float64))) - outer
     logs = torch.stack([outer, share], dim=1).requires_grad_()
     optimiser = torch.optim.Adam([logs], lr=RATE)
     fixed = _fixed(starts, classes)
@@ -242,12 +232,12 @@ def _fixed(starts: Batch, classes: Batch) -> tuple[Tensor, ...]:
     """What a gradient does not reach: widths per loop, and which tensor stays, at both levels."""
     rows = np.arange(len(starts))
     found = []
-    for parallel, wide in ((OUTER_PARALLEL, CLUSTERS), (INNER_PARALLEL, CLUSTER_SIZE)):
+    for level in LEVELS:
         widths = np.ones((len(starts), _D))
-        widths[rows, starts[:, parallel]] = starts[:, wide]
+        widths[rows, starts[:, level.parallel]] = starts[:, level.units]
         found.append(torch.from_numpy(widths))
-    for order in (OUTER_ORDER, INNER_ORDER):
-        stays = (starts[:, None, order] == classes).all(axis=2)
+    for level in LEVELS:
+        stays = (starts[:, None, level.order] == classes).all(axis=2)
         found.append(torch.from_numpy(stays.astype(np.float64)))
     return tuple(found)
 
@@ -256,6 +246,6 @@ def _rounded(space: MappingSpace, starts: Batch, logs: Tensor, sizes: Tensor) ->
     """The nearest mappings, repaired."""
     batch = starts.copy()
     outer, inner = _tiles(logs, sizes)
-    batch[:, OUTER_TILE] = np.rint(outer.numpy())
-    batch[:, INNER_TILE] = np.rint(inner.numpy())
+    batch[:, OUTER.tile] = np.rint(outer.numpy())
+    batch[:, INNER.tile] = np.rint(inner.numpy())
     return space.repair(batch)

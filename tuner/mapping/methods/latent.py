@@ -17,17 +17,7 @@ import numpy.typing as npt
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch
 from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.nest import DIMENSIONS
-from tilewright.tuner.mapping.space import (
-    CLUSTER_SIZE,
-    CLUSTERS,
-    INNER_ORDER,
-    INNER_PARALLEL,
-    INNER_TILE,
-    OUTER_ORDER,
-    OUTER_PARALLEL,
-    OUTER_TILE,
-    MappingSpace,
-)
+from tilewright.tuner.mapping.space import INNER, OUTER, MappingSpace
 from tilewright.tuner.search.libraries.cma_restarts import minimise
 
 Vectors = npt.NDArray[np.float64]
@@ -62,16 +52,16 @@ class Latent:
         arch = self._space.model.arch
         sizes = np.array(self._space.model.nest.sizes)
         batch = np.empty((len(vectors), len(COLUMNS)), dtype=np.int32)
-        batch[:, OUTER_TILE] = np.rint(sizes**outer)
-        batch[:, INNER_TILE] = np.rint(batch[:, OUTER_TILE] ** inner)
-        batch[:, OUTER_ORDER] = np.argsort(order2, axis=1)
-        batch[:, INNER_ORDER] = np.argsort(order1, axis=1)
-        batch[:, OUTER_PARALLEL] = self._parallels[0][parallel2.argmax(axis=1)]
-        batch[:, INNER_PARALLEL] = self._parallels[1][parallel1.argmax(axis=1)]
+        batch[:, OUTER.tile] = np.rint(sizes**outer)
+        batch[:, INNER.tile] = np.rint(batch[:, OUTER.tile] ** inner)
+        batch[:, OUTER.order] = np.argsort(order2, axis=1)
+        batch[:, INNER.order] = np.argsort(order1, axis=1)
+        batch[:, OUTER.parallel] = self._parallels[0][parallel2.argmax(axis=1)]
+        batch[:, INNER.parallel] = self._parallels[1][parallel1.argmax(axis=1)]
         most = len(self._space.knobs[-1])
-        batch[:, CLUSTER_SIZE] = np.rint(most ** size[:, 0])
-        left = np.minimum(len(self._space.knobs[-2]), arch.pes // batch[:, CLUSTER_SIZE])
-        batch[:, CLUSTERS] = np.rint(left ** clusters[:, 0])
+        batch[:, INNER.units] = np.rint(most ** size[:, 0])
+        left = np.minimum(len(self._space.knobs[-2]), arch.pes // batch[:, INNER.units])
+        batch[:, OUTER.units] = np.rint(left ** clusters[:, 0])
         return self._space.repair(batch)
 
 

@@ -15,15 +15,7 @@ import numpy.typing as npt
 
 from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.nest import DIMENSIONS
-from tilewright.tuner.mapping.space import (
-    CLUSTER_SIZE,
-    CLUSTERS,
-    INNER_ORDER,
-    INNER_PARALLEL,
-    OUTER_ORDER,
-    OUTER_PARALLEL,
-    MappingSpace,
-)
+from tilewright.tuner.mapping.space import INNER, OUTER, MappingSpace
 
 Mask = npt.NDArray[np.bool_]
 
@@ -52,7 +44,7 @@ def scale_tile(space: MappingSpace, batch: Batch, rows: Mask, rng: np.random.Gen
 def swap_loops(batch: Batch, rows: Mask, rng: np.random.Generator) -> None:
     """Two loops of one order change places."""
     chosen = np.flatnonzero(rows)
-    start = np.where(rng.random(len(chosen)) < 0.5, OUTER_ORDER.start, INNER_ORDER.start)
+    start = np.where(rng.random(len(chosen)) < 0.5, OUTER.order.start, INNER.order.start)
     pair = np.argsort(rng.random((len(chosen), _D)), axis=1)[:, :2]
     one, other = start + pair[:, 0], start + pair[:, 1]
     batch[chosen, one], batch[chosen, other] = batch[chosen, other], batch[chosen, one]
@@ -64,7 +56,7 @@ def redraw_parallel(
     """The parallel loop of one level, drawn anew."""
     chosen = np.flatnonzero(rows)
     drawn = space.decode_batch(space.draw_batch(rng, len(chosen)))
-    column = np.where(rng.random(len(chosen)) < 0.5, OUTER_PARALLEL, INNER_PARALLEL)
+    column = np.where(rng.random(len(chosen)) < 0.5, OUTER.parallel, INNER.parallel)
     batch[chosen, column] = drawn[np.arange(len(chosen)), column]
 
 
@@ -77,9 +69,9 @@ def redraw_clusters(
     kind = rng.integers(3, size=len(chosen))
     most = len(space.knobs[-2])
     fill = np.minimum(most, space.model.arch.pes // drawn[:, 1])
-    clusters = np.select([kind == 0, kind == 1], [drawn[:, 0], batch[chosen, CLUSTERS]], fill)
-    batch[chosen, CLUSTERS] = clusters
-    batch[chosen, CLUSTER_SIZE] = np.where(kind == 0, batch[chosen, CLUSTER_SIZE], drawn[:, 1])
+    clusters = np.select([kind == 0, kind == 1], [drawn[:, 0], batch[chosen, OUTER.units]], fill)
+    batch[chosen, OUTER.units] = clusters
+    batch[chosen, INNER.units] = np.where(kind == 0, batch[chosen, INNER.units], drawn[:, 1])
 
 
 def any_move(space: MappingSpace, batch: Batch, rng: np.random.Generator) -> Batch:

@@ -18,14 +18,7 @@ import numpy as np
 
 from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.nest import DIMENSIONS, RELEVANT, LoopNest, NestKind
-from tilewright.tuner.mapping.space import (
-    CLUSTER_SIZE,
-    CLUSTERS,
-    INNER_PARALLEL,
-    INNER_TILE,
-    OUTER_PARALLEL,
-    OUTER_TILE,
-)
+from tilewright.tuner.mapping.space import INNER, OUTER
 
 _D: Final = len(DIMENSIONS)
 
@@ -66,8 +59,8 @@ def without_idle(nest: LoopNest, batch: Batch) -> Batch:
     rows = np.arange(len(batch))
     sizes = np.broadcast_to(np.array(nest.sizes, dtype=np.int32), (len(batch), _D))
     for extent, tile, parallel, wide in (
-        (sizes, batch[:, OUTER_TILE], batch[:, OUTER_PARALLEL], CLUSTERS),
-        (batch[:, OUTER_TILE], batch[:, INNER_TILE], batch[:, INNER_PARALLEL], CLUSTER_SIZE),
+        (sizes, batch[:, OUTER.tile], batch[:, OUTER.parallel], OUTER.units),
+        (batch[:, OUTER.tile], batch[:, INNER.tile], batch[:, INNER.parallel], INNER.units),
     ):
         tiles = -(-extent[rows, parallel] // tile[rows, parallel])
         np.minimum(batch[:, wide], tiles, out=batch[:, wide])

@@ -8,6 +8,7 @@ by an entry point of the group ``tilewright.mappers``, or as ``package.module:Cl
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from tilewright.host.common.plugins import Entry, Registry
@@ -15,71 +16,43 @@ from tilewright.tuner.mapping.methods.mapper import Mapper, MapperError
 from tilewright.tuner.mapping.methods.tuner_mapper import TunerMapper
 from tilewright.tuner.search.registry import named_tuner
 
+_baseline = partial(Entry, "methods.baselines")
+_team = partial(Entry, "methods.clustered", packages=("torch",))
+_clustered = partial(Entry, "methods.clustered", packages=("torch", "scipy"))
+
 _BUILTIN: Final = {
-    "random": Entry("methods.baselines", "RandomMapper", "legal mappings, drawn at random"),
-    "pruned-random": Entry(
-        "methods.baselines",
+    "random": _baseline("RandomMapper", "legal mappings, drawn at random"),
+    "pruned-random": _baseline(
         "PrunedRandomMapper",
         "tiles that divide, equivalent orders passed by (Timeloop's random-pruned)",
     ),
-    "coordinate": Entry(
-        "methods.baselines", "CoordinateMapper", "coordinate descent with random restarts"
-    ),
-    "annealing": Entry(
-        "methods.baselines", "AnnealingMapper", "simulated annealing of many chains"
-    ),
-    "genetic": Entry("methods.baselines", "GeneticMapper", "genetic algorithm with knobs as genes"),
+    "coordinate": _baseline("CoordinateMapper", "coordinate descent with random restarts"),
+    "annealing": _baseline("AnnealingMapper", "simulated annealing of many chains"),
+    "genetic": _baseline("GeneticMapper", "genetic algorithm with knobs as genes"),
     "gamma": Entry(
         "methods.gamma", "GammaMapper", "genetic algorithm with operators made for mappings (GAMMA)"
     ),
     "cma-es": Entry(
-        "methods.latent",
-        "CmaEsMapper",
-        "CMA-ES over a continuous coding, with restarts",
+        "methods.latent", "CmaEsMapper", "CMA-ES over a continuous coding, with restarts",
         packages=("cmaes",),
     ),
-    "ppo": Entry(
-        "methods.clustered",
-        "PpoMapper",
-        "proximal policy optimisation, one agent",
-        packages=("torch",),
-    ),
-    "marl-decentralised": Entry(
-        "methods.clustered",
-        "DecentralisedMapper",
-        "one learning agent per mapping parameter",
-        packages=("torch",),
-    ),
-    "marl": Entry(
-        "methods.clustered",
-        "ClusteredMapper",
-        "learning agents for clusters of mapping parameters",
-        packages=("torch", "scipy"),
-    ),
-    "marl-central": Entry(
-        "methods.clustered",
-        "CentralMapper",
-        "as marl, with one central critic (MAPPO)",
-        packages=("torch", "scipy"),
-    ),
+    "ppo": _team("PpoMapper", "proximal policy optimisation, one agent"),
+    "marl-decentralised": _team("DecentralisedMapper", "one learning agent per mapping parameter"),
+    "marl": _clustered("ClusteredMapper", "learning agents for clusters of mapping parameters"),
+    "marl-central": _clustered("CentralMapper", "as marl, with one central critic (MAPPO)"),
     "bayesian": Entry(
-        "methods.bayesian",
-        "BayesianMapper",
-        "Gaussian process with log expected improvement, capped at 1000 samples (BoTorch)",
-        packages=("botorch",),
+        "methods.bayesian", "BayesianMapper", packages=("botorch",),
+        summary="Gaussian process with log expected improvement, capped at 1000 samples (BoTorch)",
     ),
     "gradient": Entry(
-        "methods.gradient",
-        "GradientMapper",
-        "gradient descent on a relaxed cost model (in the style of DOSA)",
-        packages=("torch",),
+        "methods.gradient", "GradientMapper", packages=("torch",),
+        summary="gradient descent on a relaxed cost model (in the style of DOSA)",
     ),
     "structured": Entry(
-        "methods.structured",
-        "StructuredMapper",
+        "methods.structured", "StructuredMapper",
         "annealed chains over order classes and efficient tiles (ours)",
     ),
-}
+}  # fmt: skip
 
 MAPPERS: Final[Registry[Mapper]] = Registry(
     "mapper",

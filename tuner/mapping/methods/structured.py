@@ -20,15 +20,7 @@ from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
 from tilewright.tuner.mapping.methods.plain_form import order_classes, step_tile, without_idle
 from tilewright.tuner.mapping.nest import DIMENSIONS
-from tilewright.tuner.mapping.space import (
-    CLUSTER_SIZE,
-    CLUSTERS,
-    INNER_ORDER,
-    INNER_PARALLEL,
-    OUTER_ORDER,
-    OUTER_PARALLEL,
-    MappingSpace,
-)
+from tilewright.tuner.mapping.space import INNER, LEVELS, OUTER, MappingSpace
 
 FIRST: Final = 64
 """Random mappings; the best become the chains."""
@@ -127,9 +119,9 @@ class Moves:
     def start(self) -> Row:
         """A random mapping with an order class per level and PEs that tiles fit."""
         row: Row = self.any_rows(1)[0].tolist()
-        for order in (OUTER_ORDER, INNER_ORDER):
-            row[order] = self._any_order()
-        row[OUTER_PARALLEL], row[INNER_PARALLEL] = map(self._pick, self._parallels)
+        for level in LEVELS:
+            row[level.order] = self._any_order()
+        row[OUTER.parallel], row[INNER.parallel] = map(self._pick, self._parallels)
         self._reshape(row)
         for d, size in enumerate(self._sizes):
             row[d] = step_tile(size, row[d], 0)
@@ -158,10 +150,10 @@ class Moves:
             self._step_outer(row, one, step)
             self._step_outer(row, other, -self._pick(_STEPS))
         elif kind < 0.74:
-            row[OUTER_ORDER if sign > 0 else INNER_ORDER] = self._any_order()
+            row[OUTER.order if sign > 0 else INNER.order] = self._any_order()
         elif kind < 0.84:
             level = int(sign > 0)
-            row[(OUTER_PARALLEL, INNER_PARALLEL)[level]] = self._pick(self._parallels[level])
+            row[LEVELS[level].parallel] = self._pick(self._parallels[level])
             if self._rng.random() < 0.7:
                 self._reshape(row)
         elif kind < 0.92:
@@ -189,7 +181,7 @@ class Moves:
         elif kind < 0.8:
             row[_D + d] = 1
         else:
-            row[CLUSTERS] = self._clusters_of(row[CLUSTER_SIZE])
+            row[OUTER.units] = self._clusters_of(row[INNER.units])
 
     def _reshape(self, row: Row) -> None:
         """Another size of clusters, all PEs in use, and often parallel tiles that fit them."""
@@ -198,11 +190,11 @@ class Moves:
             size = 2 ** int(rng.integers(most.bit_length()))
         else:
             size = int(math.exp(rng.random() * math.log(most + 0.99)))
-        row[CLUSTER_SIZE], row[CLUSTERS] = size, self._clusters_of(size)
-        outer, inner = row[OUTER_PARALLEL], row[INNER_PARALLEL]
+        row[INNER.units], row[OUTER.units] = size, self._clusters_of(size)
+        outer, inner = row[OUTER.parallel], row[INNER.parallel]
         if rng.random() < 0.5:
             steps = int(rng.integers(1, 4))
-            row[outer] = -(-self._sizes[outer] // (row[CLUSTERS] * steps))
+            row[outer] = -(-self._sizes[outer] // (row[OUTER.units] * steps))
             row[_D + outer] = min(row[_D + outer], row[outer])
         if rng.random() < 0.5:
             steps = int(rng.integers(1, 4))

@@ -9,6 +9,7 @@ group mapper, too: ``tuner-`` and its name.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from tilewright.host.common.plugins import Entry, Registry
@@ -17,59 +18,40 @@ from tilewright.tuner.multicore.methods.mapper import GroupMapper, GroupMapperEr
 from tilewright.tuner.multicore.methods.tuner_mapper import TunerMapper
 from tilewright.tuner.search.registry import named_tuner
 
+_ours = partial(Entry, "methods.tilewright")
+_magma = partial(Entry, "methods.magma")
+_baseline = partial(Entry, "methods.baselines")
+_learning = partial(Entry, "methods.policy_gradient", packages=("torch",))
+
 _BUILTIN: Final = {
-    "tilewright": Entry(
-        "methods.tilewright",
-        "TilewrightMapper",
-        "bound, balanced placements, paired orders, MAGMA, then annealing (ours)",
-        packages=("scipy",),
+    "tilewright": _ours(
+        "TilewrightMapper", packages=("scipy",),
+        summary="bound, balanced placements, paired orders, MAGMA, then annealing (ours)",
     ),
-    "magma": Entry(
-        "methods.magma",
-        "MagmaMapper",
-        "genetic algorithm with operators made for cores and priorities (MAGMA)",
+    "magma": _magma(
+        "MagmaMapper", "genetic algorithm with operators made for cores and priorities (MAGMA)"
     ),
-    "magma-tuned": Entry(
-        "methods.magma",
-        "TunedMagmaMapper",
-        "MAGMA with hyper-parameters found by Bayesian optimisation",
+    "magma-tuned": _magma(
+        "TunedMagmaMapper", "MAGMA with hyper-parameters found by Bayesian optimisation"
     ),
-    "herald": Entry(
-        "methods.tilewright",
-        "HeraldMapper",
-        "manual: the core that suits a job, while loads stay balanced (as Herald)",
+    "herald": _ours(
+        "HeraldMapper", "manual: the core that suits a job, while loads stay balanced (as Herald)"
     ),
-    "ai-mt": Entry(
-        "methods.tilewright",
-        "AiMtMapper",
-        "manual: memory-intensive beside compute-intensive jobs (as AI-MT)",
+    "ai-mt": _ours(
+        "AiMtMapper", "manual: memory-intensive beside compute-intensive jobs (as AI-MT)"
     ),
-    "random": Entry("methods.baselines", "RandomMapper", "cores and priorities, drawn at random"),
-    "genetic": Entry(
-        "methods.baselines", "GeneticMapper", "genetic algorithm whose genes are all alike"
-    ),
-    "de": Entry("methods.baselines", "DifferentialEvolutionMapper", "differential evolution"),
-    "pso": Entry("methods.baselines", "ParticleSwarmMapper", "particle swarm optimisation"),
-    "tbpsa": Entry("methods.baselines", "TbpsaMapper", "test-based population-size adaptation"),
+    "random": _baseline("RandomMapper", "cores and priorities, drawn at random"),
+    "genetic": _baseline("GeneticMapper", "genetic algorithm whose genes are all alike"),
+    "de": _baseline("DifferentialEvolutionMapper", "differential evolution"),
+    "pso": _baseline("ParticleSwarmMapper", "particle swarm optimisation"),
+    "tbpsa": _baseline("TbpsaMapper", "test-based population-size adaptation"),
     "cma-es": Entry(
-        "methods.latent",
-        "CmaEsMapper",
-        "CMA-ES over a continuous coding, with restarts",
+        "methods.latent", "CmaEsMapper", "CMA-ES over a continuous coding, with restarts",
         packages=("cmaes",),
     ),
-    "a2c": Entry(
-        "methods.policy_gradient",
-        "A2cMapper",
-        "advantage actor-critic, one agent",
-        packages=("torch",),
-    ),
-    "ppo": Entry(
-        "methods.policy_gradient",
-        "PpoMapper",
-        "proximal policy optimisation, one agent",
-        packages=("torch",),
-    ),
-}
+    "a2c": _learning("A2cMapper", "advantage actor-critic, one agent"),
+    "ppo": _learning("PpoMapper", "proximal policy optimisation, one agent"),
+}  # fmt: skip
 
 MANUAL: Final = {
     f"{order}-{placement}": (order, placement) for order in Order for placement in Placement

@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.mapping.maestro import (
-    Compared,
-    average_pes,
-    compare,
-    document,
-    figures,
-    mapping_of_row,
-    nest_of_row,
-)
+from tilewright.bench.mapping import maestro
 from tilewright.tuner.mapping.nest import NestKind
 
 ROWS = Path(__file__).with_name("maestro")
@@ -27,7 +19,7 @@ def rows_of(name: str) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def found() -> dict:
-    return document(ROWS)
+    return maestro.document(ROWS)
 
 
 def test_ranks_of_cycles_agree(found):
@@ -46,30 +38,30 @@ def test_cycles_are_equal_where_bandwidth_and_hops_cost_nothing(found, flow):
 
 def test_a_row_that_does_less_than_all_or_too_fast_is_left_out():
     row = next(r for r in rows_of("dataflows") if r["dataflow"] == "kcp_ws")
-    assert [fate for fate, _ in compare([row])] == ["compared"]
+    assert [fate for fate, _ in maestro.compare([row])] == ["compared"]
     fewer = {**row, "Num MACs": str(int(row["Num MACs"]) - 1)}
     faster = {**row, "Runtime (Cycles)": "1"}
     other = {**row, "Avg number of utilized PEs": "1"}
     stationary = {**row, "dataflow": "rs_micro19"}
-    fates = [fate for fate, _ in compare([fewer, faster, other, stationary])]
+    fates = [fate for fate, _ in maestro.compare([fewer, faster, other, stationary])]
     assert fates == ["unsound", "unsound", "untranslated", "untranslated"]
 
 
 def test_tiles_of_rows_and_columns_count_outputs():
     row = rows_of("mapspace")[0]
-    nest = nest_of_row(row)
+    nest = maestro.nest_of_row(row)
     assert nest.kind is NestKind.DEPTHWISE
     assert nest.sizes == (1, 32, 112, 112, 3, 3)
-    mapping = mapping_of_row(row, nest, 1024)
+    mapping = maestro.mapping_of_row(row, nest, 1024)
     assert (mapping.outer.tile, mapping.inner.tile) == ((1, 13, 61, 11, 3, 3), (1, 9, 30, 7, 3, 3))
     assert (mapping.clusters, mapping.cluster_size) == (4, 256)
-    assert average_pes(nest, mapping) == float(row["Avg number of utilized PEs"])
+    assert maestro.average_pes(nest, mapping) == float(row["Avg number of utilized PEs"])
 
 
 def test_figures_are_those_of_ratios():
     pairs = ((100, 50), (100, 100), (200, 300))
-    rows = [Compared(group="g", theirs=a, ours=b, compute=b) for a, b in pairs]
-    assert figures(rows) == {
+    rows = [maestro.Compared(group="g", theirs=a, ours=b, compute=b) for a, b in pairs]
+    assert maestro.figures(rows) == {
         "rows": 3,
         "spearman": round(3**0.5 / 2, 4),
         "median_ratio": 1.0,

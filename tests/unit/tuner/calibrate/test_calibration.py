@@ -10,16 +10,7 @@ from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d, dense
 from tilewright.sim.twin.device import Twin
-from tilewright.tuner.calibrate.board_calibration import (
-    COMPARED,
-    CalibrationError,
-    CountedRun,
-    board_yaml,
-    calibrate,
-    fit_memory,
-    probe_schedules,
-    residuals,
-)
+from tilewright.tuner.calibrate import board_calibration
 from tilewright.tuner.measure.measurement import Request
 from tilewright.tuner.measure.oracle import LoweredTrial
 from tilewright.tuner.schedule.rules import host_rules
@@ -35,22 +26,22 @@ LAYERS = (
 RULES = host_rules()
 
 
-def counted(memory, layers=LAYERS) -> list[CountedRun]:
+def counted(memory, layers=LAYERS) -> list[board_calibration.CountedRun]:
     """What a board without noise counts."""
     twin = Twin(TINY, memory)
     runs = []
     for place, layer in enumerate(layers):
-        for schedule in probe_schedules(layer, TINY, RULES, 5, (0, place)):
+        for schedule in board_calibration.probe_schedules(layer, TINY, RULES, 5, (0, place)):
             program = LoweredTrial.of(
                 Request(hw=TINY, workload=layer, schedule=schedule, memory=memory, max_cycles=10**9)
             ).program
             values = twin.counters(program).values
             runs.append(
-                CountedRun(
+                board_calibration.CountedRun(
                     label=layer.name,
                     board="b",
                     program=program,
-                    counters={name: values[name] for name in COMPARED},
+                    counters={name: values[name] for name in board_calibration.COMPARED},
                 )
             )
     return runs
@@ -65,7 +56,7 @@ def counted(memory, layers=LAYERS) -> list[CountedRun]:
     ],
 )
 def test_a_hidden_timing_is_found_where_nothing_is_noisy(hidden):
-    fit = fit_memory(TINY, BOARD.memory, counted(hidden))
+    fit = board_calibration.fit_memory(TINY, BOARD.memory, counted(hidden))
     assert fit.after < 0.006
     assert fit.after < fit.before / 8
     assert abs(fit.memory.read_latency - hidden.read_latency) <= 1
@@ -82,20 +73,20 @@ def test_a_hidden_timing_is_found_where_nothing_is_noisy(hidden):
 
 def test_what_the_runs_do_not_tell_stays_as_it_is():
     quick = replace(BOARD.memory, read_bytes_per_cycle=64.0)  # more than the bus can take
-    fit = fit_memory(TINY, quick, counted(replace(quick, read_latency=30)))
+    fit = board_calibration.fit_memory(TINY, quick, counted(replace(quick, read_latency=30)))
     assert fit.memory.read_latency == 30
     assert fit.memory.read_bytes_per_cycle >= 8
     assert fit.after < 0.003
 
 
 def test_a_right_model_has_no_residual():
-    assert not residuals(TINY, HIDDEN, counted(HIDDEN)).any()
+    assert not board_calibration.residuals(TINY, HIDDEN, counted(HIDDEN)).any()
 
 
 @pytest.mark.slow
 def test_two_noisy_boards_calibrate_a_model_that_predicts_other_layers(tmp_path):
     with pool_of(tmp_path, one=HiddenBoard(seed=11), two=HiddenBoard(seed=12)) as pool:
-        found = calibrate(
+        found = board_calibration.calibrate(
             pool, BOARD, TINY, LAYERS, rules=RULES, command="the test", schedules=4, seed=1
         )
     memory = found.fit.memory
@@ -108,7 +99,7 @@ def test_two_noisy_boards_calibrate_a_model_that_predicts_other_layers(tmp_path)
         (layer, board) for layer in "BD" for board in ("one", "two")
     }
     path = tmp_path / "board.yaml"
-    path.write_text(board_yaml(found.board))
+    path.write_text(board_calibration.board_yaml(found.board))
     again = load_board(path)
     assert again == found.board
     assert again.name == KIND, "its agents serve it under this name"
@@ -122,7 +113,9 @@ def test_two_noisy_boards_calibrate_a_model_that_predicts_other_layers(tmp_path)
 
 def test_layers_that_cannot_be_used_are_refused(tmp_path):
     with pool_of(tmp_path, one=HiddenBoard(memory=BOARD.memory)) as pool:
-        with pytest.raises(CalibrationError, match="at least two layers"):
-            calibrate(pool, BOARD, TINY, LAYERS[:1], rules=RULES, command="")
-        with pytest.raises(CalibrationError, match="may be right already"):
-            calibrate(pool, BOARD, TINY, LAYERS[:2], rules=RULES, command="", schedules=2)
+        with pytest.raises(board_calibration.CalibrationError, match="at least two layers"):
+            board_calibration.calibrate(pool, BOARD, TINY, LAYERS[:1], rules=RULES, command="")
+        with pytest.raises(board_calibration.CalibrationError, match="may be right already"):
+            board_calibration.calibrate(
+                pool, BOARD, TINY, LAYERS[:2], rules=RULES, command="", schedules=2
+            )

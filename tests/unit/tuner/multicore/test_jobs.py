@@ -17,6 +17,7 @@ from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import mapping_library
 from tilewright.tuner.mapping.nest import nest_of
 from tilewright.tuner.multicore import analyse as analyse_module
+from tilewright.tuner.multicore import jobs
 from tilewright.tuner.multicore.allocation import makespans
 from tilewright.tuner.multicore.analyse import analyse, twin_cost
 from tilewright.tuner.multicore.core_cost import mapped_cost
@@ -29,36 +30,27 @@ from tilewright.tuner.multicore.encoding import (
     random_population,
 )
 from tilewright.tuner.multicore.job_table import JobTable
-from tilewright.tuner.multicore.jobs import (
-    MIX,
-    TASKS,
-    Group,
-    Job,
-    draw_group,
-    task_names,
-    task_networks,
-)
 from tilewright.tuner.multicore.platform import Core, Platform
 
 
 def test_the_mix_has_the_networks_of_all_tasks():
-    names = {network.name for network in task_networks(MIX)}
-    assert names == {name for task in TASKS for name in TASKS[task]}
-    assert task_names() == ("vision", "language", "recommendation", "mix")
+    names = {network.name for network in jobs.task_networks(jobs.MIX)}
+    assert names == {name for task in jobs.TASKS for name in jobs.TASKS[task]}
+    assert jobs.task_names() == ("vision", "language", "recommendation", "mix")
 
 
 def test_a_seed_gives_the_same_group_and_another_one_another():
-    networks = task_networks("mix")
+    networks = jobs.task_networks("mix")
     first, again, other = (
-        draw_group("mix", networks, seed=seed, size=40, cores=4) for seed in (1, 1, 2)
+        jobs.draw_group("mix", networks, seed=seed, size=40, cores=4) for seed in (1, 1, 2)
     )
     assert first == again
     assert first.jobs != other.jobs
 
 
 def test_a_group_draws_from_all_networks_and_layers_and_names_differ():
-    networks = task_networks("mix")
-    group = draw_group("mix", networks, seed=0, size=2000, mini_batch=2)
+    networks = jobs.task_networks("mix")
+    group = jobs.draw_group("mix", networks, seed=0, size=2000, mini_batch=2)
     assert len(group.jobs) == len({job.name for job in group.jobs}) == 2000
     drawn = {(job.name.split(".")[0], job.workload.key) for job in group.jobs}
     for network in networks:
@@ -72,16 +64,16 @@ def test_a_group_draws_from_all_networks_and_layers_and_names_differ():
 def test_max_pools_are_not_drawn():
     pool = maxpool("pool", 8, 4, 2, 0, 2)
     network = NetworkTable(name="n", workloads=(pool, dense("fc", 1, 4, 4)))
-    group = draw_group("g", [network], seed=0, size=20)
+    group = jobs.draw_group("g", [network], seed=0, size=20)
     assert {job.workload.kind for job in group.jobs} == {Kind.CONV2D}
     with pytest.raises(WorkloadError, match="n: a network needs a layer that multiplies"):
-        draw_group("g", [NetworkTable(name="n", workloads=(pool,))], seed=0, size=1)
+        jobs.draw_group("g", [NetworkTable(name="n", workloads=(pool,))], seed=0, size=1)
 
 
 @pytest.mark.parametrize("name", network_names())
 def test_pieces_make_up_the_whole_mini_batch(name):
     for workload in load_network(name).workloads:
-        piece, times = Job(name="j", workload=workload, mini_batch=4).piece()
+        piece, times = jobs.Job(name="j", workload=workload, mini_batch=4).piece()
         assert piece.macs * times == 4 * workload.macs
         assert piece.out_height * times == 4 * workload.out_height
         assert piece.out_width == workload.out_width
@@ -90,7 +82,7 @@ def test_pieces_make_up_the_whole_mini_batch(name):
 
 def test_weights_are_shared_by_the_rows_of_a_mini_batch_and_by_nothing_else():
     def piece(workload):
-        found, times = Job(name="j", workload=workload, mini_batch=4).piece()
+        found, times = jobs.Job(name="j", workload=workload, mini_batch=4).piece()
         return found.height, times
 
     assert piece(dense("fc", 1, 64, 64)) == (4, 1)
@@ -114,22 +106,22 @@ def test_weights_are_shared_by_the_rows_of_a_mini_batch_and_by_nothing_else():
     ],
 )
 def test_refuses_a_group_that_cannot_be(changed, message):
-    asked = {"networks": task_networks("recommendation"), "seed": 0, "size": 8, "cores": 4}
+    asked = {"networks": jobs.task_networks("recommendation"), "seed": 0, "size": 8, "cores": 4}
     with pytest.raises(WorkloadError, match=message):
-        draw_group("g", **(asked | changed))
+        jobs.draw_group("g", **(asked | changed))
 
 
 def test_an_unknown_task_lists_the_known_ones():
     with pytest.raises(WorkloadError, match=r"task: must be a task, or a file .*'visoin'.*vision"):
-        task_networks("visoin")
+        jobs.task_networks("visoin")
 
 
 def test_a_group_is_not_empty_and_names_differ():
-    job = Job(name="a", workload=dense("fc", 1, 4, 4))
+    job = jobs.Job(name="a", workload=dense("fc", 1, 4, 4))
     with pytest.raises(WorkloadError, match="g: a group needs at least one job"):
-        Group(name="g", jobs=())
+        jobs.Group(name="g", jobs=())
     with pytest.raises(WorkloadError, match="name: jobs of a group must differ in name, not 'a'"):
-        Group(name="g", jobs=(job, job))
+        jobs.Group(name="g", jobs=(job, job))
 
 
 # -- the job analysis table: what it refuses, and its file ----------------------------------------
@@ -277,9 +269,9 @@ def platform(*cores, clock=100.0):
 DESCRIBED = Core(name="described", hardware=ARCH)
 OWN = Core(name="own", hardware=TINY)
 JOBS = tuple(
-    Job(name=f"{w.name}{n}", workload=w, mini_batch=3) for w in (FC, CONV) for n in range(2)
+    jobs.Job(name=f"{w.name}{n}", workload=w, mini_batch=3) for w in (FC, CONV) for n in range(2)
 )
-GROUP = Group(name="g", jobs=JOBS)
+GROUP = jobs.Group(name="g", jobs=JOBS)
 
 
 @pytest.fixture
@@ -368,13 +360,13 @@ def test_a_damaged_cost_is_computed_again(own_cache, tmp_path):
 
 
 def test_a_core_that_cannot_run_a_job_takes_for_ever():
-    huge = Job(name="huge", workload=conv2d("huge", 40, 4, 4, 39, 19, 1))
-    found = analyse(Group(name="g", jobs=(huge, JOBS[0])), platform(OWN, DESCRIBED), link=4.0)
+    huge = jobs.Job(name="huge", workload=conv2d("huge", 40, 4, 4, 39, 19, 1))
+    found = analyse(jobs.Group(name="g", jobs=(huge, JOBS[0])), platform(OWN, DESCRIBED), link=4.0)
     assert np.isinf(found.table.latency[0, 0])
     assert np.isfinite(found.table.latency[0, 1])
     assert found.table.bandwidth[0, 0] == 1
     with pytest.raises(WorkloadError, match="huge: no core of p can run it; leave the layer out"):
-        analyse(Group(name="g", jobs=(huge, JOBS[0])), platform(OWN), link=4.0)
+        analyse(jobs.Group(name="g", jobs=(huge, JOBS[0])), platform(OWN), link=4.0)
 
 
 @pytest.mark.parametrize(
@@ -394,6 +386,6 @@ def test_refuses_what_no_table_has(cores, changed, message):
 
 
 def test_refuses_fewer_jobs_than_cores():
-    group = Group(name="g", jobs=JOBS[:1])
+    group = jobs.Group(name="g", jobs=JOBS[:1])
     with pytest.raises(WorkloadError, match=r"g: must have at least as many jobs as p has cores"):
         analyse(group, platform(DESCRIBED, OWN))

@@ -14,15 +14,7 @@ from tilewright.tuner.multicore.allocation import Policy, timeline
 from tilewright.tuner.multicore.encoding import random_population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
-from tilewright.tuner.report.group_page import (
-    OTHERS,
-    MappedGroup,
-    bandwidth_chart,
-    jobs_chart,
-    needs,
-    page,
-    write_trace,
-)
+from tilewright.tuner.report import group_page
 
 
 def mapped(instance, rng):
@@ -30,7 +22,7 @@ def mapped(instance, rng):
     told = timeline(
         instance.table, instance.bandwidth, drawn.core[0], drawn.priority[0], instance.policy
     )
-    return MappedGroup(
+    return group_page.MappedGroup(
         title="a <group>",
         instance=instance,
         timeline=told,
@@ -52,7 +44,7 @@ def integral(group, values):
 
 
 def test_every_job_is_drawn_once_and_its_area_is_its_latency(group):
-    chart, table = jobs_chart(group), group.instance.table
+    chart, table = group_page.jobs_chart(group), group.instance.table
     assert len(chart.tasks) == table.jobs
     for job, task in enumerate(chart.tasks):
         assert task.tip.startswith(f"{table.names[job]}\n")
@@ -68,14 +60,14 @@ def test_the_bandwidth_that_is_drawn_moves_every_byte(group):
     assert integral(group, moved) == pytest.approx(
         table.bytes[np.arange(table.jobs), told.core].sum()
     )
-    assert (moved <= needs(group) * (1 + 1e-9)).all()
-    drawn = next(s for s in bandwidth_chart(group).series if s.name == "moved")
+    assert (moved <= group_page.needs(group) * (1 + 1e-9)).all()
+    drawn = next(s for s in group_page.bandwidth_chart(group).series if s.name == "moved")
     assert list(drawn.y[:-1]) == moved.tolist()
     assert max(drawn.y) <= group.instance.bandwidth * (1 + 1e-9)
 
 
 def test_the_page_is_one_file_and_escapes_names(group):
-    text = page(group)
+    text = group_page.page(group)
     assert "a &lt;group&gt;" in text
     assert "a <group>" not in text
     assert "src=" not in text
@@ -87,19 +79,19 @@ def test_networks_without_a_colour_of_their_own_are_others():
     rng = fresh_rng()
     names = tuple(f"network{number % 12}.layer{number}" for number in range(36))
     table = JobTable(rng.uniform(1, 9, (36, 2)), rng.uniform(1, 2, (36, 2)), names)
-    chart = jobs_chart(mapped(Instance(table=table, bandwidth=2.0), rng))
+    chart = group_page.jobs_chart(mapped(Instance(table=table, bandwidth=2.0), rng))
     assert list(chart.colours.values()) == [*(f"c{number}" for number in range(8)), "pale"]
     assert {task.kind for task in chart.tasks} == set(chart.colours)
-    assert OTHERS in chart.colours
+    assert group_page.OTHERS in chart.colours
 
 
 def test_jobs_of_a_table_without_networks_have_one_colour(group):
-    assert list(jobs_chart(group).colours) == ["jobs"]
+    assert list(group_page.jobs_chart(group).colours) == ["jobs"]
 
 
 def test_the_trace_has_the_fields_of_the_format_and_every_job(group, tmp_path):
     path = tmp_path / "deep" / "trace.json"
-    write_trace(path, group)
+    group_page.write_trace(path, group)
     document = json.loads(path.read_text())
     require_valid(document)
     events, told = document["traceEvents"], group.timeline
@@ -122,4 +114,4 @@ def test_the_trace_has_the_fields_of_the_format_and_every_job(group, tmp_path):
 def test_a_trace_that_cannot_be_written_is_one_clear_error(group, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DeviceError, match="trace"):
-        write_trace(tmp_path / "file" / "x.json", group)
+        group_page.write_trace(tmp_path / "file" / "x.json", group)

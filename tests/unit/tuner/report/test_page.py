@@ -13,7 +13,7 @@ from support.documents.html_structure import assert_well_made, structure_of
 from support.documents.seen_in_browser import assert_shown_well
 from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
-from support.search.analytic_oracle import AnalyticOracle, Silent, run
+from support.search.analytic_oracle import AnalyticOracle, run
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.compiler.pipeline import compile_network
@@ -23,7 +23,7 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import dense
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.network_timing import time_network
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES
+from tilewright.testing.analytic import BOARD
 from tilewright.tuner.report.page import page, schedules_yaml, write_html
 from tilewright.tuner.report.pareto import Point, pareto, pareto_lines
 from tilewright.tuner.report.partition import (
@@ -35,12 +35,10 @@ from tilewright.tuner.report.partition import (
 )
 from tilewright.tuner.report.result_json import conditions_of, summary_of, task_rows
 from tilewright.tuner.report.summary import share_lines
-from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.best_network import cost_of, stored_share
 from tilewright.tuner.study.options import Mode
-from tilewright.tuner.study.results import StudyResult, load_result
-from tilewright.tuner.study.settings import StudySettings
-from tilewright.tuner.study.study import run_study
+from tilewright.tuner.study.results import StudyResult
+from tilewright.tuner.study.settings import DEFAULT_TUNER
 
 TIP_SHOWN = "return getComputedStyle(document.querySelector('#tip')).visibility"
 NAMES = """
@@ -50,19 +48,14 @@ return [...document.querySelector("table").tBodies[0].rows].map((row) => row.cel
 
 def study_of(folder, mode: Mode = Mode.SHARED, screen: str = "twin", **oracle) -> StudyResult:
     """A study of all of ResNet-18 in which some trials fail, on an analytic oracle."""
-    settings = StudySettings(
-        model="resnet18", tasks=load_network("resnet18").workloads, board=BOARD, memory=MEMORY,
-        base=BASE, budget=120, configs=3, screen=screen, mode=mode,
+    fast, slow = AnalyticOracle(identity="fast-1", **oracle), AnalyticOracle(identity="slow-1")
+    first, screening = (slow, fast) if screen == "twin" else (fast, None)
+    found, _ = run(
+        folder, first, study="a <b>study</b> </script> & more", screening=screening, screen=screen,
+        model="resnet18", tasks=load_network("resnet18").workloads, mode=mode, budget=120,
+        tuner=DEFAULT_TUNER,
     )  # fmt: skip
-    fast = AnalyticOracle(identity="fast-1", **oracle)
-    screened = screen == "twin"
-    with Store(folder / "s.sqlite") as store:
-        run_study(
-            "a <b>study</b> </script> & more", settings, store=store, rules=RULES,
-            oracle=AnalyticOracle(identity="slow-1") if screened else fast, listener=Silent(),
-            screen=fast if screened else None,
-        )  # fmt: skip
-        return load_result(store, "a <b>study</b> </script> & more")
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -4,69 +4,42 @@
 import html
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from support.randomness import generator
-from support.search.analytic_oracle import AnalyticOracle, Silent
+from support.search.analytic_oracle import AnalyticOracle, run
 from support.search.results import Found as StudyResult
-from support.search.results import load_result, network_curve, task_curve
+from support.search.results import network_curve, task_curve
 from typer.testing import CliRunner
 
 from tilewright.cli import app
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
+from tilewright.testing.analytic import TASKS
+from tilewright.tuner.report import figures
 from tilewright.tuner.report.drawing.xy_chart import Series
-from tilewright.tuner.report.figures import (
-    SHOWN_RATIO,
-    bound_figure,
-    layer_figures,
-    pareto_details,
-    pareto_figure,
-    race_figure,
-    stall_figures,
-)
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.summary import condition_lines, number, outcome_line, print_summary
-from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.options import Mode
-from tilewright.tuner.study.settings import StudySettings
-from tilewright.tuner.study.study import run_study
+from tilewright.tuner.study.settings import DEFAULT_TUNER
 
 
 def result_of(
     folder: Path,
     oracle: AnalyticOracle | None = None,
-    mode: Mode = Mode.SHARED,
-    screen: AnalyticOracle | None = None,
-    seed: int = 0,
+    screening: AnalyticOracle | None = None,
+    **changes: Any,
 ) -> StudyResult:
-    settings = StudySettings(
-        model="net",
-        tasks=TASKS,
-        cpu_operators=("softmax: <not> offloaded",),
-        board=BOARD,
-        memory=MEMORY,
-        base=BASE,
-        budget=40,
-        configs=3,
-        mode=mode,
-        seed=seed,
-        screen="none" if screen is None else "twin",
-    )
-    with Store(folder / "s.sqlite") as store:
-        run_study(
-            "study",
-            settings,
-            store=store,
-            oracle=oracle or AnalyticOracle(),
-            rules=RULES,
-            listener=Silent(),
-            screen=screen,
-        )
-        return load_result(store, "study")
+    """Of a small study by the default tuner, confirmed where it was screened."""
+    found, _ = run(
+        folder, oracle, study="study", screening=screening,
+        screen="none" if screening is None else "twin", tuner=DEFAULT_TUNER, budget=40,
+        cpu_operators=("softmax: <not> offloaded",), **changes,
+    )  # fmt: skip
+    return found
 
 
 def page(result: StudyResult, folder: Path) -> str:
@@ -75,7 +48,7 @@ def page(result: StudyResult, folder: Path) -> str:
 
 
 def race(result: StudyResult) -> dict[str, Series]:
-    return {series.name: series for series in race_figure(result).series}
+    return {series.name: series for series in figures.race_figure(result).series}
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +103,12 @@ def test_per_layer_reports_say_that_they_cannot_be_deployed(tmp_path: Path) -> N
 
 
 def test_charts_hold_the_measured_figures(result: StudyResult) -> None:
-    bars = {bars.name: list(bars.values) for bars in bound_figure(result).bars}
+    bars = {bars.name: list(bars.values) for bars in figures.bound_figure(result).bars}
     assert bars["best"] == [t.best_cycles for t in result.tasks]
     assert bars["bound"] == [t.bound for t in result.tasks]
     assert bars["untuned default"] == [t.default_cycles for t in result.tasks]
     assert race(result)["best network"].y[-1] == result.best_network
-    panels = layer_figures(result)
+    panels = figures.layer_figures(result)
     assert len(panels) == len(result.tasks)
     for task, (title, chart) in zip(result.tasks, panels, strict=True):
         assert title.startswith(f"{task.name}: ")
@@ -147,7 +120,7 @@ def test_charts_hold_the_measured_figures(result: StudyResult) -> None:
 
 
 def test_states_of_a_unit_add_up_to_all_cycles(result: StudyResult) -> None:
-    charts = stall_figures(result)
+    charts = figures.stall_figures(result)
     assert [unit for unit, _ in charts] == ["load", "gemm", "vector", "store"]
     for unit, chart in charts:
         shares = {bars.name: bars.values for bars in chart.bars}
@@ -203,7 +176,7 @@ def confirmed(tmp_path_factory) -> StudyResult:
     return result_of(
         tmp_path_factory.mktemp("c"),
         AnalyticOracle(identity="slow-1"),
-        screen=AnalyticOracle(identity="fast-1", fail=lambda r: r.schedule.oc_threading == 2),
+        screening=AnalyticOracle(identity="fast-1", fail=lambda r: r.schedule.oc_threading == 2),
         seed=int(generator("screened report").integers(2**31)),
     )
 
@@ -236,7 +209,7 @@ def test_the_race_of_a_screened_study_shows_the_search(confirmed) -> None:
         if own:
             line = lines[config.hw["name"]]
             assert (line.x[-1], line.y[-1]) == (mine[-1].sequence + 1, own[-1][1])
-    for task, (_, chart) in zip(search.tasks, layer_figures(confirmed), strict=True):
+    for task, (_, chart) in zip(search.tasks, figures.layer_figures(confirmed), strict=True):
         curve = task_curve(search.trials, task.name)
         assert list(chart.series[0].y[:-1]) == [c for _, c in curve]
 
@@ -246,7 +219,7 @@ def test_charts_of_a_screened_study_mark_what_was_confirmed(confirmed) -> None:
     mine = [t for t in confirmed.screening.trials if t.config_hash == confirmed.chosen.config_hash]
     star = race(confirmed)["best, confirmed on analytic"]
     assert (star.x[0], star.y[0]) == network_curve(mine, counts, shared=True)[-1]
-    for task, (_, chart) in zip(confirmed.tasks, layer_figures(confirmed), strict=True):
+    for task, (_, chart) in zip(confirmed.tasks, figures.layer_figures(confirmed), strict=True):
         mark = chart.series[1]
         assert mark.name == "confirmed on analytic"
         assert list(mark.y) == [task.best_cycles]
@@ -255,9 +228,9 @@ def test_charts_of_a_screened_study_mark_what_was_confirmed(confirmed) -> None:
 
 
 def test_the_view_of_a_race_is_of_the_networks_near_the_best(result) -> None:
-    chart = race_figure(result)
+    chart = figures.race_figure(result)
     values = [y for series in chart.series if series.step for y in series.y]
-    near = [y for y in values if y <= SHOWN_RATIO * result.best_network]
+    near = [y for y in values if y <= figures.SHOWN_RATIO * result.best_network]
     assert chart.y.low < result.bound_network
     assert max(near) < chart.y.high < max(values)
     assert f"{max(values):,} cycles" in chart.note
@@ -290,7 +263,7 @@ def test_the_page_lists_what_failed_in_the_search(confirmed, tmp_path: Path) -> 
 def test_the_page_shows_every_network_that_no_other_one_beats(request, name, tmp_path) -> None:
     found = request.getfixturevalue(name)
     archive, text = pareto(found.search), page(found, tmp_path)
-    chart = pareto_figure(found, archive)
+    chart = figures.pareto_figure(found, archive)
     points = {
         (cycles, energy)
         for series in chart.series
@@ -310,8 +283,8 @@ def test_the_page_shows_every_network_that_no_other_one_beats(request, name, tmp
 def test_no_two_points_of_a_configuration_cover_each_other(request, name) -> None:
     found = request.getfixturevalue(name)
     archive = pareto(found.search)
-    charts = [chart for _, chart in pareto_details(found, archive)]
-    for chart in [pareto_figure(found, archive), *charts]:
+    charts = [chart for _, chart in figures.pareto_details(found, archive)]
+    for chart in [figures.pareto_figure(found, archive), *charts]:
         for series in chart.series[:-1]:
             places = [
                 (chart.x.place(x, 0, 330), chart.y.place(y, 0, 300))
@@ -322,7 +295,7 @@ def test_no_two_points_of_a_configuration_cover_each_other(request, name) -> Non
 
 
 def test_per_layer_pages_have_no_archive_and_one_curve(tmp_path: Path) -> None:
-    found = result_of(tmp_path, mode=Mode.PER_LAYER, screen=AnalyticOracle(identity="fast-1"))
+    found = result_of(tmp_path, mode=Mode.PER_LAYER, screening=AnalyticOracle(identity="fast-1"))
     lines = race(found)
     assert lines["sum over layers"].y[-1] == found.best_network
     assert not {config.hw["name"] for config in found.configs} & set(lines)
@@ -337,7 +310,7 @@ def command(folder: Path, *more: str):
 
 
 def test_the_command_writes_the_chosen_configuration_as_a_file_for_hw(tmp_path: Path) -> None:
-    found = result_of(tmp_path, screen=AnalyticOracle(identity="fast-1"))
+    found = result_of(tmp_path, screening=AnalyticOracle(identity="fast-1"))
     answer = command(tmp_path, "--output", str(tmp_path / "out" / "r.html"))
     assert answer.exit_code == 0, answer.output
     saved = tmp_path / "out" / "r.yaml"

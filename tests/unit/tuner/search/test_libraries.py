@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What learns beats random search at equal budgets; libraries of others learn from what is told."""
 
+import subprocess
+import sys
 import warnings
 from operator import le, lt
 
@@ -50,6 +52,34 @@ def test_beats_random_search(name, options, space, cost, batches, wins, seeds, b
         return tuner.best.value
 
     assert sum(beats(best(s, name, **options), best(s, "random")) for s in range(seeds)) >= wins
+
+
+REPLAY = """
+import sys
+from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
+from tilewright.tuner.search import make_tuner
+tuner = make_tuner(sys.argv[1], full_space(), seed=5, plan=int(sys.argv[2]))
+print(drive(tuner, schedule_cost, batches=[8] * 5))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "plan", "needs"),
+    [
+        ("autotvm", 8, ["xgboost"]),
+        *(
+            pytest.param(name, 16, ["xgboost", "torch", "sklearn"], marks=pytest.mark.slow)
+            for name in ("chameleon", "chameleon-code")
+        ),
+    ],
+)
+def test_equal_seeds_plan_the_same_in_another_process(name, plan, needs):
+    for package in needs:
+        pytest.importorskip(package)
+    words = [sys.executable, "-c", REPLAY, name, str(plan)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    tuner = make_tuner(name, full_space(), seed=5, plan=plan)
+    assert done.stdout.strip() == str(drive(tuner, schedule_cost, batches=[8] * 5))
 
 
 @pytest.mark.parametrize("ordered", [True, False])

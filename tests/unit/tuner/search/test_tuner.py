@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from support.search.grid import Points
 from threadpoolctl import threadpool_info
 
 from tilewright.testing.analytic import BASE, RULES, TASKS
@@ -14,7 +15,7 @@ from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import TUNERS, Offer, Tuner, TunerError, make_tuner
 from tilewright.tuner.search.blas_threads import one_blas_thread
 from tilewright.tuner.search.features import FeatureEncoder
-from tilewright.tuner.search.space import Knob, Space
+from tilewright.tuner.search.space import Knob
 
 
 @pytest.mark.parametrize("name", [name for name, entry in TUNERS.items() if not entry.source])
@@ -52,27 +53,13 @@ def test_every_tuner_has_a_row(request):
 
 
 # -- Feature vectors of points
-class Mixed(Space[tuple[int, ...]]):
-    def __init__(self) -> None:
-        super().__init__(
-            [
-                Knob(name="size", values=(1, 3, 7)),
-                Knob(name="order", values=("a", "b"), ordered=False),
-            ]
-        )
-
-    def decode(self, index):
-        return index
-
-    def encode(self, point):
-        return point
-
-    def _refusal(self, index):
-        return ""
+MIXED = Points(
+    [Knob(name="size", values=(1, 3, 7)), Knob(name="order", values=("a", "b"), ordered=False)]
+)
 
 
 def test_ordered_knobs_give_position_and_logarithm_and_others_indicators() -> None:
-    encoder = FeatureEncoder(Mixed())
+    encoder = FeatureEncoder(MIXED)
     assert encoder.names == ("size.position", "size.log2", "order=a", "order=b")
     vectors = encoder.encode([(0, 1), (1, 0), (2, 0)])
     assert vectors.tolist() == [[0, 1, 0, 1], [0.5, 2, 1, 0], [1, 3, 1, 0]]

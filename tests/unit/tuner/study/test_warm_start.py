@@ -4,12 +4,12 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support.search.analytic_oracle import AnalyticOracle, Silent, course, make
+from support.search.analytic_oracle import AnalyticOracle, course, run
 from support.search.results import Found as StudyResult
-from support.search.results import load_result
 
 from tilewright.cli.compile import _schedules
 from tilewright.host.common.errors import StoreError
@@ -18,8 +18,6 @@ from tilewright.interface.options import CompileOptions
 from tilewright.testing.analytic import BASE, MEMORY, RULES, TASKS
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.options import Mode
-from tilewright.tuner.study.settings import StudySettings
-from tilewright.tuner.study.study import run_study
 from tilewright.tuner.study.warm_start import (
     SUGGESTED,
     WarmStart,
@@ -30,24 +28,15 @@ from tilewright.tuner.study.warm_start import (
 
 
 def study(
-    folder: Path, name: str, settings: StudySettings, oracle: AnalyticOracle | None = None
+    folder: Path, name: str, oracle: AnalyticOracle | None = None, **changes: Any
 ) -> StudyResult:
-    with Store(folder / "s.sqlite") as store:
-        run_study(
-            name,
-            settings,
-            store=store,
-            oracle=oracle or AnalyticOracle(),
-            rules=RULES,
-            listener=Silent(),
-        )
-        return load_result(store, name)
+    return run(folder, oracle, study=name, **changes)[0]
 
 
 @pytest.fixture
 def source(tmp_path) -> tuple[StudyResult, str]:
     """A study on fixed hardware, and how to name its store."""
-    result = study(tmp_path, "first", make(configs=1, budget=90, allocator="round-robin"))
+    result = study(tmp_path, "first", configs=1, budget=90, allocator="round-robin")
     return result, str(tmp_path / "s.sqlite")
 
 
@@ -80,10 +69,9 @@ def test_the_best_schedules_of_the_source_are_measured_first(source, tmp_path, m
     result, store = source
     warm = read_warm_start(store)
     second = study(
-        tmp_path / "second",
-        "second",
-        make(configs=1, mode=mode, warm_start=warm, tuner="random", allocator="round-robin"),
-    )
+        tmp_path / "second", "second", configs=1, mode=mode, warm_start=warm, tuner="random",
+        allocator="round-robin",
+    )  # fmt: skip
     for task in TASKS:
         mine = [t for t in second.trials if t.task == task.name]
         assert [t.origin for t in mine[: 1 + SUGGESTED]] == ["default", "transfer", "transfer"]
@@ -102,7 +90,7 @@ def test_suggests_a_few_schedules_of_the_same_shape_the_fastest_first(source) ->
 
 
 def test_schedules_of_the_same_configuration_come_before_faster_ones_elsewhere(tmp_path) -> None:
-    study(tmp_path, "first", make(configs=3, budget=150))
+    study(tmp_path, "first", configs=3, budget=150)
     warm = read_warm_start(str(tmp_path / "s.sqlite"))
     there, _ = warm.schedules(TASKS[0], BASE)[0]
     assert there == BASE
@@ -111,17 +99,17 @@ def test_schedules_of_the_same_configuration_come_before_faster_ones_elsewhere(t
 
 
 def test_a_study_resumes_from_what_it_started_from_when_the_source_has_grown(tmp_path) -> None:
-    study(tmp_path, "first", make(configs=1, budget=40))
+    study(tmp_path, "first", configs=1, budget=40)
     store = str(tmp_path / "s.sqlite")
     warm = read_warm_start(store, name="second")
-    whole = study(tmp_path / "whole", "second", make(warm_start=warm))
+    whole = study(tmp_path / "whole", "second", warm_start=warm)
     with pytest.raises(KeyboardInterrupt):
-        study(tmp_path, "second", make(warm_start=warm), AnalyticOracle(stop_after=20))
-    study(tmp_path, "third", make(configs=1, budget=60, seed=3))
+        study(tmp_path, "second", AnalyticOracle(stop_after=20), warm_start=warm)
+    study(tmp_path, "third", configs=1, budget=60, seed=3)
     assert read_warm_start(store, name="second").to_mapping() != warm.to_mapping()
     again = read_warm_start(store, name="second", earlier=warm.to_mapping())
     assert again == warm
-    resumed = study(tmp_path, "second", make(warm_start=again))
+    resumed = study(tmp_path, "second", warm_start=again)
     assert [entry[:5] for entry in course(resumed)] == [entry[:5] for entry in course(whole)]
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.networks.qgraph_floats import evaluate as evaluate_floats
-from support.networks.qgraphs import GraphMaker, draw_channels, evaluate_real
+from support.networks.qgraph_floats import evaluate_real
+from support.networks.qgraphs import GraphMaker, draw_channels
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError

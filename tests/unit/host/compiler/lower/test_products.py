@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.networks.qdq_runs import assert_near, quantised_names, run_all
-from support.networks.qgraphs import GraphMaker, evaluate_real
+from support.networks.qgraph_floats import evaluate_real
+from support.networks.qgraphs import GraphMaker
 from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng, where
 

@@ -13,7 +13,7 @@ from tilewright.tuner.mapping.methods.baselines import plain_orders
 from tilewright.tuner.mapping.methods.mapper import Mapper, MapperError, Probe
 from tilewright.tuner.mapping.methods.registry import MAPPERS, make_mapper
 from tilewright.tuner.mapping.nest import LoopNest, NestKind
-from tilewright.tuner.mapping.space import INNER_TILE, OUTER_TILE, MappingSpace
+from tilewright.tuner.mapping.space import INNER, OUTER, MappingSpace
 from tilewright.tuner.search import TunerError
 from tilewright.tuner.search.samples import BudgetSpentError
 
@@ -185,8 +185,8 @@ def test_samples_tiles_that_divide_and_no_mapping_twice():
     trace = make_mapper("pruned-random").run(
         CostModel(NEST, FLEXIBLE), Objective.EDP, budget=3000, seed=1
     )
-    assert (np.array(NEST.sizes) % trace.rows[:, OUTER_TILE] == 0).all()
-    assert (trace.rows[:, OUTER_TILE] % trace.rows[:, INNER_TILE] == 0).all()
+    assert (np.array(NEST.sizes) % trace.rows[:, OUTER.tile] == 0).all()
+    assert (trace.rows[:, OUTER.tile] % trace.rows[:, INNER.tile] == 0).all()
 
 
 def test_ends_when_a_small_space_is_used_up():

@@ -15,7 +15,7 @@ from tilewright.tuner.mapping.methods.plain_form import (
     without_idle,
 )
 from tilewright.tuner.mapping.nest import LoopNest, NestKind
-from tilewright.tuner.mapping.space import INNER_ORDER, OUTER_ORDER, MappingSpace
+from tilewright.tuner.mapping.space import INNER, OUTER, MappingSpace
 
 FLEXIBLE = load_architecture("flexible-256")
 NESTS = (
@@ -35,7 +35,7 @@ def test_one_of_the_order_classes_is_at_least_as_good_as_any_order(nest):
         for outer in order_classes(nest.kind):
             for inner in order_classes(nest.kind):
                 classed = batch.copy()
-                classed[:, OUTER_ORDER], classed[:, INNER_ORDER] = outer, inner
+                classed[:, OUTER.order], classed[:, INNER.order] = outer, inner
                 best = np.minimum(best, space.model.costs(classed).of(objective))
         assert (best <= costs.of(objective) * (1 + 1e-12)).all()
 

@@ -16,13 +16,7 @@ from tilewright.tuner.mapping.methods.gradient import (  # noqa: E402  (after im
 )
 from tilewright.tuner.mapping.methods.plain_form import order_classes  # noqa: E402  (after importorskip)
 from tilewright.tuner.mapping.nest import LoopNest  # noqa: E402  (after importorskip)
-from tilewright.tuner.mapping.space import (  # noqa: E402  (after importorskip)
-    INNER_ORDER,
-    INNER_TILE,
-    OUTER_ORDER,
-    OUTER_TILE,
-    MappingSpace,
-)
+from tilewright.tuner.mapping.space import INNER, OUTER, MappingSpace  # noqa: E402  (after importorskip)
 
 NEST = LoopNest(name="matmul", sizes=(64, 64, 32, 1, 1, 1))
 
@@ -32,18 +26,18 @@ def test_is_close_to_the_cost_model_for_tiles_that_divide(objective):
     space = MappingSpace(NEST, load_architecture("flexible-256"))
     rng = fresh_rng()
     batch = space.decode_batch(space.sample_batch(rng, 2000))
-    batch[:, OUTER_TILE] = 2 ** np.log2(batch[:, OUTER_TILE]).astype(int)
-    batch[:, INNER_TILE] = 2 ** np.log2(batch[:, INNER_TILE]).astype(int)
+    batch[:, OUTER.tile] = 2 ** np.log2(batch[:, OUTER.tile]).astype(int)
+    batch[:, INNER.tile] = 2 ** np.log2(batch[:, INNER.tile]).astype(int)
     batch[:, -2:] = 2 ** np.log2(batch[:, -2:]).astype(int)
     classes = np.array(order_classes(NEST.kind), dtype=np.int32)
-    batch[:, OUTER_ORDER] = classes[rng.integers(3, size=len(batch))]
-    batch[:, INNER_ORDER] = classes[rng.integers(3, size=len(batch))]
+    batch[:, OUTER.order] = classes[rng.integers(3, size=len(batch))]
+    batch[:, INNER.order] = classes[rng.integers(3, size=len(batch))]
     batch = space.cut(batch)
     batch = batch[space.model.costs(batch).legal]
     wide2, wide1, stays2, stays1 = _fixed(batch, classes)
     at = Relaxed(
-        outer=torch.from_numpy(batch[:, OUTER_TILE].astype(float)),
-        inner=torch.from_numpy(batch[:, INNER_TILE].astype(float)),
+        outer=torch.from_numpy(batch[:, OUTER.tile].astype(float)),
+        inner=torch.from_numpy(batch[:, INNER.tile].astype(float)),
         wide2=wide2, wide1=wide1, stays2=stays2, stays1=stays1,
     )  # fmt: skip
     found, over = relaxed_log_cost(space.model, objective, at)

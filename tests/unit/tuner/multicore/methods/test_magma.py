@@ -8,17 +8,7 @@ from support.search.multicore import random_instance, random_table
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.tuner.multicore.encoding import Population
-from tilewright.tuner.multicore.methods.magma import (
-    RECORD,
-    MagmaMapper,
-    MagmaSettings,
-    TunedMagmaMapper,
-    bred,
-    crossover_accel,
-    crossover_gen,
-    crossover_rg,
-    mutated,
-)
+from tilewright.tuner.multicore.methods import magma
 
 PAIRS, JOBS, CORES = 60, 14, 3
 
@@ -36,7 +26,7 @@ def parents(rng):
     return table, pair
 
 
-@pytest.mark.parametrize("cross", [crossover_gen, crossover_rg])
+@pytest.mark.parametrize("cross", [magma.crossover_gen, magma.crossover_rg])
 def test_genes_change_sides_and_none_is_lost_or_doubled(cross):
     rng = fresh_rng()
     table, pair = parents(rng)
@@ -66,7 +56,7 @@ def test_genes_change_sides_and_none_is_lost_or_doubled(cross):
 def test_gen_changes_one_genome_from_a_job_on():
     rng = fresh_rng()
     table, pair = parents(rng)
-    one, _ = crossover_gen(table, pair, np.ones(PAIRS, dtype=bool), rng)
+    one, _ = magma.crossover_gen(table, pair, np.ones(PAIRS, dtype=bool), rng)
     cores, priorities = one.core != pair[0].core, one.priority != pair[0].priority
     assert not (cores.any(axis=1) & priorities.any(axis=1)).any()
     assert cores.any()
@@ -77,7 +67,7 @@ def test_gen_changes_one_genome_from_a_job_on():
 def test_rg_changes_both_genomes_of_one_range():
     rng = fresh_rng()
     table, pair = parents(rng)
-    one, _ = crossover_rg(table, pair, np.ones(PAIRS, dtype=bool), rng)
+    one, _ = magma.crossover_rg(table, pair, np.ones(PAIRS, dtype=bool), rng)
     moved = one.priority != pair[0].priority
     np.testing.assert_array_equal(one.core[moved], pair[1].core[moved])
     np.testing.assert_array_equal(one.core[~moved], pair[0].core[~moved])
@@ -89,7 +79,7 @@ def test_accel_gives_each_child_a_core_of_the_other_parent():
     rng = fresh_rng()
     table, pair = parents(rng)
     rows = np.arange(PAIRS) % 3 > 0
-    children = crossover_accel(table, pair, rows, rng)
+    children = magma.crossover_accel(table, pair, rows, rng)
     for child, own, other in zip(children, pair, pair[::-1], strict=True):
         came = child.priority != own.priority
         np.testing.assert_array_equal(child.core[came], other.core[came])
@@ -108,19 +98,19 @@ def test_accel_gives_each_child_a_core_of_the_other_parent():
 def test_mutation_redraws_its_share_of_genes():
     rng = fresh_rng()
     table, (first, _) = parents(rng)
-    assert 0.2 < (mutated(table, first, 0.3, rng).priority != first.priority).mean() < 0.4
-    np.testing.assert_array_equal(mutated(table, first, 0.0, rng).core, first.core)
+    assert 0.2 < (magma.mutated(table, first, 0.3, rng).priority != first.priority).mean() < 0.4
+    np.testing.assert_array_equal(magma.mutated(table, first, 0.0, rng).core, first.core)
 
 
 def test_breeds_as_many_children_as_are_wanted():
     rng = fresh_rng()
     table, (first, _) = parents(rng)
-    assert len(bred(table, first, 7, MagmaSettings(), rng)) == 7
+    assert len(magma.bred(table, first, 7, magma.MagmaSettings(), rng)) == 7
 
 
 def test_the_best_stay():
     instance = random_instance(fresh_rng(), 20, 3)
-    trace = MagmaMapper(population=10, mutation=1.0, elite=0.5).run(instance, 400, 0)
+    trace = magma.MagmaMapper(population=10, mutation=1.0, elite=0.5).run(instance, 400, 0)
     assert trace.makespan == trace.best.min()
 
 
@@ -129,14 +119,14 @@ def test_the_best_stay():
 )
 def test_refuses_settings_that_cannot_be(wrong, field):
     with pytest.raises(ConfigError, match=field):
-        MagmaMapper(**wrong)
+        magma.MagmaMapper(**wrong)
 
 
 def test_the_tuned_one_has_the_recorded_settings():
-    record = read_yaml_mapping(RECORD, "a record")
+    record = read_yaml_mapping(magma.RECORD, "a record")
     settings, conditions = record["settings"], record["conditions"]
-    assert MagmaSettings(**settings) != MagmaSettings()
+    assert magma.MagmaSettings(**settings) != magma.MagmaSettings()
     assert conditions["found"] < conditions["published"]
     instance = random_instance(fresh_rng(), 20, 3)
-    own = MagmaMapper(**settings).run(instance, 300, 0)
-    np.testing.assert_array_equal(TunedMagmaMapper().run(instance, 300, 0).best, own.best)
+    own = magma.MagmaMapper(**settings).run(instance, 300, 0)
+    np.testing.assert_array_equal(magma.TunedMagmaMapper().run(instance, 300, 0).best, own.best)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.search.grid import Points
 
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -35,7 +36,7 @@ from tilewright.tuner.search.gaussian.tilewright import (
     draw_candidates,
     even_cuts,
 )
-from tilewright.tuner.search.space import Index, Knob, Space
+from tilewright.tuner.search.space import Index, Knob
 from tilewright.tuner.search.tuner import Result
 
 HW = load_hwconfig("pynq-16x16")
@@ -167,13 +168,7 @@ class Pit:
         Knob(name="n", values=tuple(range(64))),
     )
 
-    class Space(Space):
-        def decode(self, index: Index) -> Index:
-            return index
-
-        def encode(self, point: Index) -> Index:
-            return point
-
+    class Space(Points):
         def _refusal(self, index: Index) -> str:
             hw, m, n = index
             limit = 20 if hw == 6 else 2000

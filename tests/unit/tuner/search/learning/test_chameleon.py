@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CHAMELEON: the agent learns to walk uphill, and clustering picks few points of many."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -16,28 +13,6 @@ pytest.importorskip("sklearn")
 pytest.importorskip("xgboost")
 
 from tilewright.tuner.search.learning.chameleon import AdaptiveExploration, adaptive_sample, mode
-
-REPLAY = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
-from tilewright.tuner.search import make_tuner
-for name in ("chameleon", "chameleon-code"):
-    print(drive(make_tuner(name, full_space(), seed=5, plan=16), schedule_cost, batches=[8] * 4))
-"""
-
-
-@pytest.mark.slow
-def test_equal_seeds_explore_the_same_in_another_process(request):
-    tests = str(request.config.rootpath / "tests")
-    done = subprocess.run(
-        [sys.executable, "-c", REPLAY, tests], capture_output=True, text=True, check=True
-    )
-    for name, printed in zip(
-        ("chameleon", "chameleon-code"), done.stdout.splitlines(), strict=True
-    ):
-        tuner = make_tuner(name, full_space(), seed=5, plan=16)
-        assert printed == str(drive(tuner, schedule_cost, batches=[8] * 4))
 
 
 @pytest.mark.parametrize("name", ["chameleon", "chameleon-code"])

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 import torch
-from support.search.grid import Grid
+from support.search.grid import Points
 
 from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS
 from tilewright.testing.tuner_contract import full_space
@@ -279,13 +279,6 @@ def test_nothing_follows_the_end_of_a_walk() -> None:
 OWN_GROUPS = {"first": ("tile_b", "tile_ci"), "second": ("tile_h", "nowhere"), "third": ("absent",)}
 
 
-class Named(Grid):
-    """Two values of each knob."""
-
-    def __init__(self, *names: str) -> None:
-        super(Grid, self).__init__([Knob(name=name, values=(1, 2)) for name in names])
-
-
 def names(space, agent):
     return [space.knobs[k].name for k in agent.knobs]
 
@@ -316,7 +309,7 @@ def test_an_agent_sees_its_own_knobs_or_the_whole_point() -> None:
 
 def test_agents_see_knobs_of_any_name() -> None:
     """Names with a dot or an equals sign hid their knobs: an agent of those saw nothing."""
-    space = Named("conv.tile", "k=2", "conv", "conv")
+    space = Points([Knob(name=n, values=(1, 2)) for n in ("conv.tile", "k=2", "conv", "conv")])
     agents = divide_knobs(space, {"first": ("conv.tile",), "rest": ()}, rest="rest", view=View.OWN)
     assert [agent.columns for agent in agents] == [(0, 1), (2, 3, 4, 5, 6, 7)]
     (single,) = single_agent(space)

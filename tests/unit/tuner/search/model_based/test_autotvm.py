@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """AutoTVM and its cost model."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -18,23 +15,6 @@ from tilewright.tuner.search.model_based.cost_model import CostModel, average_re
 from tilewright.tuner.search.model_based.planned_search import RANDOM_SHARE, Leaders, RandomShare
 
 pytest.importorskip("xgboost")
-
-REPLAY = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
-from tilewright.tuner.search import make_tuner
-print(drive(make_tuner("autotvm", full_space(), seed=5, plan=8), schedule_cost, batches=[8] * 5))
-"""
-
-
-def test_equal_seeds_plan_the_same_in_another_process(request):
-    tests = str(request.config.rootpath / "tests")
-    done = subprocess.run(
-        [sys.executable, "-c", REPLAY, tests], capture_output=True, text=True, check=True
-    )
-    tuner = make_tuner("autotvm", full_space(), seed=5, plan=8)
-    assert done.stdout.strip() == str(drive(tuner, schedule_cost, batches=[8] * 5))
 
 
 def test_draws_at_random_until_a_plan_is_measured_and_in_the_last_part_of_each():
