@@ -86,12 +86,11 @@ def divide(
     found = [divider.division()]
     if divider.is_undecided:
         whole = divider.state()
-        divider.lay_products(apart=True)
-        same = divider.state() == whole
+        divider.lay_heads_apart()
+        same = divider.state()[0] == whole[0]
         if same and (leave is None or not leave(divider.offload_graph())):
             found.append(divider.division())
         divider.restore(whole)
-        divider.lay_products(apart=False)
     if alternatives:
         graph, whole, known = divider.offload_graph(), divider.state(), [set[int]()]
         for reasons in (each(graph) for each in alternatives):
@@ -102,6 +101,9 @@ def divide(
                 divider.leave_refused(leave)  # what lies otherwise now
                 found.append(divider.division())
     return found
+
+
+_State = tuple[set[int], dict[int, str], list[RelaxRegion]]
 
 
 class _Divider:
@@ -119,10 +121,11 @@ class _Divider:
         self._tables, self._rows = tables, rows
         self._graph = read_steps(model, tables=tables, rows=rows)
         self._reasons = dict(self._graph.refusals)
+        forms = forms_of_rank_4(self._graph)
         self._writers = [
             RegionWriter(
                 self._graph,
-                forms_of_rank_4(self._graph),
+                forms,
                 self._name_of,
                 self._label_of,
                 turns=turns,
@@ -175,17 +178,20 @@ class _Divider:
         """Whether heads of a product might better count as windows: prices alone do not tell."""
         return self._writer.cheaper_apart
 
-    def lay_products(self, *, apart: bool) -> None:
+    def lay_heads_apart(self) -> None:
         """Let heads count as windows where that is cheaper alone."""
-        self._writer = self._writers[apart]
+        self._writer = self._writers[True]
         self.settle()
 
-    def state(self) -> tuple[set[int], dict[int, str]]:
-        """What `restore` goes back to: members, and why others are none."""
-        return set(self._members), dict(self._reasons)
+    def state(self) -> _State:
+        """What `restore` goes back to: members, why others are none, and their regions."""
+        return set(self._members), dict(self._reasons), list(self._regions)
 
-    def restore(self, state: tuple[set[int], dict[int, str]]) -> None:
-        self._members, self._reasons = set(state[0]), dict(state[1])
+    def restore(self, state: _State) -> None:
+        """As it was, with heads that count as heads."""
+        members, reasons, regions = state
+        self._members, self._reasons, self._regions = set(members), dict(reasons), list(regions)
+        self._writer = self._writers[False]
 
     def leave_refused(self, leave: Leave | None) -> None:
         """Leave candidates to the CPU until no more have to."""

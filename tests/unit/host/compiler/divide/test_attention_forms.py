@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention as architectures write it, drawn: one region, and its bits."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from support.networks.compiled_runs import assert_one_region_has_its_bits
 from support.networks.onnx_results import rewritten
-from support.networks.qdq_runs import assert_near, run_all
-from support.networks.small_models import Model
+from support.networks.qdq_runs import assert_near, quantised_names, region_errors, run_all
+from support.networks.small_models import Model, imported_with_its_inputs
 from support.randomness import fresh_rng
 
+from tilewright.host.compiler.lower.qgraph import QMatmul, QOperator, QTensor
+from tilewright.host.compiler.pipeline import partitions
 from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -113,6 +117,27 @@ def test_attention_is_one_region_with_its_bits(kind, by_einsum) -> None:
     assert_one_region_has_its_bits(drawn.proto, seen, ROWED)
     options = for_hardware(ImportOptions(), ROWED).quantise
     rewritten(drawn.proto, options, x=seen[:1])
+
+
+def test_heads_that_count_as_windows_give_the_same() -> None:
+    """Where windows are cheaper alone, a second division lays them so."""
+    rng = fresh_rng()
+    drawn = Attention(rng, "tokens", by_einsum=False)
+    while drawn.heads == 1:
+        drawn = Attention(rng, "tokens", by_einsum=False)
+    network, inputs = imported_with_its_inputs(drawn.proto, rng)
+
+    def price(operator: QOperator, _tensors: Sequence[QTensor]) -> float:
+        return 1.0 / operator.windows if isinstance(operator, QMatmul) else 0.0
+
+    found = partitions(network, rows=True, turns=True, price=price)
+    tensors, names = run_all(network.qdq, inputs), quantised_names(network.qdq)
+    windows = []
+    for parts in found:
+        (region,) = parts.regions
+        windows.append(max(o.windows for o in region.operators if isinstance(o, QMatmul)))
+        assert max(np.abs(e).max() for e in region_errors(region, tensors, names).values()) <= 2
+    assert windows == [1, drawn.heads]
 
 
 # -- what stands beside it ------------------------------------------------------------------------
