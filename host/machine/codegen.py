@@ -100,6 +100,29 @@ _FUNCTIONS: Final = """\
     end
   endfunction
 
+  // The first step of a row that begins in a lane: whether it ends the row, its tiles, and those
+  // beyond the first.
+  function automatic logic [10:0] first_step(logic [4:0] lane, logic [4:0] lanes, logic single,
+                                             logic one, logic few, logic [4:0] low);
+    logic [4:0] fit;
+    fit = lanes - lane;
+    if (single) return {one, 5'd1, 5'd0};
+    return (few && low <= fit) ? {1'b1, low, low - 5'd1} : {1'b0, fit, lanes + ~lane};
+  endfunction
+
+  function automatic first_step_t first_of(logic [5:0] base, logic [3:0] shift, logic parts,
+                                           logic [15:0] x_size, logic [3:0] beat_shift);
+    logic wide;
+    logic [4:0] lanes;
+    wide = shift >= beat_shift;
+    lanes = 5'(32'd1 << 4'(beat_shift - shift));
+    first_of.lane = wide ? '0 : 5'(base >> shift);
+    first_of.lane_end = first_of.lane == lanes - 5'd1;
+    first_of.few = x_size <= 16'(lanes);
+    {first_of.ends_row, first_of.count, first_of.beyond} = first_step(
+        first_of.lane, lanes, wide || parts, x_size == 16'd1, first_of.few, x_size[4:0]);
+  endfunction
+
   function automatic int unsigned least(int unsigned a, int unsigned b);
     return a < b ? a : b;
   endfunction

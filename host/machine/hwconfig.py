@@ -256,7 +256,7 @@ class HwConfig:
     read_outstanding: int = 8
     write_outstanding: int = 4
     vector_lanes: int = 16
-    mac_pipeline: int = 2
+    mac_pipeline: int = 4
     mac_packed: int = 1
     mac_lut_columns: int = 0
     activation_table: int = 0

@@ -72,6 +72,15 @@ SPAD_WRITE: Final = (
     Field(name="scale", bits=4, meaning="WGT: what they are multiplied by, minus 1"),
 )
 
+FIRST_STEP: Final = (
+    Field(name="beyond", bits=5, meaning="its tiles beyond the first"),
+    Field(name="count", bits=5, meaning="its tiles"),
+    Field(name="ends_row", bits=1, meaning="nothing is left of the row"),
+    Field(name="few", bits=1, meaning="a row has no more tiles than a beat"),
+    Field(name="lane_end", bits=1, meaning="no lane of the beat is left"),
+    Field(name="lane", bits=5, meaning="first narrow tile within the beat"),
+)
+
 SETTINGS: Final = (
     Field(name="insn_base", bits=40, meaning="offset of the program from mem_base"),
     Field(name="insn_count", bits=32, meaning="instructions of the program"),
@@ -101,6 +110,7 @@ STRUCTURES: Final = (
     ("queue_t", QUEUE, "What a unit sees of its queue and of its tokens."),
     ("unit_t", UNIT, "What a unit takes and gives, and how it is."),
     ("spad_write_t", SPAD_WRITE, "Where LOAD puts a beat, or padding, in a scratchpad."),
+    ("first_step_t", FIRST_STEP, "The first step of a region, known before the region begins."),
     ("settings_t", SETTINGS, "What a run works with, as the registers give it."),
     ("status_t", STATUS, "What has become of the run."),
 )

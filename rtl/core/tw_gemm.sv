@@ -174,7 +174,8 @@ module tw_gemm #(
   } tag_t;
 
   tag_t tag1_q, tag2_q;
-  offset_t acc1_q, inp1_q, wgt1_q, acc2_q, inp2_q, wgt2_q;
+  offset_t acc1_q, inp1_q, wgt1_q;
+  logic [20:0] acc2_q, inp2_q, wgt2_q;  // a bit wider, so that they need not saturate
   logic overwrite1_q, fresh2_q, uop_ok1_q, uop_ok2_q;
   tw_pkg::uop_t uop;
   assign uop = tw_pkg::uop_t'(uop_data_i);
@@ -196,9 +197,9 @@ module tw_gemm #(
       uop_ok1_q    <= uop_in_range;
     end
     if (tag1_q.valid) begin
-      acc2_q    <= plus(acc1_q, 18'(uop.acc));
-      inp2_q    <= plus(inp1_q, uop.inp);
-      wgt2_q    <= plus(wgt1_q, 18'(uop.wgt));
+      acc2_q    <= 21'(acc1_q) + 21'(uop.acc);
+      inp2_q    <= 21'(inp1_q) + 21'(uop.inp);
+      wgt2_q    <= 21'(wgt1_q) + 21'(uop.wgt);
       fresh2_q  <= overwrite1_q && uop.first;
       uop_ok2_q <= uop_ok1_q;
     end
@@ -211,13 +212,13 @@ module tw_gemm #(
   // ---------------------------------------------------------------------------------------
   // Stage 2: operand addresses, checks
   logic in_range, bank_ok, go2;
-  assign in_range = (acc2_q < offset_t'(sizes.acc_depth)) &&
-                    (inp2_q < offset_t'(sizes.inp_depth)) &&
-                    (wgt2_q < offset_t'(sizes.wgt_depth)) && uop_ok2_q;
+  assign in_range = (acc2_q < 21'(sizes.acc_depth)) && (inp2_q < 21'(sizes.inp_depth)) &&
+                    (wgt2_q < 21'(sizes.wgt_depth)) && uop_ok2_q;
   assign bank_ok = tag2_q.banks[2'(acc2_q >> sizes.acc_bank_shift)];
   assign go2 = tag2_q.valid && in_range && bank_ok && !halt_i;
-  assign inp_read_o = go2;
-  assign wgt_read_o = go2;
+  // They need not wait for the checks: nothing uses what a wrong address gives.
+  assign inp_read_o = tag2_q.valid;
+  assign wgt_read_o = tag2_q.valid;
   assign inp_addr_o = InpAddrBits'(inp2_q);
   assign wgt_addr_o = WgtAddrBits'(wgt2_q);
 

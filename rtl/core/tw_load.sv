@@ -100,6 +100,7 @@ module tw_load #(
     tile_t                depth;       // of that memory
     tile_t                sram_base;
     logic [BeatShift-1:0] base;
+    tw_pkg::first_step_t  first;
     logic [BeatShift-1:0] y_step;
     logic [BeatShift-1:0] z_step;
     logic [15:0]          x_size;
@@ -121,7 +122,7 @@ module tw_load #(
   logic has_data_q, has_pad_q;  // of cur_q: it copies something; it pads
   logic tokens_ok, banks_ok, take, to_acc;
   logic want, wants_q;  // the head needs ACC banks, and may have them locked
-  logic [3:0] shift;
+  logic [3:0] shift, shift_q;
   logic [39:0] y_numbers, z_numbers;  // steps without the scales of tiles
   logic [27:0] row_numbers;
   logic [39:0] y_step, z_step;
@@ -132,6 +133,7 @@ module tw_load #(
   (* keep *) logic [16:0] width_q;
   logic [16:0] height_q;
   tile_t width;
+  tile_t first_q;          // the first one without rows above
   tile_t top_q, around_q;  // tiles of the padding rows above a plane, and between two
   logic bursts_done, bursts_last;
   logic pads_done, pads_write, pads_full, pads_wait;
@@ -166,6 +168,8 @@ module tw_load #(
   // each write. Their products have a cycle of their own: the flight is pushed in the first of Run.
   assign width = tile_t'(width_q);
   always_ff @(posedge clk_i) begin
+    shift_q      <= shift;
+    first_q      <= tile_t'(cur_q.sram_base) + tile_t'(cur_q.pad_left);
     top_q        <= tile_t'(cur_q.pad_top) * width;
     around_q     <= (tile_t'(cur_q.pad_top) + tile_t'(cur_q.pad_bottom)) * width;
     flight_push  <= setup_data && !halt_i && !rst_i;
@@ -178,8 +182,10 @@ module tw_load #(
       acc_banks: cur_q.acc_banks,
       memory: cur_q.memory,
       depth: depth_q,
-      sram_base: tile_t'(cur_q.sram_base) + tile_t'(cur_q.pad_left) + top_q,
+      sram_base: first_q + top_q,
       base: cur_q.dram_offset[BeatShift-1:0],
+      first: tw_pkg::first_of(6'(cur_q.dram_offset[BeatShift-1:0]), shift_q, cur_q.diagonal,
+                              cur_q.x_size, 4'(BeatShift)),
       y_step: y_step[BeatShift-1:0],
       z_step: z_step[BeatShift-1:0],
       x_size: cur_q.x_size,
@@ -187,7 +193,7 @@ module tw_load #(
       z_size: cur_q.z_size,
       row_jump: 7'(cur_q.pad_left) + 7'(cur_q.pad_right),
       plane_jump: tile_t'(cur_q.pad_left) + tile_t'(cur_q.pad_right) + around_q,
-      shift: shift,
+      shift: shift_q,
       diagonal: cur_q.diagonal,
       phase: cur_q.phase & 4'(DiagBlocks - 1),
       int4: cur_q.int4 && has_int4
@@ -337,6 +343,7 @@ module tw_load #(
       .start_i     (flight_pop),
       .tile_i      (flight_out.sram_base),
       .base_i      (flight_out.base),
+      .first_i     (flight_out.first),
       .shift_i     (flight_out.shift),
       .parts_i     (flight_out.diagonal),
       .x_size_i    (flight_out.x_size),

@@ -248,9 +248,10 @@ module tw_mac #(
     for (int unsigned l = leaf + 1; l < level; l++) if (staged(l)) below = l;
   endfunction
 
-  // Whether a register follows a level of the tree: TreeStages of them, the last one at the end.
+  // Whether a register follows a level of the tree: TreeStages of them, the last one at the end, the
+  // others after the first levels, where DSP slices have them.
   function automatic bit staged(int unsigned level);
-    return level * TreeStages / Levels != (level - 1) * TreeStages / Levels;
+    return level == Levels ? TreeStages != 0 : level < TreeStages;
   endfunction
 
   function automatic logic signed [24:0] pair(logic signed [7:0] low, logic signed [7:0] high);

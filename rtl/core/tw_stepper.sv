@@ -13,6 +13,7 @@ module tw_stepper #(
     input  logic                 start_i,
     input  logic [         19:0] tile_i,        // first tile in the scratchpad
     input  logic [BeatShift-1:0] base_i,        // byte of the first row, within a beat
+    input  tw_pkg::first_step_t  first_i,       // tw_pkg::first_of these
     input  logic [          3:0] shift_i,       // log2 of a tile's bytes
     input  logic                 parts_i,       // one tile a step
     input  logic [         15:0] x_size_i,      // tiles in a row
@@ -67,33 +68,21 @@ module tw_stepper #(
   assign beat_done_o = !(parts_q && !wide_q) || row_done_o || lane_end_q;
   assign done_o      = row_done_o && row_last;
 
-  // The first step of a row that begins in a lane: whether it ends the row, its tiles, and those
-  // beyond the first.
-  function automatic logic [10:0] first_step(logic [4:0] lane, logic [4:0] lanes, logic single,
-                                             logic one, logic few, logic [4:0] low);
-    logic [4:0] fit;
-    fit = lanes - lane;
-    if (single) return {one, 5'd1, 5'd0};
-    return (few && low <= fit) ? {1'b1, low, low - 5'd1} : {1'b0, fit, lanes + ~lane};
-  endfunction
-
   // The region that starts, and the step behind this one.
-  logic start_wide, start_few, end_d, few_d;
+  logic start_wide, end_d, few_d;
   logic [9:0] start_slices;
-  logic [4:0] start_lanes, start_lane, row_lane, lane_d, low_d, count_d, beyond_d;
+  logic [4:0] start_lanes, row_lane, lane_d, low_d, count_d, beyond_d;
   assign start_wide   = shift_i >= 4'(BeatShift);
   assign start_slices = start_wide ? 10'((32'd1 << (shift_i - 4'(BeatShift))) - 32'd1) : '0;
   assign start_lanes  = 5'(32'd1 << (4'(BeatShift) - shift_i));
-  assign start_lane   = lane_of(base_i, shift_i);
-  assign start_few    = x_size_i <= 16'(start_lanes);
   assign row_lane     = lane_of(row_after, shift_q);
   assign few_d        = (left_q[15:6] == '0) && (left_q[5:0] <= 6'(lanes_q) + 6'(count_q));
   assign low_d        = left_q[4:0] - count_q;
   always_comb begin
     if (end_q) begin
       lane_d = row_lane;
-      {end_d, count_d, beyond_d} = first_step(row_lane, lanes_q, single_q, x_size_q == 16'd1,
-                                              few_q, low_q);
+      {end_d, count_d, beyond_d} = tw_pkg::first_step(row_lane, lanes_q, single_q,
+                                                      x_size_q == 16'd1, few_q, low_q);
     end else begin
       lane_d = beat_done_o ? '0 : lane_q + 5'd1;
       end_d = single_q ? left_q == 16'd2 : few_d;
@@ -128,7 +117,7 @@ module tw_stepper #(
       wide_q       <= start_wide;
       slices_q     <= start_slices;
       lanes_q      <= start_lanes;
-      few_q        <= start_few;
+      few_q        <= first_i.few;
       low_q        <= x_size_i[4:0];
       x_size_q     <= x_size_i;
       y_size_q     <= y_size_i;
@@ -140,10 +129,11 @@ module tw_stepper #(
       left_q       <= x_size_i;
       slice_q      <= '0;
       tile_end_q   <= start_slices == '0;
-      lane_q       <= start_lane;
-      lane_end_q   <= start_lane == start_lanes - 5'd1;
-      {end_q, count_q, beyond_q} <= first_step(start_lane, start_lanes, start_wide || parts_i,
-                                               x_size_i == 16'd1, start_few, x_size_i[4:0]);
+      lane_q       <= first_i.lane;
+      lane_end_q   <= first_i.lane_end;
+      end_q        <= first_i.ends_row;
+      count_q      <= first_i.count;
+      beyond_q     <= first_i.beyond;
     end else if (step_i) begin
       if (tile_end_q) begin
         tile_q     <= tile_q + 20'(count_q) +

@@ -71,6 +71,7 @@ module tw_store #(
     tw_pkg::index_t       index;
     tile_t                sram_base;
     logic [BeatShift-1:0] base;
+    tw_pkg::first_step_t  first;
     logic [BeatShift-1:0] y_step;
     logic [BeatShift-1:0] z_step;
     logic [15:0]          x_size;
@@ -117,6 +118,8 @@ module tw_store #(
       index: index_q,
       sram_base: tile_t'(cur_q.sram_base),
       base: cur_q.dram_offset[BeatShift-1:0],
+      first: tw_pkg::first_of(6'(cur_q.dram_offset[BeatShift-1:0]), tile_shift, 1'b0,
+                              cur_q.x_size, 4'(BeatShift)),
       y_step: y_step[BeatShift-1:0],
       z_step: z_step[BeatShift-1:0],
       x_size: cur_q.x_size,
@@ -278,6 +281,7 @@ module tw_store #(
       .start_i     (flight_pop),
       .tile_i      (flight_out.sram_base),
       .base_i      (flight_out.base),
+      .first_i     (flight_out.first),
       .shift_i     (tile_shift),
       .parts_i     (1'b0),
       .x_size_i    (flight_out.x_size),

@@ -11,6 +11,9 @@ import pytest
 from builds import open_unit
 from support.randomness import fresh_rng, often, where
 
+from tilewright.host.machine.isa import pack_fields
+from tilewright.host.machine.wires import FIRST_STEP
+
 REGIONS = 150
 Region = dict[str, int]
 Step = dict[str, int]
@@ -32,6 +35,16 @@ def draw(rng: np.random.Generator, beat: int) -> Region:
         "y_step": within(), "z_step": within(), "row_jump": int(rng.integers(128)),
         "plane_jump": int(rng.integers(1 << 20)),
     }  # fmt: skip
+
+
+def first(region: Region, beat: int) -> int:
+    """The first step, as the unit is told of it."""
+    step, lanes = next(walk(region, beat)), beat >> region["shift"]
+    return pack_fields(FIRST_STEP, {
+        "lane": step["lane"], "lane_end": int(step["lane"] == lanes - 1), "count": step["count"],
+        "beyond": step["count"] - 1, "ends_row": int(step["count"] == region["x_size"]),
+        "few": int(region["x_size"] <= lanes),
+    })  # fmt: skip
 
 
 def walk(region: Region, beat: int) -> Iterator[Step]:
@@ -79,6 +92,7 @@ def test_every_step_is_that_of_the_loops(beat: int) -> None:
             fields = draw(rng, beat)
             for name, value in fields.items():
                 setattr(io, f"{name}_i", value)  # those of a step without a start mean nothing
+            io.first_i = first(fields, beat)
             io.start_i, io.step_i = int(start), int(go)
             sim.settle()
             if step is not None:

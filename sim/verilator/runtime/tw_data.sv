@@ -12,9 +12,9 @@ module tw_data #(
     input logic [BeatBytes*8-1:0] load_data_i,
     // GEMM: operands of a product are read
     input logic                   gemm_i,
-    input logic [           19:0] gemm_inp_i,
-    input logic [           19:0] gemm_wgt_i,
-    input logic [           19:0] gemm_acc_i,
+    input logic [           20:0] gemm_inp_i,
+    input logic [           20:0] gemm_wgt_i,
+    input logic [           20:0] gemm_acc_i,
     input logic                   gemm_fresh_i,
     // VECTOR: a row of parameters is read; a part is issued
     input logic                   param_i,

@@ -203,7 +203,7 @@ def test_seeds_share_a_netlist_and_a_repeat_costs_nothing(placed):
     assert place(HwConfig(), seed=1) == first
     place(HwConfig(), seed=2)
     assert (len(placed["yosys"]), len(placed["nextpnr"])) == (1, 2)
-    place(HwConfig(mac_pipeline=4), seed=1)
+    place(HwConfig(mac_pipeline=2), seed=1)
     assert (len(placed["yosys"]), len(placed["nextpnr"])) == (2, 3)
 
 
