@@ -29,6 +29,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QPool,
     QRescale,
     QReshape,
+    QSelect,
     QTensor,
     compose,
 )
@@ -45,7 +46,37 @@ def fuse(graph: QGraph, *, keep_rounding: bool = False) -> QGraph:
     if not keep_rounding:
         graph = _absorb_adds(graph)
         graph = _absorb_rescales(graph, keep_rounding=False)
-    return _unflattened(_absorb_tables(graph))
+    return _in_taken_order(_unflattened(_absorb_tables(graph)))
+
+
+def _in_taken_order(graph: QGraph) -> QGraph:
+    """Let a convolution write its channels in the order in which selections take them.
+
+    Heads and parts that a model interleaves then follow each other, and nothing is copied.
+    """
+    readers, changed = graph.readers(), dict[str, QOperator]()
+    for conv in graph.operators:
+        if not isinstance(conv, QConv) or conv.groups > 1 or conv.transposed:
+            continue
+        selections = [each for each in readers.get(conv.output, ()) if isinstance(each, QSelect)]
+        order = [channel for each in selections for channel in each.channels]
+        others = len(selections) < len(readers.get(conv.output, ())) or len(conv.inputs) > 1
+        if others or conv.output in graph.outputs or len(set(order)) < len(order):
+            continue
+        order += sorted(set(range(len(conv.weights))).difference(order))
+        place = {channel: index for index, channel in enumerate(order)}
+        changed[conv.name] = replace(
+            conv,
+            weights=conv.weights[order],
+            weight_scales=conv.weight_scales[order],
+            bias=conv.bias[order],
+        )
+        for each in selections:
+            taken = tuple(place[channel] for channel in each.channels)
+            changed[each.name] = replace(each, channels=taken)
+    if not changed:
+        return graph
+    return replace(graph, operators=tuple(changed.get(o.name, o) for o in graph.operators))
 
 
 def _rebuilt(graph: QGraph, operators: list[QOperator]) -> QGraph:
