@@ -133,7 +133,10 @@ def epilogue(
         where: label for errors.
     """
     residual_scale = residual.scale / output.scale if residual is not None else 0.0
-    m1, m2, shift = snap_scales(units / output.scale, residual_scale)
+    scales = units / output.scale
+    if residual is None:  # with the greatest, whatever is not 0 saturates already
+        scales = np.where(np.isfinite(scales), np.minimum(scales, MULTIPLIER_MAX), scales)
+    m1, m2, shift = snap_scales(scales, residual_scale)
     m2 = -m2 if subtracts else m2
     if residual is not None and residual.zero_point:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -78,6 +78,63 @@ def test_what_a_selection_of_all_channels_reshapes_is_not_moved_into_a_concatena
         assert np.array_equal(found, expected[name])
 
 
+def test_parts_that_a_convolution_interleaves_are_not_copied() -> None:
+    rng = fresh_rng()
+    parts, width = int(rng.integers(2, 4)), 4 * int(rng.integers(1, 4))
+    order = rng.permutation(parts * width).reshape(parts, width)
+    shapes: dict[str, Shape] = {"x": (1, 6, 3, 2), "all": (1, order.size, 3, 2)}
+    for index in range(parts):
+        shapes |= {f"part{index}": (1, width, 3, 2), f"y{index}": (1, 5, 3, 2)}
+    tensors = {name: QTensor(name=name, shape=shape, scale=0.05) for name, shape in shapes.items()}
+
+    def dense(source: str, output: str) -> QConv:
+        out, fan = shapes[output][1], shapes[source][1]
+        return QConv(
+            name=output, inputs=(source,), output=output, bias=rng.integers(-99, 99, out) * 1.0,
+            weights=rng.integers(-99, 99, (out, fan, 1, 1)).astype(np.int8),
+            weight_scales=rng.uniform(0.005, 0.01, out),
+        )  # fmt: skip
+
+    operators = [dense("x", "all")]
+    for index, taken in enumerate(order.tolist()):
+        part = f"part{index}"
+        operators.append(QSelect(name=part, inputs=("all",), output=part, channels=tuple(taken)))
+        operators.append(dense(part, f"y{index}"))
+    graph = QGraph(
+        name="g",
+        tensors=tensors,
+        operators=tuple(operators),
+        inputs=("x",),
+        outputs=tuple(f"y{index}" for index in range(parts)),
+    )
+    layers = layer_graph(fuse(graph), TINY)
+    assert [layer.name for layer in layers.layers] == ["all", *graph.outputs]
+    data = {"x": rng.integers(-128, 128, shapes["x"]).astype(np.int8)}
+    found = evaluate(layers, data)
+    for name, real in zip(graph.outputs, evaluate_floats(graph, [data["x"]]), strict=True):
+        assert np.abs(found[name].astype(int) - real).max() <= 1
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e-5, 1e-9])
+def test_sums_that_no_multiplier_is_too_great_for_saturate(scale) -> None:
+    """From 1 / 32767 down, whatever sum is not 0 is beyond int8."""
+    rng = fresh_rng()
+    shape = (1, 4, 3, 2)
+    tensors = {
+        "x": QTensor(name="x", shape=shape, scale=1.0),
+        "y": QTensor(name="y", shape=shape, scale=scale, zero_point=5),
+    }
+    conv = QConv(
+        name="y", inputs=("x",), output="y", bias=np.zeros(4), weight_scales=np.ones(4),
+        weights=rng.integers(-1, 2, (4, 4, 1, 1)).astype(np.int8),
+    )  # fmt: skip
+    graph = QGraph(name="g", tensors=tensors, operators=(conv,), inputs=("x",), outputs=("y",))
+    x = rng.integers(-1, 2, shape).astype(np.int8)
+    sums = np.einsum("oc,nchw->nohw", conv.weights[:, :, 0, 0].astype(int), x)
+    found = evaluate(layer_graph(graph, TINY), {"x": x})["y"]
+    assert np.array_equal(found, np.clip(np.rint(sums / scale) + 5, -128, 127))
+
+
 def test_copies_name_the_operator_that_they_are_made_for() -> None:
     copies = 0
     for _ in range(20):
