@@ -28,12 +28,12 @@ from tilewright.host.network.operators import MOVES
 
 
 def product_factors(graph: ir.Graph, nodes: Collection[str]) -> set[str]:
-    """Names of activations that a product of two of them reads, and of what they come from."""
+    """Names of activations that products, not dense layers, read, and of what they come from."""
     found: set[str] = set()
     for node in graph:
         if not is_kind(node, "MatMul") or node.name not in nodes:
             continue
-        if any(array_of(value) is not None for value in node.inputs):
+        if any(a is not None and a.ndim == _MATRIX for a in map(array_of, node.inputs)):
             continue
         for value in node.inputs:
             moved = value
@@ -46,6 +46,8 @@ def product_factors(graph: ir.Graph, nodes: Collection[str]) -> set[str]:
 
 Range = tuple[float, float]
 
+_MATRIX: Final = 2
+"""Axes of the weights of a dense layer."""
 _BINS: Final = 2048
 """Bins of a histogram on each side of zero."""
 _SMALLEST: Final = 2.0**-100

@@ -293,7 +293,8 @@ def _is_addend_of_softmax(node: ir.Node) -> bool:
     value, constant = found
     product, channels = value.producer(), (shape_of(value) or ())[-1:]
     dense = is_kind(product, "MatMul") and _is_dense(product) and only_user(value) is not None
-    return not (dense and constant.shape[-1:] == channels == (constant.size,))
+    bias = dense and constant.shape[-1:] == channels == (constant.size,)
+    return not bias or not np.isfinite(constant).all()  # a mask is no bias
 
 
 def _activations(graph: ir.Graph, selection: _Selection) -> tuple[set[str], set[str]]:
@@ -415,7 +416,8 @@ def _is_epilogue(node: ir.Node, int8: set[ir.Value], selection: _Selection) -> b
         dense = _is_dense(product)
         if node.op_type == "Add":
             fits = dense and result is not None and constant.size == result[-1]
-            fits = fits and constant.size == constant.shape[-1]
+            fits = fits and constant.size == max(constant.shape[-1:], default=1)
+            fits = fits and bool(np.isfinite(constant).all())
         else:
             fits = not dense and constant.size == 1 and (node.op_type == "Mul" or index == 0)
         if fits and constant.dtype == np.float32:

@@ -21,6 +21,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tilewright.host.compiler.read.edit import (
+    Array,
     Editor,
     array_of,
     integer,
@@ -45,8 +46,7 @@ def state_products(editor: Editor) -> None:
             done = _einsum(editor, node)
         elif is_kind(node, "MatMul"):
             _repeat_factor(editor, node)
-            _state_constant(editor, node)
-            done = _narrow_product(editor, node)
+            done = _state_constant(editor, node) or _narrow_product(editor, node)
         elif is_kind(node, "Softmax", *_BY_ELEMENT):
             done = _narrow_elements(editor, node)
         if done is not None:
@@ -76,19 +76,48 @@ def _repeat_factor(editor: Editor, node: ir.Node) -> None:
             node.replace_input_with(index, repeated)
 
 
-def _state_constant(editor: Editor, node: ir.Node) -> None:
-    """Constant matrices as one, or as one for each matrix that they are multiplied by."""
-    shape, array = shape_of(node.inputs[0]), array_of(node.inputs[1])
-    if shape is None or array is None or not _MATRIX < array.ndim <= len(shape) or 0 in shape:
-        return
-    one = prod(array.shape[:-_MATRIX]) == 1
-    wanted = array.shape[-_MATRIX:] if one else (*shape[:-_MATRIX], *array.shape[-_MATRIX:])
-    if wanted == array.shape or (not one and shape_of(node.outputs[0]) != (
-        *shape[:-1], array.shape[-1]
-    )):  # fmt: skip
-        return
-    stated = array.reshape(wanted) if one else np.ascontiguousarray(np.broadcast_to(array, wanted))
-    node.replace_input_with(1, editor.constant(f"{node.outputs[0].name}_matrices", stated))
+def _state_constant(editor: Editor, node: ir.Node) -> ir.Value | None:
+    """Constant matrices as one on the right, or as one for each matrix of the other factor.
+
+    One on the left is the transpose of one on the right of the transpose.
+    """
+    shape = shape_of(node.outputs[0])
+    for index, value in enumerate(node.inputs):
+        array, other = array_of(value), shape_of(node.inputs[1 - index])
+        if array is None or other is None or shape is None or 0 in shape:
+            continue
+        batch, matrix = shape[:-_MATRIX], array.shape[-_MATRIX:]
+        if not _MATRIX <= array.ndim <= len(other) == len(shape) or other[:-_MATRIX] != batch:
+            continue
+        stem = f"{node.outputs[0].name}_matrices"
+        if prod(array.shape[:-_MATRIX]) == 1:
+            one = array.reshape(matrix)
+            if index == 0 and len(other) > _MATRIX:
+                return _on_the_right(editor, node, one.T)
+            wanted = one
+        else:
+            wanted = np.broadcast_to(array, (*batch, *matrix))
+        if wanted.shape != array.shape:
+            node.replace_input_with(index, editor.constant(stem, np.ascontiguousarray(wanted)))
+    return None
+
+
+def _on_the_right(editor: Editor, node: ir.Node, matrix: Array) -> ir.Value | None:
+    data, result = node.inputs[1], node.outputs[0]
+    shape = shape_of(data)
+    if data is None or shape is None:
+        return None
+    stem, rank = result.name or "product", len(shape)
+    perm = {"perm": [*range(rank - _MATRIX), rank - 1, rank - _MATRIX]}
+    turned = editor.before(node, "Transpose", [data], perm, stem=f"{stem}_turned", like=data)
+    turned.shape = ir.Shape((*shape[:-_MATRIX], shape[-1], shape[-_MATRIX]))
+    right = editor.constant(f"{stem}_matrix", np.ascontiguousarray(matrix))
+    made = editor.before(node, "MatMul", [turned, right], stem=f"{stem}_rows", like=result)
+    made.shape = ir.Shape((*shape[:-_MATRIX], shape[-1], matrix.shape[1]))
+    product = made.producer()
+    assert product is not None
+    made = _narrow_product(editor, product) or made
+    return editor.before(node, "Transpose", [made], perm, stem=stem, like=result)
 
 
 # -- more than four axes --------------------------------------------------------------------------

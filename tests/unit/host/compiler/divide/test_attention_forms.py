@@ -222,6 +222,16 @@ def _matrices_of_windows(model: Model, x: str) -> str:
     return model.add("Reshape", y, np.array([1, -1, FEATURES]))
 
 
+def _matrices_on_the_left(model: Model, x: str) -> str:
+    """Tokens are mixed by constants, for all windows alike or for each."""
+    shape = [1, int(model.rng.choice([1, 2, 4])), -1, FEATURES]
+    y = model.add("Reshape", x, np.array(shape))
+    tokens = 64 // shape[1]
+    outer = ([], [1, 1], shape[1:2], shape[:2])[int(model.rng.integers(4))]
+    y = model.add("MatMul", model.weights(*outer, tokens, tokens), y)
+    return model.add("Reshape", y, np.array([1, -1, FEATURES]))
+
+
 def _windows_of_six_axes(model: Model, x: str) -> str:
     """A dense layer and what follows it, on windows that stand in rows and columns."""
     y = model.add("Reshape", x, np.array([1, 2, 2, -1, 2, FEATURES]))
@@ -230,6 +240,13 @@ def _windows_of_six_axes(model: Model, x: str) -> str:
     y = model.add("Relu", model.add("Add", y, model.weights(FEATURES)))
     y = model.add("Transpose", y, perm=[0, 1, 3, 2, 4, 5])
     return model.add("Reshape", y, np.array([1, -1, FEATURES]))
+
+
+def _padding_mask(model: Model, x: str) -> str:
+    """Features that a constant mask leaves out of a softmax, right behind a dense layer."""
+    mask = model.constant(np.arange(FEATURES) < model.rng.integers(1, FEATURES))
+    far = model.constant(np.float32(model.rng.choice([-1e4, -1e9, -np.inf])))
+    return model.add("Softmax", model.add("Where", mask, x, far), axis=-1)
 
 
 def norm(model: Model, x: str) -> str:
@@ -241,11 +258,12 @@ def norm(model: Model, x: str) -> str:
     "block",
     [_gelu_of_a_norm, _norm_of_a_square, _norm_of_a_norm, _softmax_of_a_norm, _batch_norm,
      _batch_norm_of_vectors, _shared_keys, _talking_heads, _matrices_of_windows,
-     _windows_of_six_axes],
+     _matrices_on_the_left, _windows_of_six_axes, _padding_mask],
 )  # fmt: skip
 @pytest.mark.parametrize("tokens", [1, 8])
 def test_what_stands_between_dense_layers_stays_on_the_accelerator(block, tokens) -> None:
-    tokens = 8 * tokens if block in (_matrices_of_windows, _windows_of_six_axes) else tokens
+    wide = (_matrices_of_windows, _matrices_on_the_left, _windows_of_six_axes)
+    tokens = 64 if block is _matrices_on_the_left else 8 * tokens if block in wide else tokens
     rng = fresh_rng()
     model = Model(rng)
     y = model.add("MatMul", model.input(1, tokens, FEATURES), model.weights(FEATURES, FEATURES))

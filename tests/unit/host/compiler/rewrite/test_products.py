@@ -4,8 +4,11 @@
 import numpy as np
 import pytest
 from support.networks.onnx_results import rewritten
-from support.networks.small_models import Model
+from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng
+
+from tilewright.host.compiler.lower.qgraph import QMatmul
+from tilewright.host.compiler.pipeline import partition
 
 LETTERS = "abcdefg"
 
@@ -85,3 +88,28 @@ def test_a_shared_factor_is_repeated(left, right) -> None:
     model = Model(fresh_rng())
     y = model.add("MatMul", model.input(*left, 5, 6), model.input(*right, 6, 7, name="y"))
     assert set(rewritten(model.proto(y))) == {"Expand", "MatMul"}
+
+
+@pytest.mark.parametrize("axes", [3, 5])
+def test_a_bias_of_one_number(axes) -> None:
+    """A dense layer of one feature has a bias without axes."""
+    model = Model(fresh_rng())
+    y = model.add("MatMul", model.input(*[1] * (axes - 2), 6, 8), model.weights(8, 1))
+    parts = accelerated(model.proto(model.add("Add", y, np.float32(0.3))))
+    assert len(parts.regions) == 1
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_constant_matrices_are_multiplied_where_activations_have_zero_points(left) -> None:
+    model = Model(fresh_rng())
+    x = model.add("Relu", model.add("MatMul", model.input(1, 12, 8), model.weights(8, 8)))
+    x = model.add("Reshape", x, np.array([1, 3, 4, 8]))
+    pair = (model.weights(3, 5, 4), x) if left else (x, model.weights(3, 8, 5))
+    y = model.add("Reshape", model.add("MatMul", *pair), np.array([1, 1, -1]))
+    y = model.add("MatMul", y, model.weights(120 if left else 60, 4))
+    parts = partition(imported(model.proto(y), asymmetric=True), turns=True)
+    products = [each for each in operators(parts) if isinstance(each, QMatmul)]
+    assert len(products) == 1
+    (product,) = products
+    tensors = next(region.tensors for region in parts.regions if product in region.operators)
+    assert [tensors[name].zero_point for name in product.inputs] == [0, 0]
