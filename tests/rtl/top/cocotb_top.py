@@ -15,6 +15,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from support.programs.bus_faults import decode, index_of_failure
 from top.axi import Accelerator
 
+from tilewright.host.common.errors import ProgramError
 from tilewright.host.machine.hwconfig import ISA_VERSION, HwConfig
 from tilewright.host.machine.isa import UNIT_OF, Instruction, Opcode
 from tilewright.host.machine.program import Program
@@ -244,7 +245,10 @@ def broken(
             changed, copy = with_instructions(
                 program, image, [*stream[:index], spoiled, *stream[index + 1 :]]
             )
-            error = reference_error(changed, copy)
+            try:
+                error = reference_error(changed, copy)
+            except ProgramError:  # no fault of this instruction, and its data are missing now
+                continue
             if error is not None and error.code == code:
                 return changed, copy, error
     return None
