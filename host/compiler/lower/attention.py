@@ -31,6 +31,10 @@ not begin at a beat of the bus, all windows are moved apart instead, to where ti
 Values are turned window by window: identity times a window's values as weights. The tokens of a
 window are then channels that begin at a block.
 
+Factors with zero points are multiplied as codes: ``(a - p)(b - q)`` is ``ab - qa - pb + pq``. So
+the depth is that of ``a`` by ``b``, of ``a`` by the constant -q, and of the constant -p by ``b``,
+one after another: exact, at two or three times the products.
+
 The layers that exchange channels and pixels: identity times the tensor as weights.
 
 GEMM sums over the channels of its weights, and the pixels of a tensor that is loaded as weights are
@@ -45,6 +49,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.host.compiler.lower.epilogue import COPY_WEIGHT, epilogue, operator_epilogue
 from tilewright.host.compiler.lower.gathers import gather_layer
@@ -154,11 +159,9 @@ def product_layers(
     part_of: Callable[[str], ChannelSlice],
 ) -> ProductLayers:
     """The layers of a product of one head."""
-    a, b = factors
+    terms, (a, b) = Terms.of(factors), (replace(factor, zero_point=0) for factor in factors)
     if hw.batch != 1:
         raise refused(operator, "a tensor is a weight operand only where the array's batch is 1")
-    if a.zero_point or b.zero_point:
-        raise refused(operator, "factors of a product must have the zero point 0")
     if a.shape[0] != 1:
         raise refused(operator, "products of activations need a batch of 1")
     depth, tokens = a.shape[1:3]
@@ -167,24 +170,62 @@ def product_layers(
         raise refused(operator, "the shapes of the factors do not match")
     made = WeightFactor(hw, operator)
     if operator.b_rows_are_outputs:
-        weights, packing = made.as_weights(part_of(b.name), b, count)
+        weights, packing = made.as_weights(*made.rows(part_of(b.name), b, terms.b), count)
     else:
-        weights, packing = made.turned(part_of(b.name), b)
+        weights, packing = made.turned(part_of(b.name), b, terms.b)
+    data, summed = made.data(part_of(a.name), a, terms.a)
     made.append(
         name=operator.name,
-        workload=dense(label_of(operator.name), tokens, depth, count),
-        requant=operator_epilogue(
-            operator,
-            result,
-            units=np.full(count, a.scale * b.scale * operator.factor),
-            bias=np.zeros(count),
-        ),
-        data=part_of(a.name),
+        workload=dense(label_of(operator.name), tokens, summed.shape[1], count),
+        requant=terms.requant(operator, a.scale * b.scale, depth, result),
+        data=data,
         weights=weights,
         weight_packing=packing,
         output=part_of(result.name),
     )
     return made.found
+
+
+Codes = tuple[int | None, ...]
+"""By term what a factor is: a number, or its own codes (None)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The products of codes, or of codes and a number, whose sum is a product of two factors."""
+
+    a: Codes
+    b: Codes
+    rest: int  # what each product of two elements has besides
+
+    @classmethod
+    def of(cls, factors: tuple[QTensor, QTensor]) -> Terms:
+        """Those of two factors with zero points."""
+        p, q = (_digits(-factor.zero_point) for factor in factors)
+        return cls(
+            a=(None, *(None for _ in q), *p),
+            b=(None, *q, *(None for _ in p)),
+            rest=sum(p) * sum(q),
+        )
+
+    def requant(self, operator: QMatmul, unit: float, depth: int, result: QTensor) -> RequantParams:
+        """The epilogue of sums over so many pairs of codes, whose product is so large."""
+        count = result.shape[1]
+        return operator_epilogue(
+            operator,
+            result,
+            units=np.full(count, unit * operator.factor),
+            bias=np.full(count, depth * self.rest, float),
+        )
+
+
+def _digits(code: int) -> tuple[int, ...]:
+    """int8 numbers whose sum is a negated zero point; none for 0."""
+    return (code // 2, code - code // 2) if code > _GREATEST else (code,) * (code != 0)
+
+
+_GREATEST: Final = 127
+_CODES: Final[Codes] = (None,)
 
 
 class WeightFactor:
@@ -207,6 +248,45 @@ class WeightFactor:
         self.found.tensors[name] = made
         return made
 
+    def data(
+        self, part: ChannelSlice, tensor: QTensor, codes: Codes
+    ) -> tuple[ChannelSlice, QTensor]:
+        """The factor that is GEMM's input, with the channels of each term behind each other."""
+        return self._of_terms(part, tensor, codes, tensor.shape[1])
+
+    def rows(
+        self, part: ChannelSlice, tensor: QTensor, codes: Codes
+    ) -> tuple[ChannelSlice, QTensor]:
+        """The same of the one that is loaded as weights, with zeros behind each term's channels."""
+        channels = tensor.shape[1]
+        if len(codes) > 1 and channels % self._block:
+            part, _ = self._selected(part, tensor, tensor.shape[2], ratio=1)
+            tensor = self.found.tensors[part.tensor]
+        return self._of_terms(part, tensor, codes, channels)
+
+    def _of_terms(
+        self, part: ChannelSlice, tensor: QTensor, codes: Codes, used: int
+    ) -> tuple[ChannelSlice, QTensor]:
+        if len(codes) == 1:
+            return part, tensor
+        channels, step = tensor.shape[1], _whole(tensor.shape[1], self._block)
+        shape = (1, len(codes) * step, *tensor.shape[2:])
+        whole = self._tensor(f"terms of {tensor.name}", shape, tensor)
+        workload = workload_on(self._operator, tensor, kind=Kind.DEPTHWISE)
+        for number, code in enumerate(codes):
+            weight = COPY_WEIGHT if code is None else 0
+            self.append(
+                name=f"{whole.name}/{number}",
+                workload=workload,
+                requant=_unchanged(tensor, channels)
+                if code is None
+                else _constant(tensor, channels, code, used),
+                data=part,
+                weights=np.full(workload.weight_shape, weight, dtype=np.int8),
+                output=ChannelSlice(tensor=whole.name, channel=number * step),
+            )
+        return ChannelSlice(tensor=whole.name), whole
+
     def as_weights(
         self, part: ChannelSlice, tensor: QTensor, outputs: int, *, zeros: bool = False
     ) -> Weights:
@@ -218,7 +298,7 @@ class WeightFactor:
             return part, None
         if self._ratio == 1 and filled:
             return self._copied(part, tensor, rows), None
-        return self._selected(part, tensor, rows)
+        return self._selected(part, tensor, rows, self._ratio)
 
     def _copied(self, part: ChannelSlice, tensor: QTensor, rows: int) -> ChannelSlice:
         """The same with room for more tokens."""
@@ -237,10 +317,9 @@ class WeightFactor:
         )
         return ChannelSlice(tensor=copy.name)
 
-    def _selected(self, part: ChannelSlice, tensor: QTensor, rows: int) -> Weights:
+    def _selected(self, part: ChannelSlice, tensor: QTensor, rows: int, ratio: int) -> Weights:
         """The same with zeros in the last channels, and several tokens in each pixel."""
         _, channels, tokens, _ = tensor.shape
-        ratio = self._ratio
         step = self._hw.block_in if ratio > 1 else self._block
         packing = TokenPacking(tokens=ratio, channels=step)
         outputs, pixels = _whole(channels, step) * ratio, blocks_of(tokens, ratio)
@@ -267,40 +346,65 @@ class WeightFactor:
         )
         return ChannelSlice(tensor=copy.name), packing if ratio > 1 else None
 
-    def turned(self, part: ChannelSlice, tensor: QTensor) -> Weights:
+    def turned(self, part: ChannelSlice, tensor: QTensor, codes: Codes) -> Weights:
         """Channels and tokens exchanged, as weights: identity times the tensor as weights.
 
-        The result has zeros in all of its last stored block of channels.
+        The result has the tokens of each term behind each other, with zeros in all of the last
+        stored block of channels of each.
         """
         hw, (_, count, tokens, _) = self._hw, tensor.shape
         # Where stored blocks are no larger, their last one is computed in any case.
-        outputs = _whole(tokens, self._block) if self._block > hw.block_out else tokens
+        whole = self._block > hw.block_out or len(codes) > 1
+        outputs = _whole(tokens, self._block) if whole else tokens
         weights, packing = self.as_weights(part, tensor, outputs, zeros=True)
         rows = count if self._ratio > 1 else _whole(count, hw.block_out)
-        turned = self._tensor("transposed", (1, outputs, rows, 1), tensor)
-        self.append(
-            name=turned.name,
-            workload=dense(label_of(self._operator.name), count, count, outputs),
-            requant=_without(
-                epilogue(
-                    units=np.full(outputs, tensor.scale),
-                    bias=np.zeros(outputs),
-                    output=turned,
-                    bounds=UNBOUNDED,
-                    where=turned.name,
-                ),
-                tokens,
-            ),
-            data=np.eye(count, dtype=np.int8)[None, :, :, None],
-            weights=weights,
-            weight_packing=packing,
-            output=ChannelSlice(tensor=turned.name),
-            spread=_upper(count, rows),
-        )
+        turned = self._tensor("transposed", (1, len(codes) * outputs, rows, 1), tensor)
+        for number, code in enumerate(codes):
+            self.append(
+                name=f"{turned.name}/{number}" if number else turned.name,
+                workload=dense(label_of(self._operator.name), count, count, outputs),
+                requant=_turned_codes(turned, outputs, code, tokens),
+                data=_turning(count, code),
+                weights=weights,
+                weight_packing=packing,
+                output=ChannelSlice(tensor=turned.name, channel=number * outputs),
+                spread=_upper(count, rows),
+            )
         result = ChannelSlice(tensor=turned.name)
         if self._ratio == 1:
             return result, None
-        return self._selected(result, turned, _whole(count, hw.block_out))
+        return self._selected(result, turned, _whole(count, hw.block_out), self._ratio)
+
+
+def _turning(count: int, code: int | None) -> npt.NDArray[np.int8]:
+    """What a tensor as weights is multiplied by: an identity, or nothing beside a number."""
+    return np.eye(count, dtype=np.int8)[None, :, :, None] * np.int8(code is None)
+
+
+def _turned_codes(tensor: QTensor, channels: int, code: int | None, used: int) -> RequantParams:
+    if code is not None:
+        return _constant(tensor, channels, code, used)
+    return _without(
+        epilogue(
+            units=np.full(channels, tensor.scale),
+            bias=np.zeros(channels),
+            output=tensor,
+            bounds=UNBOUNDED,
+            where=tensor.name,
+        ),
+        used,
+    )
+
+
+def _constant(tensor: QTensor, channels: int, code: int, used: int) -> RequantParams:
+    """The epilogue of sums that are 0: a number in the first channels."""
+    return epilogue(
+        units=np.full(channels, tensor.scale),
+        bias=np.where(np.arange(channels) < used, float(code), 0.0),
+        output=tensor,
+        bounds=UNBOUNDED,
+        where=tensor.name,
+    )
 
 
 def _whole(count: int, block: int) -> int:
@@ -343,13 +447,11 @@ def window_product_layers(
     part_of: PartOf,
 ) -> ProductLayers:
     """The layers of a product of one head."""
-    a, b = factors
+    terms, (a, b) = Terms.of(factors), (replace(factor, zero_point=0) for factor in factors)
     if hw.batch != 1 or hw.block_in < hw.block_out:
         raise refused(
             operator, "products in windows need a batch of 1 and block_in at least block_out"
         )
-    if a.zero_point or b.zero_point:
-        raise refused(operator, "factors of a product must have the zero point 0")
     depth, tokens = a.shape[1], a.shape[2] // operator.windows
     inner = b.shape[2] // operator.windows
     count, b_depth = (inner, b.shape[1])[:: 1 if operator.b_rows_are_outputs else -1]
@@ -357,22 +459,18 @@ def window_product_layers(
     if a.shape[0] != 1 or b.shape[0] != 1 or b_depth != depth or result.shape != shape:
         raise refused(operator, "the shapes of the factors do not match")
     made = _Windows(hw, operator)
-    part, b = made.filled(part_of(b.name), b)
+    rows = terms.b if operator.b_rows_are_outputs else _CODES
+    part, b = made.filled(*made.rows(part_of(b.name), b, rows))
     weights, step = made.windows_as_weights(part, b)
     parts = [replace(weights, pixel=weights.pixel + window * step) for window in made.numbers]
     if not operator.b_rows_are_outputs:
-        parts = made.turned_windows(parts, b)
-    requant = operator_epilogue(
-        operator,
-        result,
-        units=np.full(count, a.scale * b.scale * operator.factor),
-        bias=np.zeros(count),
-    )
-    data = part_of(a.name)
+        parts = made.turned_windows(parts, b, terms.b)
+    requant = terms.requant(operator, a.scale * b.scale, depth, result)
+    data, summed = made.data(part_of(a.name), a, terms.a)
     for window, first in zip(made.numbers, parts, strict=True):
         made.append(
             name=f"{operator.name}/{window}",
-            workload=dense(label_of(operator.name), tokens, depth, count),
+            workload=dense(label_of(operator.name), tokens, summed.shape[1], count),
             requant=requant,
             data=replace(data, pixel=data.pixel + window * tokens),
             weights=first,
@@ -391,7 +489,7 @@ class _Windows(WeightFactor):
         """A tensor whose last stored block has zeros behind its channels."""
         if tensor.shape[1] % self._block == 0:
             return part, tensor
-        copy, _ = self._selected(part, tensor, tensor.shape[2])
+        copy, _ = self._selected(part, tensor, tensor.shape[2], ratio=1)
         return copy, self.found.tensors[copy.tensor]
 
     def windows_as_weights(self, part: ChannelSlice, tensor: QTensor) -> tuple[ChannelSlice, int]:
@@ -420,32 +518,29 @@ class _Windows(WeightFactor):
         self.found.layers.append(replace(layer, operators=(self._operator.name,)))
         return target
 
-    def turned_windows(self, parts: Sequence[ChannelSlice], tensor: QTensor) -> list[ChannelSlice]:
+    def turned_windows(
+        self, parts: Sequence[ChannelSlice], tensor: QTensor, codes: Codes
+    ) -> list[ChannelSlice]:
         """Channels and tokens of each window exchanged: identity times its tokens as weights."""
         count, tokens = tensor.shape[1], tensor.shape[2] // len(self.numbers)
         step = blocks_of(tokens, self._block) * self._block
-        turned = self._tensor("turned", (1, step * len(parts), count, 1), tensor)
-        # All of a stored block is computed: GEMM reads zeros behind the last token.
-        requant = epilogue(
-            units=np.full(step, tensor.scale),
-            bias=np.zeros(step),
-            output=turned,
-            bounds=UNBOUNDED,
-            where=turned.name,
-        )
-        requant = replace(
-            requant, m1=np.where(np.arange(step) < tokens, requant.m1, 0).astype(np.int16)
-        )
-        found = [ChannelSlice(tensor=turned.name, channel=window * step) for window in self.numbers]
+        channels = step * len(codes)
+        turned = self._tensor("turned", (1, channels * len(parts), count, 1), tensor)
+        found = [
+            ChannelSlice(tensor=turned.name, channel=window * channels) for window in self.numbers
+        ]
         for window, part in zip(self.numbers, parts, strict=True):
-            self.append(
-                name=f"{turned.name}/{window}",
-                workload=dense(label_of(self._operator.name), count, count, step),
-                requant=requant,
-                data=np.eye(count, dtype=np.int8)[None, :, :, None],
-                weights=part,
-                output=found[window],
-            )
+            for number, code in enumerate(codes):
+                first = found[window].channel + number * step
+                self.append(
+                    name=f"{turned.name}/{window * len(codes) + number}",
+                    workload=dense(label_of(self._operator.name), count, count, step),
+                    # All of a stored block is computed: GEMM reads zeros behind the last token.
+                    requant=_turned_codes(turned, step, code, tokens),
+                    data=_turning(count, code),
+                    weights=part,
+                    output=ChannelSlice(tensor=turned.name, channel=first),
+                )
         return found
 
 

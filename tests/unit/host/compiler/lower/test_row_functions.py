@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax, layer normalisation and attention: regions, and their bits."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -178,8 +180,9 @@ ARRAYS = {
 
 
 def attention(
-    heads: int, tokens: int, width: int, *, keys: int | None = None, zero_point: int = 0,
-    addend: np.ndarray | None = None, windows: int = 1, masked: bool = False,
+    heads: int, tokens: int, width: int, *, keys: int | None = None,
+    zeros: Mapping[str, int] = MappingProxyType({}), addend: np.ndarray | None = None,
+    windows: int = 1, masked: bool = False,
 ) -> QGraph:  # fmt: skip
     """softmax(q k^T / 4 + addend) v of int8 tensors; tokens and keys are those of a window.
 
@@ -196,7 +199,7 @@ def attention(
             name=name,
             shape=(1, *shape, 1),
             scale=scales[name],
-            zero_point=zero_point if name == "k" else 0,
+            zero_point=zeros.get(name, 0),
         )
         for name, shape in shapes.items()
     }
@@ -342,13 +345,21 @@ def test_layers_name_the_operators_of_the_model() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("hw", "zero_point", "why"),
-    [(ROWED, 3, "zero point 0"), (ROWED.with_(name="b2", batch=2), 0, "batch is 1")],
-)
-def test_what_no_array_multiplies_is_refused(hw: HwConfig, zero_point: int, why: str) -> None:
-    with pytest.raises(WorkloadError, match=why):
-        layer_graph(attention(1, 8, 8, zero_point=zero_point), hw)
+def test_images_of_a_batch_are_no_weights() -> None:
+    with pytest.raises(WorkloadError, match="batch is 1"):
+        layer_graph(attention(1, 8, 8), ROWED.with_(name="b2", batch=2))
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize("number", range(4))
+def test_factors_of_any_zero_point_have_their_products(array: str, number: int) -> None:
+    rng = fresh_rng()
+    heads, tokens, width, keys = (int(rng.integers(1, most)) for most in (4, 15, 18, 19))
+    windows = int(rng.integers(1, 4)) if array in ("4x4", "8x4") else 1
+    ends = [-128, 127, 0, int(rng.integers(-128, 128))]
+    zeros = {name: int(rng.choice(ends)) for name in ("q", "k", "v")}
+    zeros["p"] = -128 if number else -1
+    run(attention(heads, tokens, width, keys=keys, windows=windows, zeros=zeros), ARRAYS[array])
 
 
 def after_dense(graph: QGraph) -> QGraph:
