@@ -186,8 +186,16 @@ def product_layers(
     return made.found
 
 
-Codes = tuple[int | None, ...]
-"""By term what a factor is: a number, or its own codes (None)."""
+@dataclass(frozen=True, kw_only=True)
+class Codes:
+    """By term what a factor is: a number, or its own codes (None).
+
+    Attributes:
+        turned: its codes are ``-1 - code``, so that 1 is added to no zero point but -128.
+    """
+
+    terms: tuple[int | None, ...] = (None,)
+    turned: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,11 +208,17 @@ class Terms:
 
     @classmethod
     def of(cls, factors: tuple[QTensor, QTensor]) -> Terms:
-        """Those of two factors with zero points."""
-        p, q = (_digits(-factor.zero_point) for factor in factors)
+        """Those of two factors with zero points: with turned codes, if they are fewer."""
+        zeros = [factor.zero_point for factor in factors]
+        found = [cls._of(zeros, turned=turned) for turned in (False, True)]
+        return min(found, key=lambda each: len(each.a.terms))
+
+    @classmethod
+    def _of(cls, zeros: Sequence[int], *, turned: bool) -> Terms:
+        p, q = (_digits(1 + zero if turned else -zero) for zero in zeros)
         return cls(
-            a=(None, *(None for _ in q), *p),
-            b=(None, *q, *(None for _ in p)),
+            a=Codes(terms=(None, *(None for _ in q), *p), turned=turned),
+            b=Codes(terms=(None, *q, *(None for _ in p)), turned=turned),
             rest=sum(p) * sum(q),
         )
 
@@ -219,13 +233,12 @@ class Terms:
         )
 
 
-def _digits(code: int) -> tuple[int, ...]:
-    """int8 numbers whose sum is a negated zero point; none for 0."""
-    return (code // 2, code - code // 2) if code > _GREATEST else (code,) * (code != 0)
+def _digits(number: int) -> tuple[int, ...]:
+    """int8 numbers that add up to one from -127 to 128; none for 0."""
+    return (64, 64) if number == _NO_CODE else (number,) * (number != 0)
 
 
-_GREATEST: Final = 127
-_CODES: Final[Codes] = (None,)
+_NO_CODE: Final = 128
 
 
 class WeightFactor:
@@ -259,7 +272,7 @@ class WeightFactor:
     ) -> tuple[ChannelSlice, QTensor]:
         """The same of the one that is loaded as weights, with zeros behind each term's channels."""
         channels = tensor.shape[1]
-        if len(codes) > 1 and channels % self._block:
+        if len(codes.terms) > 1 and channels % self._block:
             part, _ = self._selected(part, tensor, tensor.shape[2], ratio=1)
             tensor = self.found.tensors[part.tensor]
         return self._of_terms(part, tensor, codes, channels)
@@ -267,25 +280,43 @@ class WeightFactor:
     def _of_terms(
         self, part: ChannelSlice, tensor: QTensor, codes: Codes, used: int
     ) -> tuple[ChannelSlice, QTensor]:
-        if len(codes) == 1:
+        if len(codes.terms) == 1:
             return part, tensor
-        channels, step = tensor.shape[1], _whole(tensor.shape[1], self._block)
-        shape = (1, len(codes) * step, *tensor.shape[2:])
+        step = _whole(tensor.shape[1], self._block)
+        shape = (1, len(codes.terms) * step, *tensor.shape[2:])
         whole = self._tensor(f"terms of {tensor.name}", shape, tensor)
-        workload = workload_on(self._operator, tensor, kind=Kind.DEPTHWISE)
-        for number, code in enumerate(codes):
-            weight = COPY_WEIGHT if code is None else 0
-            self.append(
-                name=f"{whole.name}/{number}",
-                workload=workload,
-                requant=_unchanged(tensor, channels)
-                if code is None
-                else _constant(tensor, channels, code, used),
-                data=part,
-                weights=np.full(workload.weight_shape, weight, dtype=np.int8),
-                output=ChannelSlice(tensor=whole.name, channel=number * step),
-            )
+        for number, code in enumerate(codes.terms):
+            place = ChannelSlice(tensor=whole.name, channel=number * step)
+            if code is None:
+                self._copy_codes(part, tensor, place, turned=codes.turned)
+            else:
+                self._fill(tensor, place, code, used)
         return ChannelSlice(tensor=whole.name), whole
+
+    def _copy_codes(
+        self,
+        data: ChannelSlice | npt.NDArray[np.int8],
+        tensor: QTensor,
+        place: ChannelSlice,
+        *,
+        turned: bool = False,
+    ) -> None:
+        workload = workload_on(self._operator, tensor, kind=Kind.DEPTHWISE)
+        weight = -COPY_WEIGHT if turned else COPY_WEIGHT
+        self.append(
+            name=f"{place.tensor}/{place.channel}",
+            workload=workload,
+            requant=_codes(tensor, tensor.shape[1], COPY_WEIGHT, turned=turned),
+            data=data,
+            weights=np.full(workload.weight_shape, weight, dtype=np.int8),
+            output=place,
+        )
+
+    def _fill(self, tensor: QTensor, place: ChannelSlice, code: int, used: int) -> None:
+        """A number in so many channels of a place, and 0 in those behind."""
+        data = np.zeros(tensor.shape, np.int8)
+        data[:, :used] = code
+        self._copy_codes(data, tensor, place)
 
     def as_weights(
         self, part: ChannelSlice, tensor: QTensor, outputs: int, *, zeros: bool = False
@@ -354,20 +385,24 @@ class WeightFactor:
         """
         hw, (_, count, tokens, _) = self._hw, tensor.shape
         # Where stored blocks are no larger, their last one is computed in any case.
-        whole = self._block > hw.block_out or len(codes) > 1
+        whole = self._block > hw.block_out or len(codes.terms) > 1
         outputs = _whole(tokens, self._block) if whole else tokens
         weights, packing = self.as_weights(part, tensor, outputs, zeros=True)
         rows = count if self._ratio > 1 else _whole(count, hw.block_out)
-        turned = self._tensor("transposed", (1, len(codes) * outputs, rows, 1), tensor)
-        for number, code in enumerate(codes):
+        turned = self._tensor("transposed", (1, len(codes.terms) * outputs, rows, 1), tensor)
+        for number, code in enumerate(codes.terms):
+            place = ChannelSlice(tensor=turned.name, channel=number * outputs)
+            if code is not None:
+                self._fill(replace(turned, shape=(1, outputs, rows, 1)), place, code, tokens)
+                continue
             self.append(
                 name=f"{turned.name}/{number}" if number else turned.name,
                 workload=dense(label_of(self._operator.name), count, count, outputs),
-                requant=_turned_codes(turned, outputs, code, tokens),
-                data=_turning(count, code),
+                requant=_without(_codes(turned, outputs, 1, turned=codes.turned), tokens),
+                data=_identity(count, turned=codes.turned),
                 weights=weights,
                 weight_packing=packing,
-                output=ChannelSlice(tensor=turned.name, channel=number * outputs),
+                output=place,
                 spread=_upper(count, rows),
             )
         result = ChannelSlice(tensor=turned.name)
@@ -376,32 +411,17 @@ class WeightFactor:
         return self._selected(result, turned, _whole(count, hw.block_out), self._ratio)
 
 
-def _turning(count: int, code: int | None) -> npt.NDArray[np.int8]:
-    """What a tensor as weights is multiplied by: an identity, or nothing beside a number."""
-    return np.eye(count, dtype=np.int8)[None, :, :, None] * np.int8(code is None)
+def _identity(count: int, *, turned: bool = False) -> npt.NDArray[np.int8]:
+    """What a tensor as weights is multiplied by."""
+    return np.eye(count, dtype=np.int8)[None, :, :, None] * np.int8(-1 if turned else 1)
 
 
-def _turned_codes(tensor: QTensor, channels: int, code: int | None, used: int) -> RequantParams:
-    if code is not None:
-        return _constant(tensor, channels, code, used)
-    return _without(
-        epilogue(
-            units=np.full(channels, tensor.scale),
-            bias=np.zeros(channels),
-            output=tensor,
-            bounds=UNBOUNDED,
-            where=tensor.name,
-        ),
-        used,
-    )
-
-
-def _constant(tensor: QTensor, channels: int, code: int, used: int) -> RequantParams:
-    """The epilogue of sums that are 0: a number in the first channels."""
+def _codes(tensor: QTensor, channels: int, weight: int, *, turned: bool = False) -> RequantParams:
+    """The epilogue of codes times a weight, or less it, as those codes or as turned ones."""
     return epilogue(
-        units=np.full(channels, tensor.scale),
-        bias=np.where(np.arange(channels) < used, float(code), 0.0),
-        output=tensor,
+        units=np.full(channels, tensor.scale / weight),
+        bias=np.zeros(channels),
+        output=replace(tensor, zero_point=-1 if turned else 0),
         bounds=UNBOUNDED,
         where=tensor.name,
     )
@@ -459,7 +479,7 @@ def window_product_layers(
     if a.shape[0] != 1 or b.shape[0] != 1 or b_depth != depth or result.shape != shape:
         raise refused(operator, "the shapes of the factors do not match")
     made = _Windows(hw, operator)
-    rows = terms.b if operator.b_rows_are_outputs else _CODES
+    rows = terms.b if operator.b_rows_are_outputs else Codes()
     part, b = made.filled(*made.rows(part_of(b.name), b, rows))
     weights, step = made.windows_as_weights(part, b)
     parts = [replace(weights, pixel=weights.pixel + window * step) for window in made.numbers]
@@ -524,22 +544,25 @@ class _Windows(WeightFactor):
         """Channels and tokens of each window exchanged: identity times its tokens as weights."""
         count, tokens = tensor.shape[1], tensor.shape[2] // len(self.numbers)
         step = blocks_of(tokens, self._block) * self._block
-        channels = step * len(codes)
+        channels = step * len(codes.terms)
         turned = self._tensor("turned", (1, channels * len(parts), count, 1), tensor)
         found = [
             ChannelSlice(tensor=turned.name, channel=window * channels) for window in self.numbers
         ]
-        for window, part in zip(self.numbers, parts, strict=True):
-            for number, code in enumerate(codes):
-                first = found[window].channel + number * step
+        for first, part in zip(found, parts, strict=True):
+            for number, code in enumerate(codes.terms):
+                place = replace(first, channel=first.channel + number * step)
+                if code is not None:
+                    self._fill(replace(turned, shape=(1, step, count, 1)), place, code, tokens)
+                    continue
                 self.append(
-                    name=f"{turned.name}/{window * len(codes) + number}",
+                    name=f"{turned.name}/{place.channel}",
                     workload=dense(label_of(self._operator.name), count, count, step),
                     # All of a stored block is computed: GEMM reads zeros behind the last token.
-                    requant=_turned_codes(turned, step, code, tokens),
-                    data=_turning(count, code),
+                    requant=_without(_codes(turned, step, 1, turned=codes.turned), tokens),
+                    data=_identity(count, turned=codes.turned),
                     weights=part,
-                    output=ChannelSlice(tensor=turned.name, channel=first),
+                    output=place,
                 )
         return found
 
@@ -577,7 +600,7 @@ def turn_layers(
             name=f"{operator.name}/{first}",
             workload=dense(label_of(operator.name), count, count, pixels),
             requant=requant,
-            data=np.eye(count, dtype=np.int8)[None, :, :, None],
+            data=_identity(count),
             weights=replace(weights, channel=weights.channel + first),
             weight_packing=packing,
             output=part_of(result.name),

@@ -38,7 +38,10 @@ from tilewright.host.compiler.rewrite.constants import fold_constants, fold_dequ
 from tilewright.host.compiler.rewrite.dynamic_quantisation import fold_dynamic
 from tilewright.host.compiler.rewrite.int8_ends import read_function_outputs, to_int8_ends
 from tilewright.host.compiler.rewrite.int8_moves import bound_floats, move_int8
-from tilewright.host.compiler.rewrite.int8_weights import fold_into_int8_layers
+from tilewright.host.compiler.rewrite.int8_weights import (
+    fold_integer_biases,
+    fold_into_int8_layers,
+)
 from tilewright.host.compiler.rewrite.lookups import look_up_int8
 from tilewright.host.compiler.rewrite.plain import state_groups, state_plain
 from tilewright.host.compiler.rewrite.recurrent_layers import unroll_recurrent
@@ -259,6 +262,7 @@ def _plainly_quantised(model: onnx.ModelProto, origin: Path) -> onnx.ModelProto:
     bound_floats(editor)
     cancel_transposes(editor)
     fold_into_int8_layers(editor)
+    fold_integer_biases(editor)
     return inferred(ir.to_proto(current), origin)
 
 

@@ -29,11 +29,16 @@ from tilewright.host.compiler.read.edit import (
 )
 from tilewright.host.compiler.rewrite.constants import dequantised
 from tilewright.host.compiler.rewrite.linear_layers import channel_factors, normalisation
-from tilewright.host.network.operators import CONVOLUTIONS, LAYERS, PRODUCTS, VIEWS
+from tilewright.host.network.operators import BY_ELEMENT, CONVOLUTIONS, LAYERS, PRODUCTS, VIEWS
 
 _LOW: Final = -128
 _HIGH: Final = 127
 _MATRIX: Final = 2
+_WITH_PARAMETERS: Final = (
+    "BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization",
+    "PRelu", "RMSNormalization",
+)  # fmt: skip
+"""Operators whose second and further inputs are numbers of channels."""
 
 
 def fold_into_int8_layers(editor: Editor) -> None:
@@ -262,7 +267,10 @@ def _scaled_weights(editor: Editor, layer: ir.Node, factors: Array) -> ir.Value 
 
 
 def fold_integer_biases(editor: Editor) -> None:
-    """Dequantise constants of 16 and 32 bits, which only biases are, and biases of 8 bits."""
+    """Dequantise constants of 16 and 32 bits, which only biases are, and other ones of 8 bits.
+
+    Factors and offsets of normalisations and slopes are numbers, too, as are operands of functions.
+    """
     for node in list(editor.graph):
         if not is_kind(node, "DequantizeLinear") or node.outputs[0].is_graph_output():
             continue
@@ -282,14 +290,17 @@ def fold_integer_biases(editor: Editor) -> None:
 
 
 def _is_bias(node: ir.Node, data: Array) -> bool:
-    """Whether all readers of a constant add it to the channels of a layer's result."""
+    """Whether all readers of a constant take numbers of channels, as layers take biases."""
     uses = list(node.outputs[0].uses())
     return bool(uses) and data.size == max(data.shape, default=1) and all(
-        _adds_to_layer(use.node, use.idx) for use in uses
+        _takes_numbers(use.node, use.idx) or (data.size == 1 and is_kind(use.node, *BY_ELEMENT))
+        for use in uses
     )  # fmt: skip
 
 
-def _adds_to_layer(user: ir.Node, index: int) -> bool:
+def _takes_numbers(user: ir.Node, index: int) -> bool:
+    if is_kind(user, *_WITH_PARAMETERS):
+        return index > 0
     if is_kind(user, *LAYERS):
         return index == len(("data", "weights"))
     if not is_kind(user, "Add"):

@@ -191,6 +191,9 @@ def _one_image(shape: Sequence[int]) -> tuple[int, ...]:
 def _narrow_form(value: ir.Value | None, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The shape of what a value is only the wide form of, if its rows are the same."""
     node = value.producer() if value is not None else None
+    for kind in ("DequantizeLinear", "QuantizeLinear"):
+        if is_kind(node, kind) and node.inputs[0] is not None:
+            node = node.inputs[0].producer()
     before = shape_of(node.inputs[0]) if is_kind(node, "Reshape") else None
     narrow = before is not None and before in (_narrowed(shape), _one_image(shape))
     return before if narrow else None

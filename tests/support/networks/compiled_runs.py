@@ -40,7 +40,7 @@ def run_compiled(
 
 
 def assert_one_region_has_its_bits(
-    proto: onnx.ModelProto, seen: np.ndarray, hw: HwConfig
+    proto: onnx.ModelProto, seen: np.ndarray, hw: HwConfig, *, quantised: bool = False
 ) -> np.ndarray:
     """All of a model of one input is one region, with the bits of its layers; returns its result.
 
@@ -50,11 +50,11 @@ def assert_one_region_has_its_bits(
         proto: the float model; its input is ``x``.
         seen: several of it, which it is calibrated on; it runs on the first.
         hw: has a row unit.
+        quantised: the model is, instead.
     """
-    compilation = compile_model(
-        proto, hw, load_board("pynq-z2"), calibration=Calibration(arrays={"x": seen}),
-        offload_all=True,
-    )  # fmt: skip
+    data = None if quantised else Calibration(arrays={"x": seen})
+    board = load_board("pynq-z2")
+    compilation = compile_model(proto, hw, board, calibration=data, offload_all=True)
     placed = {p.name: (p.where, p.reason) for p in compilation.network.placements}
     assert {where for where, _ in placed.values()} == {"accelerator"}, placed
     (graph,) = compilation.layers

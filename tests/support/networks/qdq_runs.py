@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import onnxruntime
+from onnxruntime.quantization import CalibrationDataReader
 from support.networks.qgraph_floats import evaluate
 
 from tilewright.host.common.errors import WorkloadError
@@ -31,6 +32,16 @@ def run_all(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[st
     )
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(inputs)), strict=True)) | dict(inputs)
+
+
+class Samples(CalibrationDataReader):
+    """Calibration data of input ``x`` for ONNX Runtime's quantiser; the last one first."""
+
+    def __init__(self, samples: np.ndarray) -> None:
+        self._waiting = [{"x": each[None]} for each in samples]
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return self._waiting.pop() if self._waiting else None
 
 
 def region_errors(

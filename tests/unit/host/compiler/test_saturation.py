@@ -15,7 +15,7 @@ from onnx import numpy_helper
 from onnxruntime import quantization
 from support.networks.compiled_runs import run_compiled
 from support.networks.qdq_models import dithered, float_model, quantised_model
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import Samples, run_all
 from support.randomness import generator, sample, where
 
 from tilewright.host.compiler.pipeline import Compilation, compile_model
@@ -80,16 +80,6 @@ def test_kept_roundings_give_the_results_of_the_file(number) -> None:
     rng = generator(f"saturation kept {number}")
     model, x = quantised_model(rng)
     assert_as_onnxruntime(model, x, rng, where(number=number), keep_rounding=True)
-
-
-class Samples(quantization.CalibrationDataReader):
-    """Calibration data for ONNX Runtime's quantiser."""
-
-    def __init__(self, samples: np.ndarray) -> None:
-        self._waiting = [{"x": each[None]} for each in samples]
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        return self._waiting.pop() if self._waiting else None
 
 
 @pytest.mark.parametrize("number", sample(5, 1000))

@@ -4,10 +4,13 @@
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 import pytest
+from onnxruntime.quantization import quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
 from support.networks.compiled_runs import assert_one_region_has_its_bits
 from support.networks.onnx_results import rewritten
-from support.networks.qdq_runs import assert_near, quantised_names, region_errors, run_all
+from support.networks.qdq_runs import Samples, assert_near, quantised_names, region_errors, run_all
 from support.networks.small_models import Model, imported_with_its_inputs
 from support.randomness import fresh_rng
 
@@ -40,8 +43,8 @@ class Attention:
         y = {"windows": self._tokens, "tokens": self._tokens, "channels": self._channels,
              "linear": self._linear, "factorised": self._factorised}[kind](*parts)  # fmt: skip
         y = self.model.add("Reshape", y, np.array(self.shape))
-        y = self.model.add("MatMul", y, self.model.weights(features, features))
-        self.proto = self.model.proto(y)
+        self.y = self.model.add("MatMul", y, self.model.weights(features, features))
+        self.proto = self.model.proto(self.y)
 
     def _queries_keys_values(self) -> list[tuple[str, str]]:
         """Three tensors and the letters of their axes, in a drawn order."""
@@ -117,6 +120,26 @@ def test_attention_is_one_region_with_its_bits(kind, by_einsum) -> None:
     assert_one_region_has_its_bits(drawn.proto, seen, ROWED)
     options = for_hardware(ImportOptions(), ROWED).quantise
     rewritten(drawn.proto, options, x=seen[:1])
+
+
+@pytest.mark.parametrize("kind", ["tokens", "windows", "channels"])
+def test_a_block_that_onnxruntime_quantised_is_one_region_with_its_bits(kind, tmp_path) -> None:
+    """With its defaults: uint8 of any zero point, parameters of normalisations as int8 tensors."""
+    rng = fresh_rng()
+    drawn = Attention(rng, kind, by_einsum=False)
+    model, features = drawn.model, drawn.shape[-1]
+    y = model.add("Add", drawn.y, "x")
+    weights = model.weights(features, features + 3)
+    y = model.add("MatMul", norm(model, y, features), weights)
+    gate = model.add("Erf", model.add("Div", y, np.float32(2**0.5)))
+    y = model.add("Mul", y, model.add("Add", gate, np.float32(1)))
+    y = model.add("Mul", y, np.float32(0.5))
+    name = str(tmp_path / "model.onnx")
+    onnx.save(model.proto(model.add("MatMul", y, model.weights(features + 3, 7))), name)
+    quant_pre_process(name, name)
+    seen = rng.normal(size=(4, *drawn.shape[1:])).astype(np.float32)
+    quantize_static(name, name, Samples(seen))
+    assert_one_region_has_its_bits(onnx.load(name), seen, TABLED, quantised=True)
 
 
 def test_heads_that_count_as_windows_give_the_same() -> None:
@@ -249,8 +272,9 @@ def _padding_mask(model: Model, x: str) -> str:
     return model.add("Softmax", model.add("Where", mask, x, far), axis=-1)
 
 
-def norm(model: Model, x: str) -> str:
-    numbers = [model.constant(model.rng.uniform(0.5, 1.5, FEATURES).astype("f4")) for _ in range(2)]
+def norm(model: Model, x: str, features: int = FEATURES) -> str:
+    sizes = (2, features)
+    numbers = map(model.constant, model.rng.uniform(0.5, 1.5, sizes).astype("f4"))
     return model.add("LayerNormalization", x, *numbers, axis=-1)
 
 

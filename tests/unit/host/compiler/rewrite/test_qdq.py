@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto
 from onnxruntime import quantization
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import Samples, run_all
 from support.networks.small_models import Model, assert_regions_agree
 from support.randomness import fresh_rng
 
@@ -171,16 +171,6 @@ def test_int32_biases_become_float_constants(per_channel) -> None:
 # -- QOperator models of ONNX Runtime as QDQ models -----------------------------------------------
 
 
-class Data(quantization.CalibrationDataReader):
-    """Two batches of noise."""
-
-    def __init__(self, rng: np.random.Generator, shape: tuple[int, ...]) -> None:
-        self._batches = iter([{"x": rng.normal(size=shape).astype(np.float32)} for _ in range(2)])
-
-    def get_next(self):
-        return next(self._batches, None)
-
-
 def network(model: Model) -> onnx.ModelProto:
     """Every operator that ONNX Runtime has in this format."""
     x = model.input(1, 3, 8, 8)
@@ -203,7 +193,7 @@ def test_a_network_has_the_same_results_and_runs_on_the_accelerator(tmp_path, pe
     quantization.quantize_static(
         source,
         target,
-        Data(rng, (1, 3, 8, 8)),
+        Samples(rng.normal(size=(4, 3, 8, 8)).astype(np.float32)),
         quant_format=quantization.QuantFormat.QOperator,
         per_channel=per_channel,
         activation_type=quantization.QuantType.QUInt8,
@@ -252,7 +242,7 @@ def test_int8_pixels_may_be_resized(tmp_path) -> None:
     quantization.quantize_static(
         source,
         target,
-        Data(rng, (1, 3, 4, 4)),
+        Samples(rng.normal(size=(4, 3, 4, 4)).astype(np.float32)),
         quant_format=quantization.QuantFormat.QOperator,
         activation_type=quantization.QuantType.QUInt8,
         weight_type=quantization.QuantType.QInt8,
