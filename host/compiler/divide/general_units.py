@@ -142,18 +142,22 @@ class _Work:
                 raise Refusal("it divides by a tensor, whose reciprocal has no scale in the model")
             operator, operands = "multiply", [operands[0], 1 / divisor]
         wide = self._broadcast(operands)
-        layout = self._layout([each[0] for each in wide if isinstance(each, tuple)])
         constants = [each for each in wide if not isinstance(each, tuple)]
+        offset = np.broadcast_to(self.found.offset, self.output.shape)
+        by_channel = [*constants, offset] if offset.any() else []
+        layout = self._layout([each[0] for each in wide if isinstance(each, tuple)], by_channel)
         if not constants:
+            if offset.any():
+                raise Refusal("it adds a constant to a product of two tensors")
             self._two(operator, layout, [each for each in wide if isinstance(each, tuple)])
             return
         if not np.isfinite(constants[0]).all():
             raise Refusal("its constant is not finite")
         ((data, tensor),) = (each for each in wide if isinstance(each, tuple))
         name = self.page.made(data, layout, tensor)
-        values = _lying(constants[0], layout)
+        values, offset = (_lying(each, layout) for each in (constants[0], offset))
         first = isinstance(wide[0], tuple)
-        self._one(operator, layout, (name, tensor), values, first=first)
+        self._one(operator, layout, name, values, offset, first=first)
 
     def choose(self) -> None:
         page, output = self.page, self.output
@@ -189,15 +193,18 @@ class _Work:
             for each in operands
         ]
 
-    def _layout(self, data: Sequence[IndexMap]) -> TensorLayout:
-        """How the result lies: as an operand that is one tensor as it stands, or at least cost."""
+    def _layout(self, data: Sequence[IndexMap], by_channel: Sequence[Array] = ()) -> TensorLayout:
+        """How the result lies: as an operand that is one tensor as it stands, or at least cost.
+
+        Constants of `by_channel` are one number for each channel.
+        """
         shape, unit = self.output.shape, self.unit
         plain = [
             self.page.lies[var][1]
             for var, tensor in zip(unit.data, unit.inputs, strict=True)
             if var in self.page.lies and tensor.shape == shape and self._is_plain(var)
         ]
-        if plain:
+        if plain and _is_of_channels(by_channel, simplest(plain)):
             chosen = simplest(plain)
             if chosen.shape[0] != 1:
                 raise Refusal("it is of several images")
@@ -205,7 +212,11 @@ class _Work:
         choices = [layouts.natural(shape), layouts.natural(shape, layouts.sequence)]
         choices.append(layouts.tokens(shape))
         choices += [layouts.stacked(shape)] if len(shape) == MAX_RANK else []
+        choices += [layouts.along(shape, axis) for axis in range(len(shape)) if len(by_channel)]
         fits = [each for each in choices if each is not None and each.shape[0] == 1]
+        fits = [each for each in fits if _is_of_channels(by_channel, each)]
+        if not fits:
+            raise Refusal("it adds numbers to products that are not those of channels")
         return min(fits, key=lambda layout: self._cost(data, layout))
 
     def _is_plain(self, var: Any) -> bool:
@@ -247,13 +258,16 @@ class _Work:
         self,
         operator: str,
         layout: TensorLayout,
-        data: tuple[str, QuantisedTensor],
+        name: str,
         values: Array,
+        offset: Array,
         *,
         first: bool,
     ) -> None:
-        """A tensor and a constant (channels, pixels); which of them is first."""
-        name, _ = data
+        """A tensor and a constant (channels, pixels), and which is first; what a product has added.
+
+        That is one number, or one for each channel, as is the constant then.
+        """
         by_channel = (values == values[:, :1]).all()
         output = self.output
         if operator in ("maximum", "minimum"):
@@ -272,11 +286,11 @@ class _Work:
             ones = np.ones(len(values))
             column = values[:, 0]
             if operator == "multiply":
-                self._finish(_affine(column, 0 * ones), layout, name)
+                self._finish(_affine(column, offset[:, 0]), layout, name)
             else:
                 sign = -1.0 if operator == "subtract" else 1.0
-                factor, offset = (1.0, sign) if first else (sign, 1.0)
-                self._finish(_affine(factor * ones, offset * column), layout, name)
+                factor, share = (1.0, sign) if first else (sign, 1.0)
+                self._finish(_affine(factor * ones, share * column), layout, name)
             return
         scale, zero_point = _int8_grid(values)
         tensor = QuantisedTensor(shape=output.shape, scale=scale, zero_point=zero_point)
@@ -535,6 +549,12 @@ def _codes(values: Array, tensor: QuantisedTensor) -> npt.NDArray[np.int8]:
 def _lying(values: Array, layout: TensorLayout) -> Array:
     """Numbers of the model's shape as (channels, pixels) of a normal form."""
     return layouts.in_normal_form(np.ascontiguousarray(values), layout).reshape(layout.shape[1], -1)
+
+
+def _is_of_channels(constants: Sequence[Array], layout: TensorLayout) -> bool:
+    """Whether constants are one number for each channel."""
+    lying = (_lying(each, layout) for each in constants)
+    return all((each == each[:, :1]).all() for each in lying)
 
 
 def _int8_grid(values: Array) -> tuple[float, int]:

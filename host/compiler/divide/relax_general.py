@@ -62,6 +62,7 @@ class Computation:
         operands: in order; a constant is its real numbers.
         axes: that a reduction runs over.
         shape: of what the operator computes.
+        offset: real numbers that are added to a product, or 0.
         after: moves that of the result.
     """
 
@@ -69,6 +70,7 @@ class Computation:
     operands: tuple[Operand | Array, ...]
     axes: tuple[int, ...] = ()
     shape: tuple[int, ...] = ()
+    offset: Array | float = 0.0
     after: Arrange | None = None
 
 
@@ -92,6 +94,9 @@ def match_general(root: Expr, values: Any) -> dict[str, Any] | None:
         expr, name = inner, _name(inner)
     operands: list[Operand | Array | None]
     axes: tuple[int, ...] = ()
+    shape = shape_of(expr) or ()
+    offset, expr = _offset(expr, values)
+    name = _name(expr)
     if name in PAIRS:
         operands = [_operand(argument, values) for argument in expr.args]
     elif name == CHOICE and is_constant(_value(expr.args[0], values)):
@@ -115,10 +120,23 @@ def match_general(root: Expr, values: Any) -> dict[str, Any] | None:
         operator=name,
         operands=tuple(found),
         axes=axes,
-        shape=shape_of(expr) or (),
+        shape=shape,
+        offset=offset,
         after=after,
     )
     return parts
+
+
+def _offset(expr: Expr, values: Any) -> tuple[Array | float, Expr]:
+    """The constant that is added to a product, and the product; 0 and any other expression."""
+    if _name(expr) not in ("add", "subtract"):
+        return 0.0, expr
+    sides = [_value(argument, values) for argument in expr.args]
+    for product, other in (sides, sides[::-1])[: 2 if _name(expr) == "add" else 1]:
+        found = _operand(other, values) if _name(product) == "multiply" else None
+        if isinstance(found, np.ndarray):
+            return (found if _name(expr) == "add" else -found), product
+    return 0.0, expr
 
 
 def _moves_behind(expr: Expr, values: Any) -> tuple[Arrange | None, Expr]:

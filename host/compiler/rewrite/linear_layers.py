@@ -217,9 +217,12 @@ def convolve_affine(editor: Editor) -> None:
     for node in list(editor.graph):
         if is_kind(node, "BatchNormalization"):
             found, shape = normalisation(node), shape_of(node.inputs[0])
-            if found is not None and shape is not None and len(shape) != _IMAGE_RANK:
+            if found is None or shape is None:
+                continue
+            data = node.inputs[0]
+            if len(shape) != _IMAGE_RANK or (data and is_kind(data.producer(), "DequantizeLinear")):
                 take_place(editor, node, _written_out(editor, node, *found, rank=len(shape)))
-            elif found is not None:
+            else:
                 _replace(editor, node, node.inputs[0], *found)
         elif is_kind(node, "Mul"):
             _multiplication(editor, node)
@@ -228,7 +231,7 @@ def convolve_affine(editor: Editor) -> None:
 def _written_out(
     editor: Editor, node: ir.Node, factors: Array, offsets: Array, *, rank: int
 ) -> ir.Value:
-    """A normalisation of what is no image, as a factor and an offset for each channel."""
+    """A normalisation of int8, or of what is no image: factors and offsets of channels."""
     value, stem = node.inputs[0], node.outputs[0].name or "normalised"
     for kind, each in (("Mul", factors), ("Add", offsets)):
         wide = each.astype(np.float32).reshape(-1, *[1] * (rank - 2))

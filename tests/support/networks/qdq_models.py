@@ -20,7 +20,8 @@ TABLES = ("Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Elu")
 KINDS = ("conv", "conv", "depthwise", "dense", "residual", "residual", "concat", "concat", "split",
          "pool", "average", "table", "multiply", "norm", "joined", "joined", "transposed",
          "clip", "far", "nearest", "pair", "padded", "stepped", "moved", "reduced", "constant",
-         "softmax", "norms", "attended", "matrices", "tiled", "divided", "chosen")  # fmt: skip
+         "softmax", "norms", "attended", "matrices", "tiled", "divided", "chosen",
+         "affine")  # fmt: skip
 SIDES = 300
 """Most pixels of what others read."""
 
@@ -103,6 +104,17 @@ class Drawing:
         """A factor and an offset for each channel, as batch normalisation in dense blocks."""
         channels = self.shapes[x][1]
         self.conv(x, channels, 1, groups=channels)
+
+    def _affine(self, x) -> None:
+        """Batch normalisation of an image, or of what is none."""
+        n, c, h, w = self.shapes[x]
+        flat = self.rng.random() < 0.5
+        y = self._shaped(x, [n, c, h * w]) if flat else x
+        numbers = [self._normal(c, fan=9) for _ in range(4)]
+        numbers[0], numbers[3] = 1 + numbers[0], 1 + np.abs(numbers[3])
+        self.add("BatchNormalization", [y], self.shapes[y], numbers)
+        if flat:
+            self._shaped(len(self.shapes) - 1, [n, c, h, w])
 
     def _dense(self, x) -> None:
         self.conv(x, int(self.rng.integers(2, 13)))
@@ -402,15 +414,9 @@ def _written(model: Model, rng, op: Op, names: list[str]) -> str:
     """An operator with its weights as int8, per channel or not, and its bias as they are."""
     constants = [model.constant(w) for w in op.weights]
     if op.kind in ("Add", "Mul", "Sub", "Div", "MatMul") and constants:  # as quantisers leave them
-        values = op.weights[0]
-        span = float(values.min()), float(values.max())
-        scale, zero_point, dtype = (
-            _range(rng, *span) if op.kind != "Div" else (span[1] / 127, 0, np.int8)
-        )
-        ends = np.iinfo(dtype)
-        steps = np.clip(np.rint(values / scale) + zero_point, ends.min, ends.max).astype(dtype)
-        numbers = np.float32(scale), dtype(zero_point)
-        constants[0] = model.add("DequantizeLinear", model.constant(steps), *numbers)
+        constants[0] = _dequantised(model, rng, op.weights[0], divides=op.kind == "Div")
+    if op.kind.endswith("Normalization") and rng.random() < 0.5:
+        constants[:2] = [_dequantised(model, rng, each) for each in op.weights[:2]]
     if op.kind in ("Conv", "ConvTranspose"):
         weights = op.weights[0]
         axis = 1 if op.kind == "ConvTranspose" else 0
@@ -427,6 +433,16 @@ def _written(model: Model, rng, op: Op, names: list[str]) -> str:
             stored = model.add("QuantizeLinear", floats, *numbers, **along)
         constants[0] = model.add("DequantizeLinear", stored, *numbers, **along)
     return model.add(op.kind, *_arguments(op, names, constants), **op.attributes)
+
+
+def _dequantised(model: Model, rng, values: np.ndarray, *, divides: bool = False) -> str:
+    """A constant as int8 or uint8 of one scale."""
+    span = float(values.min()), float(values.max())
+    scale, zero_point, dtype = _range(rng, *span) if not divides else (span[1] / 127, 0, np.int8)
+    ends = np.iinfo(dtype)
+    steps = np.clip(np.rint(values / scale) + zero_point, ends.min, ends.max).astype(dtype)
+    numbers = np.float32(scale), dtype(zero_point)
+    return model.add("DequantizeLinear", model.constant(steps), *numbers)
 
 
 def dithered(model: onnx.ModelProto, rng: np.random.Generator) -> onnx.ModelProto:
