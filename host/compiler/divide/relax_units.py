@@ -88,6 +88,8 @@ GENERAL: Final = "general"
 
 RANKS: Final = (2, 3, MAX_RANK)
 """Of tensors that have a normal form."""
+_ANY_RANK: Final = ("move", GENERAL, "table", "rescale")
+"""Kinds to which it is all the same how their data lie."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,7 +130,7 @@ def read_unit(kind: str, root: Expr, parts: Parts) -> OffloadUnit:
     if any(0 in tensor.shape for tensor in (*inputs, output)):
         raise Refusal("it has an empty tensor")
     wrong = [t.shape for t in (*inputs, output) if len(t.shape) not in RANKS]
-    if kind not in ("move", GENERAL) and wrong:
+    if kind not in _ANY_RANK and wrong:
         raise Refusal(f"a tensor of it has {len(wrong[0])} axes {wrong[0]}, not two, three or four")
     match = Match(parts=parts, inputs=inputs, output=output)
     if kind == OWN:

@@ -163,7 +163,13 @@ class Drawing:
             self.add("AveragePool", [x], (n, c, h - 1, w - 1), kernel_shape=[2, 2])
 
     def _table(self, x) -> None:
-        self.add(str(self.rng.choice(TABLES)), [x], self.shapes[x])
+        """A function, sometimes on more axes than an image has."""
+        n, c, h, w = self.shapes[x]
+        more = [n, c, 1, h, w] if self.rng.random() < 0.5 else [n, *self._cut(c), h, w]
+        y = self._shaped(x, more) if self.rng.random() < 0.2 else x
+        self.add(str(self.rng.choice(TABLES)), [y], self.shapes[y])
+        if y != x:
+            self._shaped(len(self.shapes) - 1, [n, c, h, w])
 
     def _clip(self, x) -> None:
         self.add("Relu", [x], self.shapes[x])
