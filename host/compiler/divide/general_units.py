@@ -211,7 +211,8 @@ class _Work:
             return chosen
         choices = [layouts.natural(shape), layouts.natural(shape, layouts.sequence)]
         choices.append(layouts.tokens(shape))
-        choices += [layouts.stacked(shape)] if len(shape) == MAX_RANK else []
+        if len(shape) == MAX_RANK:
+            choices += [layouts.stacked(shape), layouts.heads(shape), layouts.rows(shape)]
         choices += [layouts.along(shape, axis) for axis in range(len(shape)) if len(by_channel)]
         fits = [each for each in choices if each is not None and each.shape[0] == 1]
         fits = [each for each in fits if _is_of_channels(by_channel, each)]

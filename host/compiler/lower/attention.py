@@ -288,7 +288,7 @@ class WeightFactor:
         for number, code in enumerate(codes.terms):
             place = ChannelSlice(tensor=whole.name, channel=number * step)
             if code is None:
-                self._copy_codes(part, tensor, place, turned=codes.turned)
+                self._copy_codes(part, tensor, place, used, turned=codes.turned)
             else:
                 self._fill(tensor, place, code, used)
         return ChannelSlice(tensor=whole.name), whole
@@ -298,25 +298,24 @@ class WeightFactor:
         data: ChannelSlice | npt.NDArray[np.int8],
         tensor: QTensor,
         place: ChannelSlice,
+        used: int,
         *,
         turned: bool = False,
     ) -> None:
+        """So many channels, and 0 in those behind."""
         workload = workload_on(self._operator, tensor, kind=Kind.DEPTHWISE)
         weight = -COPY_WEIGHT if turned else COPY_WEIGHT
         self.append(
             name=f"{place.tensor}/{place.channel}",
             workload=workload,
-            requant=_codes(tensor, tensor.shape[1], COPY_WEIGHT, turned=turned),
+            requant=_without(_codes(tensor, tensor.shape[1], COPY_WEIGHT, turned=turned), used),
             data=data,
             weights=np.full(workload.weight_shape, weight, dtype=np.int8),
             output=place,
         )
 
     def _fill(self, tensor: QTensor, place: ChannelSlice, code: int, used: int) -> None:
-        """A number in so many channels of a place, and 0 in those behind."""
-        data = np.zeros(tensor.shape, np.int8)
-        data[:, :used] = code
-        self._copy_codes(data, tensor, place)
+        self._copy_codes(np.full(tensor.shape, code, np.int8), tensor, place, used)
 
     def as_weights(
         self, part: ChannelSlice, tensor: QTensor, outputs: int, *, zeros: bool = False

@@ -230,7 +230,7 @@ class _Storing:
         at = self._lying(source)
         if isinstance(operator, QSelect):
             at = Lying(tensor=at.tensor, channels=tuple(at.channels[c] for c in operator.channels))
-        tensor, places = self._view(at)
+        tensor, places = self._once(*self._view(at), output)
         result = target or self._graph.tensors[operator.output]
         n, _, rows, columns = tensor.shape
         result = replace(result, name=output, shape=(n, len(places), rows, columns))
@@ -241,9 +241,47 @@ class _Storing:
             bounds=operator.bounds,
             lookup=operator.lookup,
         )
+        every = Lying(tensor=output, channels=tuple(range(len(places))))
+        runs = _runs(places, self._alignment)
+        if n == 1 and len(runs) > 1 and self._copies_runs(runs, tensor, len(places)):
+            self._tensors[output] = result
+            for first, number in runs:
+                piece, name = replace(copy, name=f"{label}/{first}"), f"{output}/at {first}"
+                data, _ = self._view(
+                    Lying(tensor=tensor.name, channels=places[first : first + number])
+                )
+                self._parts[name] = (output, first)
+                written = replace(result, name=name, shape=(1, number, rows, columns))
+                self._emit(replace(piece, inputs=(data.name,)), written)
+            return every
         exact = places == tuple(range(tensor.shape[1]))
         self._emit(copy if exact else _selection(copy, places, tensor.shape[1]), result)
-        return Lying(tensor=output, channels=tuple(range(len(places))))
+        return every
+
+    def _once(
+        self, tensor: QTensor, places: tuple[int, ...], label: str
+    ) -> tuple[QTensor, tuple[int, ...]]:
+        """Channels of a tensor and their places; or of a copy of them, if many are read often."""
+        known = sorted(set(places))
+        read, made, once = (
+            blocks_of(count, self._alignment)
+            for count in (tensor.shape[1], len(places), len(known))
+        )
+        pixels = prod(tensor.shape[2:])
+        if (read * made - once * (read + made)) * pixels < _LAYER:
+            return tensor, places
+        copy = QRescale(name=f"{label}/once", inputs=(tensor.name,), output=f"{label}/once")
+        n, _, *sides = tensor.shape
+        narrow = replace(tensor, name=copy.output, shape=(n, len(known), *sides))
+        self._emit(_selection(copy, known, tensor.shape[1]), narrow)
+        at = {place: number for number, place in enumerate(known)}
+        return narrow, tuple(at[place] for place in places)
+
+    def _copies_runs(self, runs: Sequence[tuple[int, int]], tensor: QTensor, channels: int) -> bool:
+        """Whether copies of runs of whole blocks take less than a product with a matrix."""
+        read, needed = (blocks_of(count, self._alignment) for count in (tensor.shape[1], channels))
+        pixels = prod(tensor.shape[2:])
+        return len(runs) * _LAYER + _COPY * needed * pixels < read * needed * pixels
 
     def _leave(self, name: str) -> None:
         """A result of the region is stored as the model has it."""
@@ -426,6 +464,22 @@ class _Storing:
             return False
         free = not (isinstance(writer, QRescale) or graph.keep_rounding)
         return same or (alone and (writer.lookup is not None or free))
+
+
+_LAYER: Final = 600
+"""Array cycles that a layer of its own takes besides."""
+_COPY: Final = 4
+"""Array cycles of a copy for each block of channels of a pixel: it is read and written."""
+
+
+def _runs(places: Sequence[int], step: int) -> list[tuple[int, int]]:
+    """Channels that follow each other, as first and number; empty: one begins inside a block."""
+    breaks = [n for n in range(1, len(places)) if places[n] != places[n - 1] + 1]
+    firsts = [0, *breaks]
+    if any(first % step or places[first] % step for first in firsts):
+        return []
+    ends = [*breaks, len(places)]
+    return [(first, end - first) for first, end in zip(firsts, ends, strict=True)]
 
 
 def _is_exact(operator: QSelect, graph: QGraph) -> bool:
