@@ -107,6 +107,22 @@ _FAR_OFF: Final = 0.25
 """Steps that a sum may be off before its terms are exchanged for a better one."""
 
 
+def _spaced(operator: QConv) -> Int8Array:
+    """Weights with the zeros between that a dilation means."""
+    weights, steps = operator.weights, operator.dilation
+    sides = [(side - 1) * step + 1 for side, step in zip(weights.shape[2:], steps, strict=True)]
+    wide = np.zeros((*weights.shape[:2], *sides), np.int8)
+    wide[..., :: steps[0], :: steps[1]] = weights
+    return wide
+
+
+def _outputs_first(weights: Int8Array, groups: int) -> Int8Array:
+    """Weights (I, O/groups, KH, KW) as (O, I/groups, KH, KW)."""
+    inputs, outputs, *kernel = weights.shape
+    parts = weights.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)
+    return parts.reshape(groups * outputs, inputs // groups, *kernel)
+
+
 class _Layers:
     def __init__(self, graph: StoredGraph, hw: HwConfig, origins: Mapping[str, str]) -> None:
         self.graph = graph
@@ -277,13 +293,17 @@ class _Layers:
         """One plain convolution for each phase of the strides, on every stride-th output pixel."""
         data = self._tensor(operator.inputs[0])
         output, target = self._part(operator.output), self._tensor(operator.output)
-        by_channel = 1 < operator.groups == data.shape[1] == target.shape[1]
-        if (operator.groups != 1 and not by_channel) or operator.dilation != (1, 1):
-            raise refused(
-                operator, "a transposed convolution must have no dilation and no groups of channels"
+        channels, outputs = data.shape[1], target.shape[1]
+        by_channel = 1 < operator.groups == channels == outputs
+        groups = 1 if by_channel else self._merged_groups(operator, channels, outputs)
+        weights = _spaced(operator)
+        if not by_channel:
+            weights = merge_groups(
+                _outputs_first(weights, operator.groups), operator.groups, groups
             )
-        weights = operator.weights if by_channel else operator.weights.transpose(1, 0, 2, 3)
-        outputs = weights.shape[0]
+        step_in, step_out = channels // groups, outputs // groups
+        self._sliceable(operator, data, [g * step_in for g in range(groups)])
+        self._sliceable(operator, target, [output.channel + g * step_out for g in range(groups)])
         units = data.scale * operator.weight_scales
         if not np.all(units > 0):
             raise refused(operator, "a weight scale is 0")
@@ -305,7 +325,8 @@ class _Layers:
                 operator,
                 data,
                 kind=Kind.DEPTHWISE if by_channel else Kind.CONV2D,
-                channels_out=outputs,
+                channels_in=step_in,
+                channels_out=step_out,
                 kernel_h=taps.shape[2],
                 kernel_w=taps.shape[3],
                 pad_top=row.pad_low,
@@ -314,27 +335,27 @@ class _Layers:
                 pad_right=column.pad_high,
                 relu=requant.clip_min == rounded.zero_point and requant.clip_min > -128,
             )
-            whole = (len(rows), len(columns)) == (1, 1)
-            self._append(
-                operator,
-                workload,
-                requant,
-                name=f"{operator.name}/{number}",
-                data=self._part(data.name),
-                weights=np.ascontiguousarray(taps),
-                output=output,
-                pad_value=data.zero_point,
-                spread=None
-                if whole
-                else Spread(
-                    first_row=row.first,
-                    first_column=column.first,
-                    row_step=operator.stride[0],
-                    column_step=operator.stride[1],
-                    height=target.shape[2],
-                    width=target.shape[3],
-                ),
+            spread = Spread(
+                first_row=row.first,
+                first_column=column.first,
+                row_step=operator.stride[0],
+                column_step=operator.stride[1],
+                height=target.shape[2],
+                width=target.shape[3],
             )
+            for group in range(groups):
+                part = slice(group * step_out, (group + 1) * step_out)
+                self._append(
+                    operator,
+                    workload,
+                    channels_of(requant, part),
+                    name=f"{operator.name}/{number * groups + group}",
+                    data=self._part(data.name, group * step_in),
+                    weights=np.ascontiguousarray(taps[part]),
+                    output=replace(output, channel=output.channel + part.start),
+                    pad_value=data.zero_point,
+                    spread=None if (len(rows), len(columns)) == (1, 1) else spread,
+                )
 
     def _merged_groups(self, operator: QConv, channels: int, outputs: int) -> int:
         """Most groups that begin at blocks of channels, when neighbours are merged."""

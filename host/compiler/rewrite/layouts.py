@@ -3,12 +3,14 @@
 
 A split is one slice per part. Nearest resizing by whole factors is a depthwise transposed
 convolution with weights of 1. DepthToSpace and SpaceToDepth are convolutions with one weight of 1
-per output channel and pixel. No rewrite changes a result.
+per output channel and pixel. Col2Im adds patches that overlap: a transposed convolution in groups,
+with one weight of 1 for each element of a patch. No rewrite changes a result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -17,7 +19,10 @@ import onnx_ir as ir
 from tilewright.host.compiler.read.edit import (
     Array,
     Editor,
+    array_of,
+    input_of,
     integer,
+    integers,
     is_kind,
     is_single,
     shape_of,
@@ -43,6 +48,8 @@ def move_by_layers(editor: Editor) -> None:
             _take_nearest(editor, node)
         elif is_kind(node, "DepthToSpace", "SpaceToDepth"):
             _shuffle_pixels(editor, node)
+        elif is_kind(node, "Col2Im"):
+            _add_patches(editor, node)
 
 
 def _slice_parts(editor: Editor, node: ir.Node) -> None:
@@ -115,10 +122,52 @@ def _shuffle_pixels(editor: Editor, node: ir.Node) -> None:
     _convolve(editor, node, kind, weights, [side, side], groups=1)
 
 
+def _add_patches(editor: Editor, node: ir.Node) -> None:
+    """Patches of an image, one behind another, added where they lie (PyTorch's Fold)."""
+    data, shape, target = node.inputs[0], shape_of(node.inputs[0]), shape_of(node.outputs[0])
+    sides = array_of(input_of(node, 2))
+    if (
+        not is_single(data)
+        or not shape
+        or not target
+        or sides is None
+        or len(target) != _IMAGE_RANK
+    ):
+        return
+    stated = {
+        name: integers(node, name, [default] * count)
+        for name, default, count in (("strides", 1, 2), ("pads", 0, 4), ("dilations", 1, 2))
+    }
+    kernel, pads = [int(side) for side in sides], stated["pads"]
+    counts, missing = [], []
+    for axis in (0, 1):
+        size, step = target[2 + axis] + pads[axis] + pads[2 + axis], stated["strides"][axis]
+        rest = size - stated["dilations"][axis] * (kernel[axis] - 1) - 1
+        counts.append(rest // step + 1)
+        missing.append(rest % step)
+    elements, channels = prod(kernel), target[_CHANNELS]
+    if shape[1:] != (channels * elements, prod(counts)) or min(counts) < 1:
+        return
+    weights = np.tile(np.eye(elements, dtype=np.float32), (channels, 1))
+    weights = weights.reshape(channels * elements, 1, *kernel)
+    images = (*shape[:2], *counts)
+    image = editor.reshaped(node, data, images, stem=f"{node.outputs[0].name}_patches")
+    node.replace_input_with(0, image)
+    more = {**stated, "output_padding": missing}
+    _convolve(editor, node, "ConvTranspose", weights, kernel, groups=channels, **more)
+
+
 def _convolve(
-    editor: Editor, node: ir.Node, kind: str, weights: Array, sides: Sequence[int], *, groups: int
+    editor: Editor,
+    node: ir.Node,
+    kind: str,
+    weights: Array,
+    sides: Sequence[int],
+    *,
+    groups: int,
+    **others: Sequence[int],
 ) -> None:
-    """Let a convolution whose windows touch take a node's place.
+    """Let a convolution whose windows touch, if nothing else is said, take a node's place.
 
     In a quantised model its weights are quantised, too, at a scale of 1.
     """
@@ -129,6 +178,7 @@ def _convolve(
         "group": groups,
         "pads": [0, 0, 0, 0],
         "dilations": [1, 1],
+        **{name: list(numbers) for name, numbers in others.items()},
     }
     stem = result.name or "moved"
     constant = editor.constant(f"{stem}_weights", weights)

@@ -177,10 +177,13 @@ class Drawing:
     def _transposed(self, x) -> None:
         n, c, h, w = self.shapes[x]
         if h < 8:
-            channels = int(self.rng.integers(2, 7))
-            weights = self._normal(c, channels, 2, 2, fan=c)
-            self.add("ConvTranspose", [x], (n, channels, 2 * h, 2 * w), [weights],
-                     kernel_shape=[2, 2], strides=[2, 2])  # fmt: skip
+            groups = int(self.rng.choice([each for each in range(1, c + 1) if c % each == 0]))
+            share, side, step, gap = (int(self.rng.integers(1, most)) for most in (4, 4, 3, 3))
+            sizes = [(each - 1) * step + gap * (side - 1) + 1 for each in (h, w)]
+            weights = self._normal(c, share, side, side, fan=c)
+            if share * groups < 40 and sizes[0] * sizes[1] < SIDES:
+                self.add("ConvTranspose", [x], (n, share * groups, *sizes), [weights],
+                         strides=[step] * 2, dilations=[gap] * 2, group=groups)  # fmt: skip
 
     def _far(self, x) -> None:
         """A convolution, or a maximum, whose window reaches beyond the image."""
