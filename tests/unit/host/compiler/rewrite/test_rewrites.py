@@ -261,6 +261,24 @@ def test_shuffles_between_channels_and_pixels_are_convolutions(mode) -> None:
     assert rewritten(model.proto(y)) == ["ConvTranspose", "Relu", "Conv"]
 
 
+def test_patches_that_overlap_are_a_transposed_convolution() -> None:
+    rng = fresh_rng()
+    for _ in range(8):
+        kernel, steps, gaps = ([int(n) for n in rng.integers(1, most, 2)] for most in (4, 4, 3))
+        pads = [int(n) for n in rng.integers(0, 2, 4)]
+        image, channels = [int(n) for n in rng.integers(7, 12, 2)], int(rng.integers(1, 4))
+        counts = [
+            (size + pads[axis] + pads[axis + 2] - gaps[axis] * (kernel[axis] - 1) - 1)
+            // steps[axis] + 1
+            for axis, size in enumerate(image)
+        ]  # fmt: skip
+        model = Model(rng, opset=18)
+        x = model.input(1, channels * kernel[0] * kernel[1], counts[0] * counts[1])
+        given = {"strides": steps, "pads": pads, "dilations": gaps}
+        y = model.add("Col2Im", x, np.array(image), np.array(kernel), **given)
+        assert rewritten(model.proto(y)) == ["Reshape", "ConvTranspose"]
+
+
 @pytest.mark.parametrize("by_sizes", [False, True])
 def test_resizing_may_state_some_axes_alone(by_sizes) -> None:
     for mode, kind in (("nearest", "ConvTranspose"), ("linear", "Resize")):
