@@ -251,30 +251,29 @@ def _least_and_most(graph: QGraph, conv: QConv) -> tuple[float, float]:
 
 def _absorb_tables(graph: QGraph) -> QGraph:
     """Let an operator look up the table that alone reads its result: the same integers."""
-    readers, writers = graph.readers(), graph.writers()
-    merged: dict[str, QOperator] = {}
+    readers = graph.readers()
+    made: dict[str, QOperator] = {}
+    writer_of: dict[str, str] = {}  # by tensor, the name of its operator
     for table in graph.operators:
-        between = table.inputs[0]
-        writer = writers.get(between)
+        between, name = table.inputs[0], table.name
+        writer = made.get(writer_of.get(between, ""))
         if (
             isinstance(table, QRescale)
             and table.lookup is not None
             and isinstance(writer, (*_ABSORBING, QRescale))
-            and writer.lookup is None
             and _addresses(table, graph.tensors[between])
             and len(readers[between]) == 1
             and between not in graph.outputs
         ):
-            merged[writer.output] = replace(writer, output=table.output, lookup=table.lookup)
-    absorbed = {operator.output for operator in merged.values()}
-    return _rebuilt(
-        graph,
-        [
-            merged.get(operator.output, operator)
-            for operator in graph.operators
-            if operator.output not in absorbed
-        ],
-    )
+            lookup, name = table.lookup, writer.name
+            if writer.lookup is not None:  # of codes that are those of a table
+                entries = lookup.entries[writer.lookup.entries.astype(int) + 128]
+                lookup = replace(writer.lookup, entries=entries)
+            made[name] = replace(writer, output=table.output, lookup=lookup)
+        else:
+            made[name] = table
+        writer_of[table.output] = name
+    return _rebuilt(graph, list(made.values()))
 
 
 def _addresses(table: QOperator, data: QTensor) -> bool:

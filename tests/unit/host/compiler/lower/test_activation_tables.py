@@ -97,6 +97,17 @@ def test_a_table_is_fused_into_what_writes_its_input_and_gives_the_same_integers
     assert np.array_equal(outputs(fused, data)["t"], ENTRIES[alone.astype(int) + 128])
 
 
+def test_tables_behind_each_other_are_one():
+    known = tensors("x", "c", "t", "u", "y")
+    tables = [table(*pair, known) for pair in (("c", "t"), ("t", "u"), ("u", "y"))]
+    layers = (convolution("conv", "x", "c"), *tables)
+    graph = QGraph(name="g", tensors=known, operators=layers, inputs=("x",), outputs=("y",))
+    fused = fuse(graph)
+    assert [type(o) for o in fused.operators] == [QConv]
+    data = np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8)
+    assert np.array_equal(outputs(fused, data)["y"], outputs(graph, data)["y"])
+
+
 @pytest.mark.parametrize("why", ["read twice", "an output"])
 def test_a_result_that_others_need_keeps_its_own_layer(why):
     known = tensors("x", "c", "t", "y")
