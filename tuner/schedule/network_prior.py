@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.tuner.schedule.bus_times import Floats
@@ -26,7 +25,7 @@ from tilewright.tuner.schedule.layer_model import LayerModel
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.space_prior import schedule_points
 from tilewright.tuner.schedule.spaces import ScheduleSpace
-from tilewright.tuner.search.space import Knob
+from tilewright.tuner.search.space import Index, Knob
 
 AXIS_VALUES: Final = 7
 """Sizes of each tile knob that the grid keeps, spread by ratio."""
@@ -70,19 +69,26 @@ class NetworkPrior:
             space = ScheduleSpace(task, roomy, self._rules, self._kind)
             _, points, cycles = _ranked(space, LayerModel(roomy, task, self._memory))
             for number, hw in enumerate(configs):
-                place = _first_legal(NativeLowering(hw, task), points)
-                total[number] += count * (math.inf if place is None else cycles[place])
+                places = _first_legal(NativeLowering(hw, task), points)
+                total[number] += count * (cycles[places[0]] if places else math.inf)
         return total
 
 
-def predicted_schedule(
-    hw: HwConfig, task: Workload, memory: MemoryModel, rules: Rules
-) -> Schedule | None:
-    """The legal schedule of the grid with the least prediction; nothing is measured."""
-    space = ScheduleSpace(task, hw, rules, "full")
+def predicted_places(space: ScheduleSpace, memory: MemoryModel, count: int) -> list[Index]:
+    """Of the legal schedules of the grid, so many with the least prediction; none is measured."""
+    hw, task = space.hw, space.workload
     positions, points, _ = _ranked(space, LayerModel(hw, task, memory))
-    place = _first_legal(NativeLowering(hw, task), points)
-    return None if place is None else space.decode(tuple(positions[place].tolist()))
+    found = _first_legal(NativeLowering(hw, task), points, count)
+    return [tuple(positions[place].tolist()) for place in found]
+
+
+def legal_places(space: ScheduleSpace, places: Sequence[Index]) -> list[Index]:
+    """Those of some schedules that are legal."""
+    if not places:
+        return []
+    points = schedule_points(space.knobs, np.array(places))
+    legal = NativeLowering(space.hw, space.workload).rules(points) == 0
+    return [place for place, is_legal in zip(places, legal, strict=True) if is_legal]
 
 
 def _ranked(
@@ -99,15 +105,14 @@ def _ranked(
     return positions[order], points[order], cycles[order]
 
 
-def _first_legal(lowering: NativeLowering, points: Points) -> int | None:
-    """Place of the first legal schedule; it is usually near the front."""
-    start, step = 0, FIRST_LOOK
-    while start < len(points):
+def _first_legal(lowering: NativeLowering, points: Points, count: int = 1) -> list[int]:
+    """Places of the first legal schedules; they are usually near the front."""
+    found, start, step = list[int](), 0, FIRST_LOOK
+    while start < len(points) and len(found) < count:
         legal = lowering.rules(points[start : start + step]) == 0
-        if legal.any():
-            return start + int(legal.argmax())
+        found += (start + np.flatnonzero(legal)).tolist()
         start, step = start + step, 4 * step
-    return None
+    return found[:count]
 
 
 def roomiest(configs: Sequence[HwConfig]) -> HwConfig:

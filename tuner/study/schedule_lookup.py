@@ -4,11 +4,15 @@
 What a store has measured comes first. A workload that it does not know is searched for on the
 twin with a few measurements of the default tuner, which learns across the layers. Without any
 measurement it has the schedule that the closed form predicts to be the fastest.
+
+A short layer takes the twin a millisecond, less than a tuner thinks, and the closed form knows it
+least: what it waits for at its ends weighs most. So some dozens of schedules are measured in either
+case: the first ones of the closed form, and from the best of them one knob after another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -21,11 +25,12 @@ from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.measure.measurement import Request, hw_key
 from tilewright.tuner.measure.twin_oracle import TwinOracle
-from tilewright.tuner.schedule.network_prior import predicted_schedule
+from tilewright.tuner.schedule.network_prior import legal_places, predicted_places
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace, shape_of
 from tilewright.tuner.search import Result
+from tilewright.tuner.search.space import Index
 from tilewright.tuner.study.options import SEARCH_BUDGET
 from tilewright.tuner.study.settings import DEFAULT_TUNER
 from tilewright.tuner.study.tuner_factory import TunerFactory
@@ -35,6 +40,12 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 4
 _CYCLE_LIMIT: Final = 1_000_000_000
+_SHORT: Final = 20_000
+"""Predicted cycles below which a layer is short."""
+_FIRST: Final = 8
+"""Schedules of the closed form that a short layer begins with."""
+_ROUNDS: Final = 6
+"""Of a descent at most."""
 
 
 class Origin(StrEnum):
@@ -123,21 +134,62 @@ class ScheduleLookup:
         untuned = default_schedule(self._hw, workload)
         if not workload.kind.alone:
             return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
-        if self._budget == 0:
-            return self._predict(workload, untuned)
         if not workload.kind.weighs:
-            return Entry(
-                schedule=untuned, origin=Origin.DEFAULT, cycles=self._alone(workload, untuned)
-            )
-        return self._search(workload, untuned)
+            cycles = self._alone(workload, untuned) if self._budget else None
+            return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=cycles)
+        return self._judged(workload, untuned)
 
-    def _predict(self, workload: Workload, untuned: Schedule) -> Entry:
-        if workload.kind.weighs:
-            found = predicted_schedule(self._hw, workload, self._memory, host_rules())
-            prior = SchedulePrior(self._hw, workload, self._memory)
-            if found is not None and prior(found) < prior(untuned):
-                return Entry(schedule=found, origin=Origin.PREDICTED, cycles=None)
-        return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
+    def _judged(self, workload: Workload, untuned: Schedule) -> Entry:
+        space = ScheduleSpace(workload, self._hw, host_rules(), "full")
+        prior = SchedulePrior(self._hw, workload, self._memory)
+        first = predicted_places(space, self._memory, _FIRST)
+        best = space.decode(first[0]) if first else untuned
+        if first and prior(best) < _SHORT:
+            found = self._descend(space, first)
+        elif self._budget:
+            found = self._search(space, prior)
+        elif prior(best) < prior(untuned):
+            found = Entry(schedule=best, origin=Origin.PREDICTED, cycles=None)
+        else:
+            found = None
+        return found or Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
+
+    def _descend(self, space: ScheduleSpace, first: Sequence[Index]) -> Entry | None:
+        """Coordinate descent from the fastest of some schedules, as the twin measures them."""
+        known: dict[Index, int] = {}
+        fastest, waiting = None, list(first)
+        for _ in range(_ROUNDS):
+            points = [space.decode(place) for place in waiting]
+            for position, cycles in self._measured(space.workload, points):
+                known[waiting[position]] = _CYCLE_LIMIT if cycles is None else cycles
+            best = min(known, key=known.__getitem__)
+            if best == fastest:
+                break
+            fastest = best
+            waiting = legal_places(space, [n for n in _near(space, best) if n not in known])
+        if fastest is None or known[fastest] == _CYCLE_LIMIT:
+            return None
+        schedule = space.decode(fastest)
+        return Entry(schedule=schedule, origin=Origin.SEARCHED, cycles=known[fastest])
+
+    def _measured(
+        self, workload: Workload, schedules: Sequence[Schedule]
+    ) -> Iterator[tuple[int, int | None]]:
+        """Position and cycles of some schedules, as they are measured; None: it is not valid."""
+        if self._oracle is None:
+            self._oracle = TwinOracle()
+        requests = [
+            Request(
+                hw=self._hw,
+                workload=workload,
+                schedule=schedule,
+                memory=self._memory,
+                max_cycles=_CYCLE_LIMIT,
+            )
+            for schedule in schedules
+        ]
+        for position, answer in self._oracle.measure(requests):
+            yield position, answer.cycles if answer.valid else None
 
     def _alone(self, workload: Workload, schedule: Schedule) -> int:
         """Cycles of a workload that the native lowering does not take."""
@@ -147,35 +199,31 @@ class ScheduleLookup:
         finally:
             twin.close()
 
-    def _search(self, workload: Workload, untuned: Schedule) -> Entry:
-        if self._oracle is None:
-            self._oracle = TwinOracle()
-        space = ScheduleSpace(workload, self._hw, host_rules(), "full")
-        tuner = self._tuners.make(space, prior=SchedulePrior(self._hw, workload, self._memory))
+    def _search(self, space: ScheduleSpace, prior: SchedulePrior) -> Entry | None:
+        tuner = self._tuners.make(space, prior=prior)
         best: tuple[int, Schedule] | None = None
         while tuner.asked < self._budget:
             candidates = tuner.ask(min(_BATCH, self._budget - tuner.asked))
             if not candidates:
                 break
-            requests = [
-                Request(
-                    hw=self._hw,
-                    workload=workload,
-                    schedule=candidate.point,
-                    memory=self._memory,
-                    max_cycles=_CYCLE_LIMIT,
-                )
-                for candidate in candidates
-            ]
-            for position, answer in self._oracle.measure(requests):
+            points = [candidate.point for candidate in candidates]
+            for position, value in self._measured(space.workload, points):
                 candidate = candidates[position]
-                value = answer.cycles if answer.valid else None
                 tuner.tell([Result(index=candidate.index, value=value)])
                 if value is not None and (best is None or value < best[0]):
                     best = (value, candidate.point)
         if best is None:
-            return Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
+            return None
         return Entry(schedule=best[1], origin=Origin.SEARCHED, cycles=best[0])
+
+
+def _near(space: ScheduleSpace, place: Index) -> Iterator[Index]:
+    """Schedules of which one knob is one or two values away."""
+    for axis, knob in enumerate(space.knobs):
+        for step in (-1, 1, -2, 2):
+            moved = place[axis] + step
+            if 0 <= moved < len(knob.values):
+                yield (*place[:axis], moved, *place[axis + 1 :])
 
 
 def _best_stored(

@@ -271,8 +271,8 @@ class _Storing:
         if (read * made - once * (read + made)) * pixels < _LAYER:
             return tensor, places
         copy = QRescale(name=f"{label}/once", inputs=(tensor.name,), output=f"{label}/once")
-        n, _, *sides = tensor.shape
-        narrow = replace(tensor, name=copy.output, shape=(n, len(known), *sides))
+        n, _, rows, columns = tensor.shape
+        narrow = replace(tensor, name=copy.output, shape=(n, len(known), rows, columns))
         self._emit(_selection(copy, known, tensor.shape[1]), narrow)
         at = {place: number for number, place in enumerate(known)}
         return narrow, tuple(at[place] for place in places)

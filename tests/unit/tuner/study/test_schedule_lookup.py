@@ -18,6 +18,9 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.measure.measurement import Request
 from tilewright.tuner.measure.twin_oracle import TwinOracle
+from tilewright.tuner.schedule.network_prior import predicted_places
+from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.study.schedule_lookup import Origin, ScheduleLookup
 
 MEMORY = load_board("pynq-z2").memory
@@ -56,8 +59,33 @@ def test_predicted_schedules_are_legal_and_faster_than_untuned_ones() -> None:
     ]
     with ScheduleLookup(hw, MEMORY, budget=0) as lookup:
         entries = [lookup.entry(task) for task in drawn]
-    assert all(entry.cycles is None for entry in entries)
-    predicted = [(task, entry.schedule) for task, entry in zip(drawn, entries, strict=True)]
-    assert all(legal(hw, *pair).ok for pair in predicted)
+    chosen = [(task, entry.schedule) for task, entry in zip(drawn, entries, strict=True)]
+    assert all(legal(hw, *pair).ok for pair in chosen)
     untuned = cycles(hw, [(task, default_schedule(hw, task)) for task in drawn])
-    assert geometric_mean(cycles(hw, predicted)) < 0.95 * geometric_mean(untuned)
+    found = cycles(hw, chosen)
+    assert geometric_mean(found) < 0.95 * geometric_mean(untuned)
+    for task, entry, taken in zip(drawn, entries, found, strict=True):
+        assert entry.cycles in (None, taken // task.count)
+        assert (entry.origin is Origin.SEARCHED) == (entry.cycles is not None)
+
+
+def test_short_layers_are_measured_beside_what_the_closed_form_chose() -> None:
+    """Without a search, too: never slower than its choice, and faster in most cases."""
+    rng = fresh_rng()
+    hw = load_hwconfig("pynq-16x16")
+    tasks = tw.load_network("mobilenet_v2").workloads
+    drawn = [
+        replace(tasks[number], height=size, width=size, channels_in=32, channels_out=32)
+        for number in rng.choice(len(tasks), 12, replace=False)
+        for size in [int(rng.integers(4, 20))]
+    ]
+    first = []
+    for task in drawn:
+        space = ScheduleSpace(task, hw, host_rules(), "full")
+        first.append(space.decode(predicted_places(space, MEMORY, 1)[0]))
+    with ScheduleLookup(hw, MEMORY, budget=0) as lookup:
+        found = cycles(hw, [(task, lookup(task)) for task in drawn])
+        assert lookup.origins == {"searched": len({task.key for task in drawn})}
+    predicted = cycles(hw, list(zip(drawn, first, strict=True)))
+    assert all(mine <= other for mine, other in zip(found, predicted, strict=True))
+    assert geometric_mean(found) < 0.98 * geometric_mean(predicted)
