@@ -20,19 +20,9 @@ from tilewright.host.common.errors import BuildError, ConfigError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.sim.synth.dsp_packing import check_packing
 from tilewright.sim.synth.synthesis import synthesis_commands
-from tilewright.sim.tools.build_cache import (
-    cached_library,
-    digest,
-    source_text,
-)
+from tilewright.sim.tools import build_cache
 from tilewright.sim.tools.yosys import copy_sources, read_command, run_yosys, yosys_version
-from tilewright.sim.verilator.build import (
-    MANIFEST,
-    TOP,
-    compile_generated,
-    generated_inputs,
-    read_manifest,
-)
+from tilewright.sim.verilator import build
 
 FAMILIES: Final = ("xc7", "ecp5")
 """Families whose cells have models here."""
@@ -54,7 +44,7 @@ def build_netlist(
     *,
     family: str = "xc7",
     stage: Stage = Stage.CELLS,
-    manifest: Path = MANIFEST,
+    manifest: Path = build.MANIFEST,
     checked: bool = True,
     jobs: int = 2,
 ) -> Path:
@@ -63,14 +53,14 @@ def build_netlist(
         raise ConfigError(f"must be one of {', '.join(FAMILIES)}", field="family", value=family)
     if stage is Stage.PACKED and family != "xc7":
         raise ConfigError("must be xc7 for the stage packed", field="family", value=family)
-    sources = read_manifest(manifest)
+    sources = build.read_manifest(manifest)
     models = [_MODELS / name for name in (f"{family}_logic.v", f"{family}_memory.v", "block_ram.v")]
-    commands = [read_command(hw, TOP, sources), *_commands(family, stage)]
-    key = "netlist-" + digest(
+    commands = [read_command(hw, build.TOP, sources), *_commands(family, stage)]
+    key = "netlist-" + build_cache.digest(
         [
             *commands,
-            *(f"{path.name}\0{source_text(path)}" for path in (*sources, *models)),
-            *generated_inputs(),
+            *(f"{path.name}\0{build_cache.source_text(path)}" for path in (*sources, *models)),
+            *build.generated_inputs(),
             yosys_version(),
             str(checked),
         ]
@@ -84,7 +74,7 @@ def build_netlist(
         slices = work / "slices.v"
         slices.write_text(_slice_model() if family == "xc7" else "", encoding="utf-8")
         files = [work / _NETLIST, slices, *(work / path.name for path in models[1:])]
-        compile_generated(files, work, output, jobs)
+        build.compile_generated(files, work, output, jobs)
         return {
             "config_hash": hw.config_hash,
             "family": family,
@@ -92,11 +82,11 @@ def build_netlist(
             "yosys": yosys_version(),
         }
 
-    return cached_library(key, make)
+    return build_cache.cached_library(key, make)
 
 
 def _commands(family: str, stage: Stage) -> Sequence[str]:
-    synthesis = synthesis_commands(family, TOP)
+    synthesis = synthesis_commands(family, build.TOP)
     if stage is Stage.PACKED:
         synthesis = synthesis[:-1]  # without the stages from `coarse` on
     else:

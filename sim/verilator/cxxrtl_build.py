@@ -14,21 +14,8 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.sim.tools.build_cache import (
-    cached_library,
-    compile_objects,
-    digest,
-    link_library,
-    source_text,
-)
+from tilewright.sim.tools import build_cache, yosys
 from tilewright.sim.tools.toolchain import find_compiler
-from tilewright.sim.tools.yosys import (
-    copy_sources,
-    cxxrtl_runtime,
-    read_command,
-    run_yosys,
-    yosys_version,
-)
 from tilewright.sim.verilator.build import HARNESS_DIR, TOP, read_manifest
 
 _STEM: Final = "cxxrtl_top"
@@ -47,14 +34,14 @@ _HARNESS_FLAGS: Final = ("-O2", "-Wall", "-Wextra", "-Werror")
 
 def build_cxxrtl(hw: HwConfig, *, manifest: Path | None = None, jobs: int = 2) -> Path:
     """The shared library that simulates ``hw`` with CXXRTL, built when the cache lacks it."""
-    tool, runtime = yosys_version(), cxxrtl_runtime()
+    tool, runtime = yosys.yosys_version(), yosys.cxxrtl_runtime()
     sources = read_manifest(manifest)
     commands = _commands(hw, sources)
-    key = "cxxrtl-" + digest(
+    key = "cxxrtl-" + build_cache.digest(
         [
             *commands,
-            *(f"{path.name}\0{source_text(path)}" for path in sources),
-            *(source_text(HARNESS_DIR / name) for name in (*_HARNESS, *_HEADERS)),
+            *(f"{path.name}\0{build_cache.source_text(path)}" for path in sources),
+            *(build_cache.source_text(HARNESS_DIR / name) for name in (*_HARNESS, *_HEADERS)),
             *(*_FLAGS, *_MODEL_FLAGS, *_HARNESS_FLAGS),
             tool,
             find_compiler().version,
@@ -70,13 +57,13 @@ def build_cxxrtl(hw: HwConfig, *, manifest: Path | None = None, jobs: int = 2) -
             "compiler": find_compiler().version,
         }
 
-    return cached_library(key, make)
+    return build_cache.cached_library(key, make)
 
 
 def _commands(hw: HwConfig, sources: Sequence[Path]) -> list[str]:
     """The Yosys passes; files are those of the working folder."""
     return [
-        read_command(hw, TOP, sources, "--keep-hierarchy"),
+        yosys.read_command(hw, TOP, sources, "--keep-hierarchy"),
         f"hierarchy -top {TOP}",
         "proc",
         "opt_clean",  # it also removes the $buf cells, which write_cxxrtl does not know
@@ -85,8 +72,8 @@ def _commands(hw: HwConfig, sources: Sequence[Path]) -> list[str]:
 
 
 def _generate(commands: Sequence[str], sources: Sequence[Path], work: Path) -> None:
-    copy_sources(sources, work)
-    run_yosys(commands, work)
+    yosys.copy_sources(sources, work)
+    yosys.run_yosys(commands, work)
     if not (work / f"{_STEM}.h").is_file():
         raise BuildError("Yosys must write the model", field=f"{_STEM}.h")
 
@@ -97,4 +84,4 @@ def _compile(work: Path, runtime: Path, output: Path, jobs: int) -> None:
         ([*_FLAGS, *_MODEL_FLAGS, *include], work / f"{_STEM}.cc"),
         *(([*_FLAGS, *_HARNESS_FLAGS, *include], HARNESS_DIR / name) for name in _HARNESS),
     ]
-    link_library(compile_objects(tasks, work, jobs), output)
+    build_cache.link_library(build_cache.compile_objects(tasks, work, jobs), output)

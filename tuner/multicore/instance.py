@@ -5,13 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.tuner.multicore.allocation import (
-    Indices,
-    Policy,
-    Regulation,
-    checked_ports,
-    makespans,
-)
+from tilewright.tuner.multicore import allocation
 from tilewright.tuner.multicore.encoding import Population
 from tilewright.tuner.multicore.job_table import JobTable, Numbers, require_number
 
@@ -22,23 +16,25 @@ class Instance:
 
     table: JobTable  # what each job takes on each core
     bandwidth: float  # bytes per cycle that all cores of a memory port have together
-    policy: Policy = Policy.PROPORTIONAL  # how running jobs share it; one of `Policy`
-    regulation: Regulation | None = None  # of `Policy.REGULATED`; None: equal budgets
+    policy: allocation.Policy = (
+        allocation.Policy.PROPORTIONAL
+    )  # how running jobs share it; one of `Policy`
+    regulation: allocation.Regulation | None = None  # of `Policy.REGULATED`; None: equal budgets
     ports: tuple[int, ...] = ()  # the memory port of each core; empty: all cores are behind one
 
     def __post_init__(self) -> None:
         """Validate."""
         require_number("bandwidth", self.bandwidth)
-        checked_ports(self.ports, self.table.cores)
+        allocation.checked_ports(self.ports, self.table.cores)
 
     @property
-    def port(self) -> Indices:
+    def port(self) -> allocation.Indices:
         """The memory port of each core, ``[cores]``."""
-        return checked_ports(self.ports, self.table.cores)
+        return allocation.checked_ports(self.ports, self.table.cores)
 
     def makespans(self, population: Population) -> Numbers:
         """Cycles until the last job ends, for each mapping; shape ``[len(population)]``."""
-        return makespans(
+        return allocation.makespans(
             self.table,
             self.bandwidth,
             population.core,
