@@ -172,8 +172,7 @@ class Table:
 class Search:
     """The trials that a search tuner makes on a task, in order, as far as anyone has asked.
 
-    Attributes:
-        start: cycles known before the first trial; None without ``untuned``.
+    ``start`` is the cycles known before the first trial; None without ``untuned``.
     """
 
     def __init__(self, table: Table, tuner: str, seed: int, *, untuned: bool = True) -> None:

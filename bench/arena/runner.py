@@ -43,17 +43,13 @@ _IMPORTED: Final = re.compile(r"^from (tilewright\.tuner\.[\w.]+) import", re.MU
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """A tuner in the arena.
-
-    Attributes:
-        transfer: whether it is told measurements of other tasks (`replay.experience_of`).
-    """
+    """A tuner in the arena."""
 
     label: str  # how the study calls it
     tuner: str  # a name in `TUNERS`
     prior: bool = True  # whether it gets the prior that it may take
     options: Mapping[str, Any] = field(default_factory=dict)  # of its class
-    transfer: bool = False
+    transfer: bool = False  # it is told measurements of other tasks (`replay.experience_of`)
 
     @classmethod
     def parse(cls, text: str) -> Contestant:

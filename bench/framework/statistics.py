@@ -268,11 +268,7 @@ _DEVIATIONS: Final = 1.96
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Percent points of accuracy that are lost; negative: won.
-
-    Attributes:
-        lowest, highest: ends of the interval of 95 %.
-    """
+    """Percent points of accuracy that are lost (negative: won), and their interval of 95 %."""
 
     points: float  # of the sample
     lowest: float

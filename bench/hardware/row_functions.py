@@ -26,12 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class RowError:
-    """Errors of one kind of rows, in steps of an int8 output, before it is rounded to them.
-
-    Attributes:
-        ours, theirs: largest error of the row unit and of I-BERT.
-        our_mean, their_mean: mean of the errors' magnitudes.
-    """
+    """Largest and mean errors of a kind of rows, in steps of int8 before it is rounded to them."""
 
     rows: str  # what they are
     ours: float

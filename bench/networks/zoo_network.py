@@ -44,13 +44,10 @@ BYTE_VALUES: Final = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A network that the zoo measures.
-
-    Attributes:
-        load: makes it; raises `TilewrightError` if the package that holds it is not installed.
-    """
+    """A network that the zoo measures."""
 
     kind: Literal["zoo", "control"]  # ``zoo``, or ``control``: one that had nothing to gain
+    # raises `TilewrightError` if the package that holds it is not installed
     load: Callable[[], nn.Module | onnx.ModelProto]
     input_name: str  # of its one input
     input_shape: tuple[int, ...]  # of that

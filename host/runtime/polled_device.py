@@ -70,11 +70,7 @@ class PolledDevice(ABC):
         """Give back what the device holds, when those who use it have ended. Idempotent."""
 
     def _connect(self, port: driver.RegisterPort) -> None:
-        """Take an accelerator over.
-
-        Raises:
-            DeviceError: it is not the accelerator that ``hw`` describes.
-        """
+        """Take an accelerator over; a `DeviceError` says that it is not what ``hw`` describes."""
         self._driver = driver.Driver(port)
         self._driver.check_identity(self._hw)
         self._reset()  # a run of a process that was killed may be under way

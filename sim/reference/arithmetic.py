@@ -27,12 +27,7 @@ def accumulate_products(
 
     Additions modulo 2^32 commute, so program order matters only through products that start
     from zero: of each accumulator tile, the last such product and its successors count.
-
-    Args:
-        acc: shape ``(tiles, batch, block_out)``.
-        inp: shape ``(tiles, batch, block_in)``.
-        wgt: shape ``(tiles, block_out, block_in)``.
-        block: indices, all in range.
+    Shapes are (tiles, batch, block_out), (tiles, batch, block_in), (tiles, block_out, block_in).
     """
     acc_index, inp_index, wgt_index = block.acc, block.inp, block.wgt
     if block.fresh.any():
@@ -84,13 +79,7 @@ def _groups(ordered: Index) -> tuple[Index, Index]:
 def vector_alu(
     op: isa.VectorOp, source: npt.NDArray[np.int32], operand: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int32]:
-    """One elementwise operation; ADD, SUB and MUL saturate to int32.
-
-    Args:
-        op: any operation but REQUANT.
-        source: accumulators of any shape.
-        operand: of a shape that broadcasts to it; MUL takes its lowest bits, as `held` does.
-    """
+    """One elementwise operation but REQUANT; ADD, SUB and MUL saturate to int32 (see `held`)."""
     x = source.astype(np.int64)
     if op == isa.VectorOp.MIN:
         result = np.minimum(x, operand)
@@ -116,16 +105,7 @@ def vector_alu(
 def reduce_rows(
     kind: isa.Reduce, values: npt.NDArray[np.int32], lanes: int
 ) -> npt.NDArray[np.int32]:
-    """What a row unit leaves of the tiles of a row.
-
-    Args:
-        kind: any but NONE.
-        values: shape ``(tiles, batch, block_out)``.
-        lanes: channels of the last tile that count; 0: all.
-
-    Returns:
-        Shape ``(batch, 1)``.
-    """
+    """What a row unit leaves, shape (batch, 1), of a row's tiles (tiles, batch, block_out)."""
     wide = np.moveaxis(values.astype(np.int64), 1, 0).reshape(values.shape[1], -1)
     left_out = max(0, values.shape[2] - lanes) if lanes else 0
     wide = wide[:, : wide.shape[1] - left_out]
@@ -138,14 +118,7 @@ def reduce_rows(
 
 
 def decode_params(tiles: npt.NDArray[np.uint8]) -> dict[str, Index]:
-    """Fields of PARAM tiles.
-
-    Args:
-        tiles: shape ``(count, block_out, 16)``.
-
-    Returns:
-        Per field of `PARAM_FIELDS` an array of shape ``(count, block_out)``.
-    """
+    """Fields of PARAM tiles of shape (count, block_out, 16), each of shape (count, block_out)."""
     words = np.ascontiguousarray(tiles).view("<u8").astype(np.uint64, copy=False)
     return unpack_words(isa.PARAM_FIELDS, words)
 

@@ -71,12 +71,7 @@ def loaded_pad(hw: HwConfig, v: Values) -> Scratchpad:
 
 
 def diagonal_places(hw: HwConfig, v: Values) -> Index:
-    """Where a diagonal LOAD puts the bytes that it reads; the rest of each tile is zero.
-
-    Returns:
-        Byte index inside the tile, shape ``(z_size * y_size * x_size, bytes of a diagonal)``, in
-        the order of `Transfer.tiles`.
-    """
+    """Bytes of each tile that a diagonal LOAD fills, shape (tiles, bytes); the rest is zero."""
     size = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
     row = np.arange(v["z_size"] * v["y_size"], dtype=np.int64)
     block = (v.get("phase", 0) + row) % (max(hw.block_in, hw.block_out) // size)
@@ -89,15 +84,7 @@ def diagonal_places(hw: HwConfig, v: Values) -> Index:
 def unpack_words(
     layout: tuple[isa.Field, ...], words: npt.NDArray[np.uint64]
 ) -> dict[str, npt.NDArray[np.int64]]:
-    """Field values of packed records.
-
-    Args:
-        layout: fields, least significant first.
-        words: uint64, shape ``(..., words a record)``, least significant word first.
-
-    Returns:
-        Per field an int64 array of shape ``words.shape[:-1]``.
-    """
+    """Values of fields, least significant first, of records of shape (..., words)."""
     values: dict[str, npt.NDArray[np.int64]] = {}
     position = 0
     for field in layout:
@@ -136,11 +123,7 @@ class Uops:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """The walk of a LOAD or STORE.
-
-    Attributes:
-        first, count: scratchpad tiles ``first .. first + count - 1``, padding included.
-    """
+    """The walk of a LOAD or STORE, over ``count`` scratchpad tiles, padding included."""
 
     first: int
     count: int
@@ -193,11 +176,7 @@ def transfer_fault(v: Values, pad: Scratchpad, axi_bytes: int, memory_bytes: int
 
 
 def loop_blocks(outer: int, inner: int, body: int) -> Iterator[tuple[Index, Index]]:
-    """Split a loop nest into blocks of at most about `BLOCK` bodies, in program order.
-
-    Yields:
-        Outer indices, shape ``(o, 1, 1)``, and inner indices, shape ``(1, i, 1)``.
-    """
+    """Blocks of about `BLOCK` bodies in program order: outer (o, 1, 1), inner (1, i, 1) indices."""
     if inner * body <= BLOCK:
         step = max(1, BLOCK // (inner * body))
         every = np.arange(inner, dtype=np.int64)[None, :, None]

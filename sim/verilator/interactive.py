@@ -138,13 +138,7 @@ class Clock:
 
 
 class Interactive:
-    """A simulated module; `load` makes one.
-
-    Attributes:
-        ports: every pin by name.
-        io: values of the pins.
-        clock: its clock.
-    """
+    """A simulated module, with its pins by name, their values and its clock; `load` makes one."""
 
     def __init__(self, library: Path, ports: dict[str, Port], clock: str) -> None:
         signatures: dict[str, tuple[list[Any], Any]] = {

@@ -299,11 +299,7 @@ class Run:
 
 
 def load_permanent(sources: Mapping[str, str], path: Path = PERMANENT) -> list[Mutation]:
-    """The faults that were once missed, at their places in the RTL.
-
-    Raises:
-        TilewrightError: a text does not occur once: the RTL has changed under the fault.
-    """
+    """The faults that were once missed, each of whose texts must occur once in the RTL."""
     found = []
     for name, entry in yaml.safe_load(path.read_text(encoding="utf-8")).items():
         text, old, new = sources[entry["file"]], str(entry["old"]), str(entry["new"])

@@ -35,19 +35,12 @@ class RehearsalError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """A step that went well.
-
-    Attributes:
-        title: of the step.
-        here: what stood for the board's part; empty: nothing did.
-        seconds: that it took.
-        checks: what was checked.
-    """
+    """A step that went well."""
 
     title: str
-    here: str
+    here: str  # what stood for the board's part; empty: nothing did
     seconds: float
-    checks: tuple[str, ...]
+    checks: tuple[str, ...]  # what was checked
 
 
 class Stage:

@@ -83,11 +83,7 @@ async def pulse(dut: Any, name: str, value: int = 1) -> None:
 
 
 async def until(clock: Any, done: Callable[[], bool], limit: int, what: str) -> int:
-    """Wait until a condition holds at a clock edge; returns the cycles that passed.
-
-    Raises:
-        AssertionError: it does not hold within the limit.
-    """
+    """Wait until a condition holds at a clock edge, or fail; returns the cycles that passed."""
     edge = RisingEdge(clock)
     for cycle in range(limit):
         await edge

@@ -39,13 +39,10 @@ from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_TUNER
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """How a study is repeated.
-
-    Attributes:
-        remarks: what the command cannot say by itself, such as files of the user's own.
-    """
+    """How a study is repeated."""
 
     command: str  # for a shell
+    # what the command cannot say by itself, such as files of the user's own
     remarks: tuple[str, ...]
 
 

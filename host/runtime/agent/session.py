@@ -63,12 +63,7 @@ class Reconfigurable(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """What an agent serves.
-
-    Attributes:
-        journal: keeps results until they arrived; None: a result that was lost is lost.
-        closing: set when the agent is about to end.
-    """
+    """What an agent serves."""
 
     device: Device  # runs the programs
     limits: Limits  # for every client
@@ -76,8 +71,10 @@ class Service:
     max_cycles: int = 0  # longest run in cycles, for devices that know no seconds; 0: no limit
     board: str = ""  # name of the kind of board
     digest: str = ""  # of the bitstream, or of what stands for it, when it is the only one
+    # keeps results until they arrived; None: a result that was lost is lost
     journal: Journal | None = None
     health: Health = field(default_factory=Health)  # what was done so far
+    # set when the agent is about to end
     closing: threading.Event = field(default_factory=threading.Event)
 
     def check_open(self) -> None:

@@ -91,11 +91,7 @@ def store_places(location: Path | str) -> dict[str, Path | None]:
 
 @contextlib.contextmanager
 def open_to_read(location: Path | str) -> Iterator[StoreType]:
-    """A store that is left as it is; what is done inside is done with its values.
-
-    Raises:
-        StoreError: it cannot be read, or holds values that no command writes.
-    """
+    """A store that is left as it is; values that no command writes are a `StoreError`."""
     from tilewright.tuner.store.database import hidden
     from tilewright.tuner.store.store import Store, values_from
 

@@ -81,11 +81,7 @@ SPREADS: Final = 6.0
 
 
 class StandardCube:
-    """Judges points by the logarithm of their makespans.
-
-    Attributes:
-        width: coordinates.
-    """
+    """Judges points of ``width`` coordinates by the logarithm of their makespans."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe: Final = probe

@@ -48,24 +48,12 @@ class Feasibility:
         self._valid: Final[list[bool]] = []
 
     def add(self, features: residual.Floats, *, valid: bool) -> None:
-        """Take in an outcome.
-
-        Args:
-            features: of the point, float64 of shape (features,).
-            valid: it could be measured.
-        """
+        """Take in whether a point of these features, shape (features,), could be measured."""
         self._features.append(features)
         self._valid.append(valid)
 
     def chances(self, features: residual.Floats) -> residual.Floats:
-        """Probability that points are valid; 1 as long as none was found to be otherwise.
-
-        Args:
-            features: of the points, float64 of shape (points, features).
-
-        Returns:
-            Float64 of shape (points,).
-        """
+        """Probability that each point, a row, is valid; 1 while none was found to be otherwise."""
         if all(self._valid):
             return np.ones(len(features))
         valid = np.array(self._valid[-RECENT:], dtype=np.float64)

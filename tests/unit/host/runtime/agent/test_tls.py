@@ -44,10 +44,8 @@ other_identity = functools.cache(make_identity)
 class Between:
     """Listens, connects to an agent for each client, and passes bytes on as it likes.
 
-    Args:
-        address: of the agent.
-        change: gets the direction (``client`` or ``agent``: who sent), how many bytes passed in
-            it, and the next ones; returns what is passed on, or None to cut both connections.
+    ``change`` gets who sent (``client`` or ``agent``), how many bytes passed, and the next ones; it
+    returns what is passed on, or None to cut both connections.
     """
 
     def __init__(self, address: str, change) -> None:
