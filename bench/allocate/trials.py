@@ -37,11 +37,7 @@ from tilewright.tuner.study.session import BOUND_LIMIT, INCUMBENT_LIMIT, LIMIT_S
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What a trial costs at a fidelity.
-
-    Attributes:
-        seconds_per_cycle, seconds_per_instruction, seconds_per_trial: added up.
-    """
+    """What a trial costs at a fidelity: these seconds, added up."""
 
     seconds_per_cycle: float
     seconds_per_instruction: float = 0.0

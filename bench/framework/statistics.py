@@ -178,11 +178,7 @@ def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike, digits: int = 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A paired test of two tuners.
-
-    Attributes:
-        wins, losses: pairs in which the first has the lower value, or the second.
-    """
+    """A paired test of two tuners: the first has the lower value in ``wins`` of the pairs."""
 
     pairs: int  # compared
     wins: int

@@ -37,11 +37,7 @@ def read_members(path: Path = MEMBERS) -> tuple[dict[str, str], dict[str, dict[s
 
 
 def meaning(words: Mapping[str, str], command: str, key: str) -> tuple[str, str]:
-    """Type and meaning of a key in a command's document.
-
-    Raises:
-        KeyError: nobody has written it down.
-    """
+    """Type and meaning of a key in a command's document; `KeyError` if nobody wrote it down."""
     text = words.get(f"{key}.{command.split(' --', maxsplit=1)[0]}") or words[key]
     kind, _, what = text.partition("; ")
     return kind, what

@@ -86,15 +86,9 @@ def find_mutations(file: str, text: str) -> list[Mutation]:
 def sample(
     sources: Mapping[str, str], rng: np.random.Generator, *, only: Collection[str] = ()
 ) -> Iterator[Mutation]:
-    """An endless draw without repetition, until no fault is left.
+    """An endless draw without repetition, ``only`` from some files, until no fault is left.
 
-    The file is drawn in proportion to its lines of code, then the operator uniformly, then the
-    place uniformly.
-
-    Args:
-        sources: text of each file, by name.
-        rng: source of every choice; equal states give equal sequences.
-        only: draw from these files alone; empty: from all.
+    The file is drawn in proportion to its lines of code, the operator and the place uniformly.
     """
     pools: dict[str, dict[str, list[Mutation]]] = {}
     for file, text in sorted(sources.items()):

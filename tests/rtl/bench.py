@@ -34,12 +34,7 @@ def parameters() -> dict[str, int]:
 
 
 class Knob:
-    """Decides in each cycle whether a source or a sink pauses.
-
-    Args:
-        name: one of `KNOBS`.
-        rng: source of the pauses; their density is drawn once a test.
-    """
+    """Decides in each cycle whether a source or a sink pauses; how often is drawn once a test."""
 
     def __init__(self, name: str, rng: np.random.Generator) -> None:
         self.name = name

@@ -287,9 +287,8 @@ class Design:
     def validate(self) -> None:
         """Refuse what Vivado refuses, or only warns of, and what would not work.
 
-        Raises:
-            ScriptError: an unconnected port, a clock, reset or interrupt from something else, a
-                mismatch of protocol, width or clock, an address space without its segments.
+        That is an unconnected port, a clock, reset or interrupt from something else, a mismatch of
+        protocol, width or clock, an address space without its segments.
         """
         self._validate_pins()
         self._validate_interfaces()

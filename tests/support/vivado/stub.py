@@ -90,11 +90,7 @@ class Vivado:
         self._closed = 0
 
     def run(self, script: str = "build.tcl") -> None:
-        """Run ``vivado -mode batch -source`` in the folder.
-
-        Raises:
-            ScriptError: the script stopped.
-        """
+        """Run ``vivado -mode batch -source`` in the folder."""
         run_script(f"source {script}", self.folder, commands(), self.answer)
 
     def answer(self, name: str, words: list[str]) -> str:
