@@ -19,8 +19,7 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verilator.cxxrtl_build import build_cxxrtl
-from tilewright.sim.verilator.cxxrtl_device import CxxrtlDevice
+from tilewright.sim.verilator.cxxrtl import CxxrtlDevice, build_cxxrtl
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode
 from tilewright.testing import device_contract

@@ -53,7 +53,7 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
         )
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.machine.system_config import load_system
-    from tilewright.sim.system_devices import WITH_DATA, open_system
+    from tilewright.sim.devices import WITH_DATA, open_system
     from tilewright.tuner.multicore.pipeline import measure_pipeline, pipeline_rows
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 

@@ -216,17 +216,15 @@ def check_netlist(
     import numpy as np
 
     from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.sim.verify import netlist, netlist_build
+    from tilewright.sim.verify import netlist
 
     seed = arguments.fresh_seed(seed)
     config = load_hwconfig(hw)
-    arguments.one_of(family, netlist_build.FAMILIES, "--family")
-    chosen = netlist_build.Stage(
-        arguments.one_of(stage, [s.value for s in netlist_build.Stage], "--stage")
-    )
+    arguments.one_of(family, netlist.FAMILIES, "--family")
+    chosen = netlist.Stage(arguments.one_of(stage, [s.value for s in netlist.Stage], "--stage"))
     quiet = json is not None
     with progress(f"{config.name}: synthesis and build of the netlist", quiet=quiet):
-        library = netlist_build.build_netlist(config, family=family, stage=chosen)
+        library = netlist.build_netlist(config, family=family, stage=chosen)
     rng = np.random.default_rng(seed)
     with progress("random programs", total=programs, quiet=quiet) as steps:
         found = list(netlist.differences(config, library, rng, programs, done=steps.advance))

@@ -12,7 +12,7 @@ from tilewright.host.common import clone_parts
 from tilewright.host.common.errors import ToolError
 from tilewright.host.machine.hwconfig import named_configs
 from tilewright.host.machine.system_config import named_systems
-from tilewright.sim.verify import coverage, formal, netlist, netlist_build, rtl_lint
+from tilewright.sim.verify import coverage, formal, netlist, rtl_lint
 from tilewright.sim.verify.coverage import Report
 from tilewright.sim.verify.coverage_points import FileCoverage, Miss, Share
 from tilewright.sim.verify.formal import PROOFS, Verdict
@@ -128,7 +128,7 @@ def test_the_seed_of_coverage_is_fresh_unless_given(monkeypatch):
 
 def test_netlist_exits_with_whether_every_program_ended_as_on_the_reference(monkeypatch):
     wrong = []
-    monkeypatch.setattr(netlist_build, "build_netlist", lambda *_, **__: None)
+    monkeypatch.setattr(netlist, "build_netlist", lambda *_, **__: None)
     monkeypatch.setattr(netlist, "differences", lambda *_, **__: iter(wrong))
     assert call("verify", "netlist", "tiny-4x4", "--programs", "4").exit_code == 0
     wrong.append(netlist.Difference(program=2, text="wrong in memory: 3 bytes"))
