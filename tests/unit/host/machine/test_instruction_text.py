@@ -9,7 +9,6 @@ import re
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from support.randomness import fresh_rng, where
 
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -17,6 +16,7 @@ from tilewright.host.machine.reference_pages import instructions_page
 from tilewright.host.network import row_arithmetic
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
+from tilewright.sim.verify.randconfig import any_hwconfig
 
 PAGE = instructions_page()
 
@@ -302,19 +302,17 @@ CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize("hw", CONFIGS, ids=lambda hw: hw.name)
-def test_a_model_of_the_page_computes_what_the_reference_does(hw):
+def test_a_model_of_the_page_computes_what_the_reference_does():
     rng = fresh_rng()
     used = set()
-    for _ in range(4):
-        program, memory = random_program(hw, rng)
-        first = program.regions["insn"].offset
+    for hw in (*2 * CONFIGS, *(any_hwconfig(rng) for _ in range(30))):
+        program, memory = random_program(hw, rng, instructions=30)
         model = PageModel(hw.parameters(), memory)
-        found = model.run(first)
+        found = model.run(program.regions["insn"].offset)
         used |= model.used
         expected = ReferenceDevice(hw).run(program, memory).memory
         wrong = np.flatnonzero(np.frombuffer(found, np.uint8) != expected)
-        assert not wrong.size, where(bytes=wrong[:10].tolist())
+        assert not wrong.size, where(hw=hw.parameters(), bytes=wrong[:10].tolist())
     assert used == set(OPCODES.values())
 
 
