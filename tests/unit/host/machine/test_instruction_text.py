@@ -2,16 +2,18 @@
 """docs/reference/instructions.md alone suffices: a model written from it agrees with the reference.
 
 Layouts, numbers of names and tables are read out of the page. The rest of the model restates its
-formulas, element by element, and shares no code with the reference.
+formulas, element by element (`support.programs.elements`), and shares no code with the reference.
 """
 
 import re
-from fractions import Fraction
 
 import numpy as np
+from support.programs import elements
+from support.programs.elements import signed
 from support.randomness import fresh_rng, where
 
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.isa import Reduce, VectorOp
 from tilewright.host.machine.reference_pages import instructions_page
 from tilewright.host.network import row_arithmetic
 from tilewright.sim.programs.randprog import random_program
@@ -49,11 +51,6 @@ def table(name: str) -> list[int]:
     return entries
 
 
-def signed(value: int, bits: int) -> int:
-    value %= 1 << bits
-    return value - (1 << bits) if value >> bits - 1 else value
-
-
 def fields(title: str, data: bytes) -> dict[str, int]:
     word = int.from_bytes(data, "little")
     found = {}
@@ -69,10 +66,6 @@ OPERANDS = names("Operands of VECTOR")
 LAYOUTS = {title: layout(title) for title in (*OPCODES.values(), "Micro-op", "PARAM channel")}
 EXP2_COARSE, EXP2_FINE = table("EXP2_COARSE"), table("EXP2_FINE")
 LOG2_COARSE, LOG2_FINE = table("LOG2_COARSE"), table("LOG2_FINE")
-
-
-def sat(value: int) -> int:
-    return min(max(value, -(2**31)), 2**31 - 1)
 
 
 def exp2(x: int) -> int:
@@ -92,17 +85,7 @@ def log2(s: int) -> int:
     return n * 2**16 + LOG2_COARSE[f // 16] + LOG2_FINE[f // 128 * 16 + f % 16]
 
 
-OPERATION = {
-    "MIN": min,
-    "MAX": max,
-    "ADD": lambda x, y: sat(x + y),
-    "SUB": lambda x, y: sat(x - y),
-    "SHR": lambda x, y: x // 2 ** min(max(y, 0), 31),
-    "MUL": lambda x, y: sat(x * signed(y, 18)),
-    "MOV": lambda x, y: y,
-    "SQUARE": lambda x, y: sat(x * signed(x, 18)),
-    "EXP2": lambda x, y: exp2(x),
-}
+OPERATION = elements.OPERATIONS | {VectorOp.EXP2: lambda x, y: exp2(x)}
 
 
 class PageModel:
@@ -250,7 +233,7 @@ class PageModel:
                     continue
                 result = np.empty(shape, object)
                 for place in np.ndindex(shape):
-                    result[place] = OPERATION[op](int(x[place]), int(y[place]))
+                    result[place] = OPERATION[VectorOp[op]](int(x[place]), int(y[place]))
                 if reduction == "NONE":
                     self.put_acc(dst, result)
                     continue
@@ -266,10 +249,9 @@ class PageModel:
 
     @staticmethod
     def reduced(reduction: str, row: list[int]) -> int:
-        if reduction == "MAX":
-            return max(row)
-        total = signed(sum(row), 48)
-        return sat(total) if reduction == "SUM" else log2(total)
+        if reduction == "LOG_SUM":
+            return log2(signed(sum(row), 48))
+        return elements.reduced(Reduce[reduction], row)
 
     def requantised(self, v, x, y, number: int) -> bytes:
         found = bytearray()
@@ -277,9 +259,7 @@ class PageModel:
         tile = self.tile("PARAM", number)
         for b, c in np.ndindex(x.shape):
             p = fields("PARAM channel", tile[16 * c : 16 * c + 16])
-            total = (int(x[b, c]) + p["bias"]) * p["m1"] + int(y[b, c]) * p["m2"] * 2**8
-            rounded = round(Fraction(total, 2 ** p["shift"]))  # a half to the even one
-            q = min(max(rounded + p["zero_point"], low), high) % 256
+            q = elements.requantised(int(x[b, c]), int(y[b, c]), p, low, high) % 256
             found.append(self.tile("TABLE", q // 2)[q % 2] if v["lookup"] else q)
         return bytes(found)
 
