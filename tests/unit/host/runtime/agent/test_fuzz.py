@@ -6,7 +6,6 @@ import json
 import logging
 import random
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -207,36 +206,24 @@ class Liar:
 
     def __init__(self, rng: random.Random, *, secure: bool) -> None:
         self._rng, self._secure = rng, secure
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._honest = rng.randrange(5)
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
 
-    def _serve(self) -> None:
-        with suppress(TilewrightError, OSError):
-            self._converse(Channel(self._listener.accept()[0], seconds=20))
-        self._listener.close()
-
-    def _converse(self, channel: Channel) -> None:
-        try:
-            if self._honest == 0 and self._rng.random() < 0.5:
+    def converse(self, channel: Channel) -> None:
+        if self._honest == 0 and self._rng.random() < 0.5:
+            return self._lie(channel)
+        channel.accept_tls(identity() if self._secure else None)
+        if self._honest == 0:
+            return self._lie(channel)
+        proof = admit(channel, agents.TOKEN)
+        if self._honest == 1:
+            return self._lie(channel, mac=proof)
+        channel.send("welcome", mac=proof, **WELCOME)
+        for left, kind in ((2, "leased"), (3, "loaded"), (4, "ran")):
+            channel.receive(seconds=10, max_body=1 << 24)
+            if left == self._honest:
                 return self._lie(channel)
-            channel.accept_tls(identity() if self._secure else None)
-            if self._honest == 0:
-                return self._lie(channel)
-            proof = admit(channel, agents.TOKEN)
-            if self._honest == 1:
-                return self._lie(channel, mac=proof)
-            channel.send("welcome", mac=proof, **WELCOME)
-            for left, kind in ((2, "leased"), (3, "loaded"), (4, "ran")):
-                channel.receive(seconds=10, max_body=1 << 24)
-                if left == self._honest:
-                    return self._lie(channel)
-                channel.send(kind)
-            return None
-        finally:
-            channel.close()
+            channel.send(kind)
+        return None
 
     def _lie(self, channel: Channel, **proof: str) -> None:
         rng = self._rng
@@ -255,11 +242,6 @@ class Liar:
                 body = bytes(4)
             channel._socket.sendall(agents.pack_prefix(len(header), len(body)) + header + body)
 
-    def close(self) -> None:
-        with suppress(OSError):
-            socket.create_connection(self._listener.getsockname(), timeout=1).close()
-        self._thread.join(30)
-
 
 def attack_client(count: int, monkeypatch, *, secure: bool) -> None:
     monkeypatch.setattr(authentication, "_REFUSAL_PAUSE", 0.01)
@@ -268,19 +250,17 @@ def attack_client(count: int, monkeypatch, *, secure: bool) -> None:
     rng = random.Random(int(fresh_rng().integers(2**63)))
     errors = []
     for _ in range(count):
-        liar = Liar(rng, secure=secure)
-        try:
-            device = agents.remote_device(liar.address, plain=not secure)
+        with agents.impostor(Liar(rng, secure=secure).converse) as address:
             try:
-                result = device.run(agents.PROGRAM, agents.IMAGE)
-                assert result.memory.shape == agents.EXPECTED.shape
-                assert result.memory.dtype == np.uint8
-            finally:
-                device.close()
-        except TilewrightError as error:
-            errors.append(str(error))
-        finally:
-            liar.close()
+                device = agents.remote_device(address, plain=not secure)
+                try:
+                    result = device.run(agents.PROGRAM, agents.IMAGE)
+                    assert result.memory.shape == agents.EXPECTED.shape
+                    assert result.memory.dtype == np.uint8
+                finally:
+                    device.close()
+            except TilewrightError as error:
+                errors.append(str(error))
     assert len(errors) > count // 2
     assert all(error.isprintable() for error in errors)
     assert max(map(len, errors)) < 20_000
