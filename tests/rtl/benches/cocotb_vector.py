@@ -10,6 +10,7 @@ import numpy as np
 from bench import KNOBS, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
 from support.programs.elements import HIGH, LOW, OPERATIONS, reduced, requantised
+from support.programs.loops import nest, places
 from units import Surroundings, answer, pack, random_tokens, unpack
 
 from tilewright.host.machine.isa import (
@@ -99,10 +100,7 @@ def apply(instruction: Instruction, m: Memories, acc: np.ndarray, out: np.ndarra
         held = acc[v["opd_base"] + o * v["opd_outer"]].copy() if v["hold"] else None
         rows: list[list[int]] = [[] for _ in acc[0]]
         for i in range(v["iter_inner"]):
-            dst, src, opd = (
-                v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"]
-                for n in ("dst", "src", "opd")
-            )
+            dst, src, opd = places(v, ("dst", "src", "opd"), o, i)
             moved = v["op"] == VectorOp.MOV
             a = np.zeros_like(acc[0]) if moved else acc[src].copy()
             for index in np.ndindex(*a.shape):
@@ -132,9 +130,8 @@ def random_vector(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
         instruction = _random_vector(rng, p)
         v = instruction.values
         reduced = {v["dst_base"] + o * v["dst_outer"] for o in range(v["iter_outer"])}
-        loops = [(o, i) for o in range(v["iter_outer"]) for i in range(v["iter_inner"])]
-        read = {v["src_base"] + o * v["src_outer"] + i * v["src_inner"] for o, i in loops}
-        read |= {v["opd_base"] + o * v["opd_outer"] for o, _ in loops if v["hold"]}
+        read = {tile for o, i in nest(v) for tile in places(v, ("src",), o, i)}
+        read |= {v["opd_base"] + o * v["opd_outer"] for o, _ in nest(v) if v["hold"]}
         if not v["reduce"] or not reduced & read:
             return instruction
 

@@ -8,7 +8,7 @@ formulas, element by element (`support.programs.elements`), and shares no code w
 import re
 
 import numpy as np
-from support.programs import elements
+from support.programs import elements, loops
 from support.programs.elements import signed
 from support.randomness import fresh_rng, where
 
@@ -142,10 +142,6 @@ class PageModel:
 
     def load(self, v) -> None:
         memory = MEMORIES[v["memory"]]
-        rows = v["pad_top"] + v["y_size"] + v["pad_bottom"]
-        columns = v["pad_left"] + v["x_size"] + v["pad_right"]
-        for n in range(v["z_size"] * rows * columns):
-            self.put(memory, v["sram_base"] + n, bytes([v["pad_value"] % 256]) * self.size[memory])
         size, weights = self.size[memory], self.size["WGT"] // 2
         if v["diagonal"]:
             size = min(self.p["block_in"], self.p["block_out"])
@@ -153,17 +149,16 @@ class PageModel:
             size = weights
             if self.p["int4_weights"] == 2:
                 size += max(self.beat, weights // (2 * self.beat))
-        for z in range(v["z_size"]):
-            for y in range(v["y_size"]):
-                for x in range(v["x_size"]):
-                    n = (z * rows + v["pad_top"] + y) * columns + v["pad_left"] + x
-                    at = v["dram_offset"] + size * (z * v["z_stride"] + y * v["y_stride"] + x)
-                    data = bytes(self.dram[at : at + size])
-                    if v["diagonal"]:
-                        data = self.diagonal(data, v["phase"] + z * v["y_size"] + y)
-                    elif v["int4"]:
-                        data = self.int4(data)
-                    self.put(memory, v["sram_base"] + n, data)
+        for tile, place, row in loops.tiles(v):
+            at = v["dram_offset"] + size * (place or 0)
+            data = bytes(self.dram[at : at + size])
+            if place is None:
+                data = bytes([v["pad_value"] % 256]) * self.size[memory]
+            elif v["diagonal"]:
+                data = self.diagonal(data, v["phase"] + row)
+            elif v["int4"]:
+                data = self.int4(data)
+            self.put(memory, tile, data)
 
     def diagonal(self, data: bytes, row: int) -> bytes:
         ins, outs = self.p["block_in"], self.p["block_out"]
@@ -191,21 +186,13 @@ class PageModel:
 
     def gemm(self, v) -> None:
         p = self.p
-        for o in range(v["iter_outer"]):
-            for i in range(v["iter_inner"]):
-                for number in range(v["uop_begin"], v["uop_begin"] + v["uop_count"]):
-                    u = fields("Micro-op", self.tile("UOP", number))
-                    at = {
-                        n: v[f"{n}_base"] + u[n] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"]
-                        for n in ("acc", "inp", "wgt")
-                    }
-                    start = self.acc(at["acc"])
-                    if v["overwrite"] and u["first"]:
-                        start = start * 0
-                    inp = self.int8("INP", at["inp"], p["batch"], p["block_in"])
-                    wgt = self.int8("WGT", at["wgt"], p["block_out"], p["block_in"])
-                    total = start + inp.dot(wgt.T)
-                    self.put_acc(at["acc"], np.vectorize(lambda t: signed(t, 32))(total))
+        numbers = range(v["uop_begin"], v["uop_begin"] + v["uop_count"])
+        uops = [fields("Micro-op", self.tile("UOP", number)) for number in numbers]
+        for acc, inp, wgt, fresh in loops.products(v, uops):
+            pixels = self.int8("INP", inp, p["batch"], p["block_in"])
+            weights = self.int8("WGT", wgt, p["block_out"], p["block_in"])
+            total = self.acc(acc) * (not fresh) + pixels.dot(weights.T)
+            self.put_acc(acc, np.vectorize(lambda t: signed(t, 32))(total))
 
     def vector(self, v) -> None:
         p, op = self.p, OPERATIONS[v["op"]]
@@ -215,10 +202,7 @@ class PageModel:
             held = self.acc(v["opd_base"] + o * v["opd_outer"]) if v["hold"] else None
             rows: list[list[int]] = [[] for _ in range(p["batch"])]
             for i in range(v["iter_inner"]):
-                src, dst, opd = (
-                    v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"]
-                    for n in ("src", "dst", "opd")
-                )
+                src, dst, opd = loops.places(v, ("src", "dst", "opd"), o, i)
                 x = np.zeros(shape, object) if op == "MOV" else self.acc(src)
                 y = np.full(shape, v["imm"], object)
                 if OPERANDS[v["operand"]] == "RES":
@@ -265,12 +249,9 @@ class PageModel:
 
     def store(self, v) -> None:
         size = self.size["OUT"]
-        for z in range(v["z_size"]):
-            for y in range(v["y_size"]):
-                for x in range(v["x_size"]):
-                    tile = v["sram_base"] + (z * v["y_size"] + y) * v["x_size"] + x
-                    at = v["dram_offset"] + size * (z * v["z_stride"] + y * v["y_stride"] + x)
-                    self.dram[at : at + size] = self.tile("OUT", tile)
+        for tile, place, _ in loops.tiles(v):
+            at = v["dram_offset"] + size * place
+            self.dram[at : at + size] = self.tile("OUT", tile)
 
 
 TINY = load_hwconfig("tiny-4x4")

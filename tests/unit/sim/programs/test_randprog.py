@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.programs import loops
 from support.programs.hazards import check_hazards
 
 from tilewright.host.common.errors import TilewrightError
@@ -169,10 +170,10 @@ def test_a_chain_inside_one_vector_instruction_occurs() -> None:
             if i.opcode != Opcode.VECTOR or v["op"] in (VectorOp.REQUANT, VectorOp.MOV):
                 continue
             written: set[int] = set()
-            for o in range(v["iter_outer"]):
-                for n in range(v["iter_inner"]):
-                    found |= v["src_base"] + o * v["src_outer"] + n * v["src_inner"] in written
-                    written.add(v["dst_base"] + o * v["dst_outer"] + n * v["dst_inner"])
+            for o, n in loops.nest(v):
+                src, dst = loops.places(v, ("src", "dst"), o, n)
+                found |= src in written
+                written.add(dst)
     assert found
 
 
