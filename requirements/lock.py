@@ -29,23 +29,14 @@ _RECORD: Final = re.compile(r"^# inputs: ([0-9a-f]{64})$", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class Lock:
-    """How a lock comes about.
+    """How a lock comes about."""
 
-    Attributes:
-        inputs: files of this folder, or ``pyproject.toml``.
-        extras: of the project, when ``pyproject.toml`` is among the inputs.
-        options: of the resolver besides those of every lock.
-        but: packages that are left out because another lock holds them.
-        like: a lock before it whose versions it takes.
-        python: lowest interpreter that it is resolved for.
-    """
-
-    inputs: Sequence[str]
-    extras: Sequence[str] = ()
-    options: Sequence[str] = ()
-    but: Sequence[str] = ()
-    like: str = ""
-    python: str = LOWEST_PYTHON
+    inputs: Sequence[str]  # files of this folder, or ``pyproject.toml``
+    extras: Sequence[str] = ()  # of the project, when ``pyproject.toml`` is among the inputs
+    options: Sequence[str] = ()  # of the resolver besides those of every lock
+    but: Sequence[str] = ()  # packages that are left out because another lock holds them
+    like: str = ""  # a lock before it whose versions it takes
+    python: str = LOWEST_PYTHON  # lowest interpreter that it is resolved for
 
 
 _WITHOUT_CUDA: Final = ("--config-file", "requirements/uv.toml")
@@ -97,11 +88,7 @@ def recorded(name: str) -> str:
 
 
 def resolve(name: str, *, uv: str, upgrade: bool) -> None:
-    """Write one lock.
-
-    Raises:
-        subprocess.CalledProcessError: the resolver finds no answer; it has said why.
-    """
+    """Write one lock, unless the resolver finds no answer and says why."""
     lock = LOCKS[name]
     command = [
         uv, "pip", "compile", "--quiet", "--universal", "--generate-hashes",

@@ -16,11 +16,7 @@ Answer = int | str | bytes
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-    """A trained network and images to judge it by.
-
-    Attributes:
-        credit: right and all points of an answer, given the truth.
-    """
+    """A trained network and images to judge it by."""
 
     name: str  # label
     source: str  # where network and images come from
@@ -29,6 +25,7 @@ class Subject:
     images: Array  # test inputs, likewise M of them
     truths: Sequence[Any]  # the M right answers
     answer: Callable[[Array], Answer]  # a network's answer, from its first output for one image
+    # right and all points of an answer, given the truth
     credit: Callable[[Answer, Any], tuple[int, int]]
     unit: str  # what a point is
 

@@ -217,18 +217,13 @@ STOPPING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Regime:
-    """How searches are run.
-
-    Attributes:
-        untuned: the untuned schedule of each task is measured first and paid by all; without it a
-            task starts from the first valid result of its search.
-    """
+    """How searches are run: with ``untuned``, or from the first valid result of each search."""
 
     tuner: str  # search tuner of every task
     trials: int  # of a task in the sequential baseline
     slots: int  # in a task's equal share of the budget
     patience: int  # trials without an improvement after which a task is stopped early
-    untuned: bool
+    untuned: bool  # each task's untuned schedule is measured first, and paid by all
     impatient: bool  # `sequential` too leaves a task early
 
 

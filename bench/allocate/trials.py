@@ -37,11 +37,7 @@ from tilewright.tuner.study.session import BOUND_LIMIT, INCUMBENT_LIMIT, LIMIT_S
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What a trial costs at a fidelity.
-
-    Attributes:
-        seconds_per_cycle, seconds_per_instruction, seconds_per_trial: added up.
-    """
+    """What a trial costs at a fidelity: these seconds, added up."""
 
     seconds_per_cycle: float
     seconds_per_instruction: float = 0.0
@@ -172,8 +168,7 @@ class Table:
 class Search:
     """The trials that a search tuner makes on a task, in order, as far as anyone has asked.
 
-    Attributes:
-        start: cycles known before the first trial; None without ``untuned``.
+    ``start`` is the cycles known before the first trial; None without ``untuned``.
     """
 
     def __init__(self, table: Table, tuner: str, seed: int, *, untuned: bool = True) -> None:

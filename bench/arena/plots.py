@@ -9,14 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.arena.page_tables import (
-    Regrets,
-    by_regret,
-    exact_runs,
-    of_kind,
-    percent_interval,
-    study_tables,
-)
+from tilewright.bench.arena import page_tables
 from tilewright.bench.arena.records import Record, by_key, common, headline, incumbent_at
 from tilewright.bench.arena.replay import BUDGETS, INITIAL
 from tilewright.bench.arena.summary import longest_runs
@@ -62,7 +55,7 @@ def page(study: Mapping[str, Any]) -> str:
     """The page of a study (`merge.merge`) as HTML."""
     conditions, summary = study["conditions"], study["summary"]
     track = conditions["track"]
-    exact = exact_runs(study)
+    exact = page_tables.exact_runs(study)
     main = headline(exact)[0]
     parts = _search_sections("main", "", main, summary["log_regret"])
     if long := longest_runs(main):
@@ -72,7 +65,7 @@ def page(study: Mapping[str, Any]) -> str:
         suffix = " (every tuner, on the tasks that all were run on)"
         found = summary["common"]["log_regret"]
         parts += _search_sections("common", suffix, common(exact), found)
-    if selections := of_kind(study, "selection"):
+    if selections := page_tables.of_kind(study, "selection"):
         parts.append(
             markup.section(
                 "Confidence sampling, before and after",
@@ -80,7 +73,7 @@ def page(study: Mapping[str, Any]) -> str:
                 markup.figure(selection_boxes(selections), "selection"),
             )
         )
-    if samplings := of_kind(study, "sampling"):
+    if samplings := page_tables.of_kind(study, "sampling"):
         parts.append(
             markup.section(
                 "Configurations over time, before and after confidence sampling",
@@ -96,14 +89,16 @@ def page(study: Mapping[str, Any]) -> str:
         markup.heading("Tuners, judged by the exhaustive optimum", f"track {track}"),
         markup.paragraph(outcome, "lead"),
         *parts,
-        *(markup.section(table.title, table.html()) for table in study_tables(study)),
+        *(markup.section(table.title, table.html()) for table in page_tables.study_tables(study)),
         markup.section(
             "Conditions", markup.preformatted(json.dumps(conditions, indent=1), "conditions")
         ),
     )
 
 
-def _search_sections(key: str, suffix: str, runs: Sequence[Record], regrets: Regrets) -> list[str]:
+def _search_sections(
+    key: str, suffix: str, runs: Sequence[Record], regrets: page_tables.Regrets
+) -> list[str]:
     """The charts of some runs."""
     return [
         markup.section(
@@ -177,9 +172,9 @@ def reached(records: Sequence[Record]) -> XYChart:
     )
 
 
-def regret_bars(regrets: Regrets) -> BarChart:
+def regret_bars(regrets: page_tables.Regrets) -> BarChart:
     """Log-regret by budget and tuner with intervals."""
-    tuners = by_regret(regrets)
+    tuners = page_tables.by_regret(regrets)
     bars = []
     for number, (budget, figures) in enumerate(regrets.items()):
         found = [figures.get(tuner) for tuner in tuners]
@@ -191,7 +186,7 @@ def regret_bars(regrets: Regrets) -> BarChart:
                 high=[None if each is None else each["high"] for each in found],
                 colour=series_colour(number),
                 tips=[
-                    f"{tuner} after {budget} measurements: {percent_interval(each)} %"
+                    f"{tuner} after {budget} measurements: {page_tables.percent_interval(each)} %"
                     for tuner, each in zip(tuners, found, strict=True)
                 ],
             )

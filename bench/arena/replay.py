@@ -79,11 +79,7 @@ class TableSpace(Space[P]):
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What one run is.
-
-    Attributes:
-        past: tasks of which the tuner is told `PAST_POINTS` measurements beforehand (transfer).
-    """
+    """What one run is."""
 
     task: str  # `Task.id`
     tuner: str  # a name in `TUNERS`
@@ -93,6 +89,7 @@ class Trial:
     budget: int = 256  # measurements
     prior: bool = True  # a tuner that takes a predicted cost gets one (the grey-box track)
     options: Mapping[str, Any] = field(default_factory=dict)  # of the tuner's class (ablations)
+    # tasks of which `PAST_POINTS` measurements are told beforehand (transfer)
     past: tuple[str, ...] = ()
 
 
@@ -110,14 +107,10 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A finished run.
-
-    Attributes:
-        events: in order of `Event.trial`; the last one is the end. The first one is the first
-            legal measurement; a run that never had one has none.
-    """
+    """A finished run."""
 
     trial: Trial  # what was run
+    # by `Event.trial`: from the first legal measurement, if there is one, to the end
     events: tuple[Event, ...]
     trials: int  # measurements made
     tuner_seconds: float  # core-seconds inside the tuner

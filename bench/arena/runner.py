@@ -43,17 +43,13 @@ _IMPORTED: Final = re.compile(r"^from (tilewright\.tuner\.[\w.]+) import", re.MU
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """A tuner in the arena.
-
-    Attributes:
-        transfer: whether it is told measurements of other tasks (`replay.experience_of`).
-    """
+    """A tuner in the arena."""
 
     label: str  # how the study calls it
     tuner: str  # a name in `TUNERS`
     prior: bool = True  # whether it gets the prior that it may take
     options: Mapping[str, Any] = field(default_factory=dict)  # of its class
-    transfer: bool = False
+    transfer: bool = False  # it is told measurements of other tasks (`replay.experience_of`)
 
     @classmethod
     def parse(cls, text: str) -> Contestant:
@@ -88,16 +84,13 @@ class Contestant:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a study runs: every combination.
-
-    Attributes:
-        noises: standard deviations; the as-published arm is run without noise alone.
-    """
+    """What a study runs: every combination."""
 
     tasks: Mapping[str, Task]  # by `Task.id`
     contestants: Sequence[Contestant]  # tuners with their options
     seeds: int  # 0 up to this number
     arms: Sequence[str] = ("masked",)  # of `replay.ARMS`
+    # standard deviations; the as-published arm is run without noise alone
     noises: Sequence[float] = (0.0,)
     budget: int = 256  # measurements of a run
 
@@ -161,14 +154,10 @@ class RunStore:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a study's runs gave.
-
-    Attributes:
-        failures: what a run that ended with an error said, by trial, once a tuner and text.
-    """
+    """What a study's runs gave."""
 
     runs: Sequence[Run]  # those that are known, in the plan's order
-    failures: Sequence[str]
+    failures: Sequence[str]  # what runs that ended with an error said, once a tuner and text
     missing: int  # runs that the time did not suffice for
 
 

@@ -70,12 +70,8 @@ Bools = npt.NDArray[np.bool_]
 class BoundedLandscape:
     """A landscape that is measured as far as somebody needs it.
 
-    Attributes:
-        legal: bool of shape (points,), in index order.
-        cycles: int64 of shape (points,): `NOT_YET` where only a floor is known, `ILLEGAL` where
-            the schedule is not; a view of the file.
-        floors: int64 of shape (points,): a legal schedule takes more cycles than that, as far as
-            is known.
+    ``cycles`` of a point is `NOT_YET` where only its floor is known, `ILLEGAL` if its schedule is
+    not, and a view of the file; a legal schedule takes more than its floor in ``floors``.
     """
 
     def __init__(
@@ -115,14 +111,7 @@ class BoundedLandscape:
         workers: int = 1,
         on_progress: Progress | None = None,
     ) -> None:
-        """Find out which schedules take at most so many cycles, and how many those take.
-
-        Args:
-            wanted: bool of shape (points,); only legal ones of these are run.
-            limit: in cycles.
-            workers: threads.
-            on_progress: told how many of the wanted ones are done, and how many there are.
-        """
+        """Find out which wanted schedules take at most ``limit`` cycles, and what those take."""
         open_ = wanted & self.legal & (self.cycles == NOT_YET) & (self.floors < limit)
         places = np.flatnonzero(open_)
         total = int((wanted & self.legal).sum())
@@ -285,12 +274,7 @@ def load_table(
 class _Class:
     """The configurations of a task that differ in depths alone, and their common landscape.
 
-    Attributes:
-        task: whose they are.
-        configs: the configurations.
-        space: schedules on the one that holds the cycles of all: that of the largest depths.
-        cycles: int64 of shape (points,); a landscape's.
-        landscape: where the landscape is not enumerated to the end.
+    Its schedules are those on the configuration of the largest depths, which holds all cycles.
     """
 
     def __init__(self, task: Task, configs: list[HwConfig]) -> None:

@@ -23,14 +23,10 @@ _SAME: Final = object()
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOption(Option):
-    """How the command line shows and checks a field of a study.
-
-    Attributes:
-        known: ``module:NAME`` of a collection, or of a function that makes one, which holds every
-            name that may be given.
-    """
+    """How the command line shows and checks a field of a study."""
 
     quick: Any = _SAME  # value that --quick gives where the option is not given
+    # ``module:NAME`` of a collection, or of a function that makes one, of all names
     known: str = ""
     of: str = ""  # what errors from below call the field, separated by commas
     separator: str | None = ","  # of several names

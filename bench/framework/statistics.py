@@ -178,11 +178,7 @@ def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike, digits: int = 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A paired test of two tuners.
-
-    Attributes:
-        wins, losses: pairs in which the first has the lower value, or the second.
-    """
+    """A paired test of two tuners: the first has the lower value in ``wins`` of the pairs."""
 
     pairs: int  # compared
     wins: int
@@ -268,11 +264,7 @@ _DEVIATIONS: Final = 1.96
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Percent points of accuracy that are lost; negative: won.
-
-    Attributes:
-        lowest, highest: ends of the interval of 95 %.
-    """
+    """Percent points of accuracy that are lost (negative: won), and their interval of 95 %."""
 
     points: float  # of the sample
     lowest: float

@@ -19,26 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.network.row_functions import (
-    NORMAL_BITS,
-    PROBABILITY_BITS,
-    LayerNorm,
-    Softmax,
-    normalised,
-    softmax_probabilities,
-)
+from tilewright.host.network import row_functions
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowError:
-    """Errors of one kind of rows, in steps of an int8 output, before it is rounded to them.
-
-    Attributes:
-        ours, theirs: largest error of the row unit and of I-BERT.
-        our_mean, their_mean: mean of the errors' magnitudes.
-    """
+    """Largest and mean errors of a kind of rows, in steps of int8 before it is rounded to them."""
 
     rows: str  # what they are
     ours: float
@@ -99,12 +87,14 @@ def softmax_errors(rng: np.random.Generator, *, rows: int = 400) -> list[RowErro
             x = rng.normal(0, spread, (rows, length))
             scale = float(np.abs(x).max() / 127)
             coarse, fine = np.clip(np.rint(x / scale), -128, 127), np.rint(x / scale * 256)
-            found = softmax_probabilities(coarse.astype(np.int8), Softmax.of(scale))
+            found = row_functions.softmax_probabilities(
+                coarse.astype(np.int8), row_functions.Softmax.of(scale)
+            )
             errors.append(
                 _error(
                     f"{length} logits, deviation {spread}",
                     1 / 256,
-                    found / 2**PROBABILITY_BITS - float_softmax(coarse * scale),
+                    found / 2**row_functions.PROBABILITY_BITS - float_softmax(coarse * scale),
                     ibert_softmax(fine, scale / 256) - float_softmax(fine * scale / 256),
                 )
             )
@@ -121,12 +111,14 @@ def layer_norm_errors(rng: np.random.Generator, *, rows: int = 400) -> list[RowE
             scale = float(np.abs(x).max() / 127)
             coarse, fine = np.clip(np.rint(x / scale), -128, 127), np.rint(x / scale * 2**14)
             exact = float_layer_norm(coarse)
-            function = LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0)
+            function = row_functions.LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0)
             errors.append(
                 _error(
                     f"{channels} channels, outliers of {max(1, 3 * outlier)}",
                     float(np.abs(exact).max() / 127),
-                    normalised(coarse.astype(np.int8), function) / 2**NORMAL_BITS - exact,
+                    row_functions.normalised(coarse.astype(np.int8), function)
+                    / 2**row_functions.NORMAL_BITS
+                    - exact,
                     ibert_layer_norm(fine) - float_layer_norm(fine),
                 )
             )

@@ -5,17 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.bench.framework import settings
 from tilewright.bench.framework.commands import HARDWARE, command
-from tilewright.bench.framework.settings import (
-    board_option,
-    count_option,
-    hw_option,
-    memory_option,
-    option,
-    quick_option,
-    seed_option,
-    workers_option,
-)
 
 SEARCH_CYCLES = "Twin cycles after which the search of a layer ends."
 
@@ -28,28 +19,28 @@ SEARCH_CYCLES = "Twin cycles after which the search of a layer ends."
 class RooflineSettings:
     """Cycles of every layer's best schedule against its bound."""
 
-    quick: bool = quick_option()
-    hw: tuple[str, ...] = option(
+    quick: bool = settings.quick_option()
+    hw: tuple[str, ...] = settings.option(
         ("edge-8x8", "pynq-16x16", "zu-32x32"), "Configurations, separated by commas.",
         metavar="HW,...", quick=("pynq-16x16",),
     )  # fmt: skip
-    axi: tuple[int, ...] = option(
+    axi: tuple[int, ...] = settings.option(
         (64, 128, 256), "Bus widths in bits, separated by commas.", metavar="BITS,...", quick=(64,)
     )
-    memory: tuple[str, ...] = option(
+    memory: tuple[str, ...] = settings.option(
         ("ideal", "pynq-z2"), "Memories, separated by commas.", metavar="MEMORY,..."
     )
-    networks: tuple[str, ...] = option(
+    networks: tuple[str, ...] = settings.option(
         ("vta-resnet18", "resnet18", "vgg16", "mobilenet_v2"), "Networks, separated by commas.",
         metavar="NETWORK,...", quick=("vta-resnet18",),
     )  # fmt: skip
-    search_cycles: int = count_option(1_000_000_000, SEARCH_CYCLES, metavar="CYCLES")
-    confirm_cycles: int = count_option(
+    search_cycles: int = settings.count_option(1_000_000_000, SEARCH_CYCLES, metavar="CYCLES")
+    confirm_cycles: int = settings.count_option(
         3_000_000, "Most cycles of a layer that is confirmed on the full RTL.", metavar="CYCLES",
         low=0,
     )  # fmt: skip
-    seed: int = seed_option()
-    workers: int = workers_option()
+    seed: int = settings.seed_option()
+    workers: int = settings.workers_option()
 
 
 @command("ablation", HARDWARE, "tilewright.bench.hardware.ablation:Ablation")
@@ -57,10 +48,10 @@ class RooflineSettings:
 class AblationSettings:
     """What each mechanism of the accelerator is worth: cycles with one of them taken away."""
 
-    hw: str = hw_option("pynq-16x16")
-    memory: str = memory_option("pynq-z2")
-    search_cycles: int = count_option(400_000_000, SEARCH_CYCLES, metavar="CYCLES")
-    seed: int = seed_option()
+    hw: str = settings.hw_option("pynq-16x16")
+    memory: str = settings.memory_option("pynq-z2")
+    search_cycles: int = settings.count_option(400_000_000, SEARCH_CYCLES, metavar="CYCLES")
+    seed: int = settings.seed_option()
 
 
 @command("decode", HARDWARE, "tilewright.bench.hardware.decode:Decode")
@@ -68,11 +59,11 @@ class AblationSettings:
 class DecodeSettings:
     """Tokens per second of a GPT that writes, with weights of 8 and of 4 bits."""
 
-    hw: str = hw_option("pynq-16x16")
-    board: str = board_option()
-    width: int = count_option(768, "Channels, a multiple of 64.")
-    context: int = count_option(256, "Tokens that attention looks at.")
-    blocks: int = count_option(12, "Of the network.")
-    words: int = count_option(50257, "Of the vocabulary; 0: no scores of words.", low=0)
-    search_cycles: int = count_option(20_000_000, SEARCH_CYCLES, metavar="CYCLES")
-    seed: int = seed_option()
+    hw: str = settings.hw_option("pynq-16x16")
+    board: str = settings.board_option()
+    width: int = settings.count_option(768, "Channels, a multiple of 64.")
+    context: int = settings.count_option(256, "Tokens that attention looks at.")
+    blocks: int = settings.count_option(12, "Of the network.")
+    words: int = settings.count_option(50257, "Of the vocabulary; 0: no scores of words.", low=0)
+    search_cycles: int = settings.count_option(20_000_000, SEARCH_CYCLES, metavar="CYCLES")
+    seed: int = settings.seed_option()

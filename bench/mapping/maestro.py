@@ -38,17 +38,12 @@ Row = dict[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One row, translated.
-
-    Attributes:
-        theirs, ours: cycles.
-        compute: of our cycles, what the PEs need; the others wait for bandwidth or the first tile.
-    """
+    """One row, translated: cycles."""
 
     group: str  # data flow and hardware, or layer of the random mappings
     theirs: float
     ours: float
-    compute: float
+    compute: float  # of ours, what the PEs need; the others wait for bandwidth or the first tile
 
 
 def nest_of_row(row: Row) -> LoopNest:

@@ -18,14 +18,11 @@ from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMap:
-    """How strongly each of some things goes with each other one.
-
-    Attributes:
-        values: one row per thing, each number from 0 (nothing) to 1 (full colour).
-    """
+    """How strongly each of some things goes with each other one."""
 
     alt: str  # what it shows, for who cannot see it
     names: Sequence[str]  # of the things, in the order of rows and columns
+    # one row per thing, each number from 0 (nothing) to 1 (full colour)
     values: Sequence[Sequence[float]]
 
     def svg(self, width: int, _key: str = "") -> str:

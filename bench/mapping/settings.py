@@ -6,15 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.bench.framework import settings
 from tilewright.bench.framework.commands import SEARCH, command
-from tilewright.bench.framework.settings import (
-    count_option,
-    hw_option,
-    jobs_option,
-    memory_option,
-    option,
-    quick_option,
-)
 from tilewright.tuner.schedule.options import SpaceName
 
 
@@ -23,21 +16,23 @@ from tilewright.tuner.schedule.options import SpaceName
 class ModelsSettings:
     """The cost model of mappings against MAESTRO, ZigZag, and the RTL over whole spaces."""
 
-    maestro: Path | None = option(
+    maestro: Path | None = settings.option(
         None, "Rows of MAESTRO: dataflows.csv and mapspace.csv.", metavar="FOLDER"
     )
-    zigzag: Path | None = option(
+    zigzag: Path | None = settings.option(
         None, "Rows that bench/mapping/zigzag_runs.py printed.", metavar="FILE"
     )
-    network: str = option(
+    network: str = settings.option(
         "vta-resnet18", "Built-in network, ONNX file or YAML table of layers.", metavar="MODEL"
     )
-    layers: tuple[str, ...] = option(
+    layers: tuple[str, ...] = settings.option(
         (), "Layers; default: all that are not folded.", metavar="LAYER,..."
     )
-    hw: str = hw_option("pynq-16x16")
-    memory: str = memory_option("ideal")
-    space: SpaceName = option(SpaceName.VTA, "full: any tile sizes; vta: VTA's divisor tiles.")
+    hw: str = settings.hw_option("pynq-16x16")
+    memory: str = settings.memory_option("ideal")
+    space: SpaceName = settings.option(
+        SpaceName.VTA, "full: any tile sizes; vta: VTA's divisor tiles."
+    )
 
 
 @command(
@@ -48,25 +43,25 @@ class ModelsSettings:
 class MappingSettings:
     """Every mapper at equal budgets of samples, against the certified optimum of each layer."""
 
-    quick: bool = quick_option()
-    networks: tuple[str, ...] = option(
+    quick: bool = settings.quick_option()
+    networks: tuple[str, ...] = settings.option(
         ("mobilenet_v2", "vgg16", "resnet18", "alexnet", "transformer_encoder"),
         "Networks, separated by commas.", metavar="NETWORK,...",
     )  # fmt: skip
-    objectives: tuple[str, ...] = option(
+    objectives: tuple[str, ...] = settings.option(
         ("latency", "edp", "area"),
         "latency, energy, edp or area, separated by commas; default: latency, edp and area, "
         "quick: edp.",
         metavar="OBJECTIVE,...", quick=("edp",), known="tilewright.tuner.mapping.cost:Objective",
     )  # fmt: skip
-    methods: tuple[str, ...] = option(
+    methods: tuple[str, ...] = settings.option(
         (), "Mappers, separated by commas, each with its options, as in marl:agents=3; "
         "default: all.",
         metavar="MAPPER,...",
     )  # fmt: skip
-    agents: bool = option(False, "Sweep the number of agents instead of the mappers.")
-    hardware: str = option("flexible-256", "Described accelerator.", metavar="NAME|FILE")
-    per_network: int = count_option(3, "Layers per network; 0: all.", low=0, quick=1)
-    budget: int = count_option(20_000, "Samples per run.", quick=2000)
-    seeds: int = count_option(10, "Runs per mapper and task.", quick=2)
-    jobs: int = jobs_option()
+    agents: bool = settings.option(False, "Sweep the number of agents instead of the mappers.")
+    hardware: str = settings.option("flexible-256", "Described accelerator.", metavar="NAME|FILE")
+    per_network: int = settings.count_option(3, "Layers per network; 0: all.", low=0, quick=1)
+    budget: int = settings.count_option(20_000, "Samples per run.", quick=2000)
+    seeds: int = settings.count_option(10, "Runs per mapper and task.", quick=2)
+    jobs: int = settings.jobs_option()

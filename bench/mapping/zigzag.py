@@ -49,15 +49,11 @@ Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
-    """Elements of one tensor that move, per mapping; of outputs: visits.
+    """Elements of one tensor that move, per mapping; of outputs: visits."""
 
-    Attributes:
-        dram, noc, delivered: between DRAM and L2; between L2 and PEs; copies in PEs.
-    """
-
-    dram: Numbers
-    noc: Numbers
-    delivered: Numbers
+    dram: Numbers  # between DRAM and L2
+    noc: Numbers  # between L2 and PEs
+    delivered: Numbers  # copies in PEs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -124,7 +124,7 @@ class SideBySideSettings:
     search: int = _search_option()
 
 
-@command("multicore-pipeline", SEARCH, "tilewright.bench.multicore.pipelines:Pipelines")
+@command("multicore-pipeline", SEARCH, "tilewright.bench.multicore.networks:Pipelines")
 @dataclass(frozen=True, kw_only=True)
 class PipelineSettings:
     """One network in stages on several cores, against one core of about the same area."""

@@ -10,6 +10,7 @@ group of a task and is the seed of every mapper on it.
 
 from __future__ import annotations
 
+import csv
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,12 +24,11 @@ from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.multicore.page import Row, lines, page, summarise, tables
-from tilewright.bench.multicore.recorded import largest_error
 from tilewright.bench.multicore.settings import MulticoreSettings
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.analyse import BandwidthModel
 from tilewright.tuner.multicore.bounds import lower_bound
-from tilewright.tuner.multicore.encoding import random_population
+from tilewright.tuner.multicore.encoding import Population, random_population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.jobs import task_names
@@ -199,3 +199,37 @@ class Multicore(Study):
 
     def page(self, document: Any) -> str:
         return page(document)
+
+
+def largest_error(folder: Path) -> float:
+    """The largest relative difference of a makespan."""
+    errors = []
+    for path in sorted(folder.glob("*-makespans.csv")):
+        name = path.name.removesuffix("-makespans.csv")
+        table = JobTable.from_csv(folder / f"{name}-jobs.csv")
+        mappings = _rows(folder / f"{name}-mappings.csv")
+        core = np.array([[int(digit) for digit in row["cores"]] for row in mappings])
+        order = np.array([[int(job) for job in row["order"].split()] for row in mappings])
+        population = Population(
+            core=core.astype(np.int32), priority=np.argsort(order, axis=1).astype(np.float64)
+        )
+        runs = _rows(path)
+        found = {
+            bandwidth: Instance(table=table, bandwidth=float(bandwidth)).makespans(population)
+            for bandwidth in {run["bandwidth"] for run in runs}
+        }
+        for run in runs:
+            ours = found[run["bandwidth"]][int(run["mapping"])]
+            errors.append(abs(ours / float(run["makespan"]) - 1))
+    if not errors:
+        raise ConfigError(
+            "must hold records, NAME-makespans.csv and what belongs to it",
+            field="--recorded",
+            value=str(folder),
+        )
+    return float(max(errors))
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

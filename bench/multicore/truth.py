@@ -31,9 +31,9 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.runtime.device import Bytes
 from tilewright.host.runtime.system_device import Submission
+from tilewright.sim.devices import open_system
 from tilewright.sim.multicore.device import SimulatedSystem
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.system_devices import open_system
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import decode_schedule
 from tilewright.tuner.multicore.allocation import Policy

@@ -135,11 +135,7 @@ def build(name: str, seed: int) -> nn.Module:
 
 @lru_cache(maxsize=1)
 def load_timm() -> Any:
-    """The package.
-
-    Raises:
-        ToolError: it is not installed.
-    """
+    """The package, or a `ToolError` where it is not installed."""
     if importlib.util.find_spec("timm") is None:
         raise ToolError(
             "needs the package timm",

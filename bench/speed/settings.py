@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tilewright.bench.framework import settings
 from tilewright.bench.framework.commands import SPEED, command
-from tilewright.bench.framework.settings import (
-    count_option,
-    hw_option,
-    option,
-    quick_option,
-    seed_option,
-)
 
 CONFIGS: Final = {"8": "edge-8x8", "16": "pynq-16x16", "32": "zu-32x32"}
 """Configurations of `simspeed` by the side of their array."""
@@ -27,9 +21,9 @@ _POSTGRES: Final = "An empty database to use."
 class SimspeedSettings:
     """Cycles per second of every fidelity, side by side in one run."""
 
-    quick: bool = quick_option()
-    rounds: int = count_option(7, "Runs of each simulation.", quick=3)
-    arrays: tuple[str, ...] = option(
+    quick: bool = settings.quick_option()
+    rounds: int = settings.count_option(7, "Runs of each simulation.", quick=3)
+    arrays: tuple[str, ...] = settings.option(
         ("8", "16", "32"), "Sides of the MAC arrays, separated by commas.", metavar="SIDE,...",
         quick=("16",), known=f"{__name__}:CONFIGS",
     )  # fmt: skip
@@ -40,14 +34,14 @@ class SimspeedSettings:
 class LoweringSettings:
     """Programs per second of lowering, in Python and in C++."""
 
-    quick: bool = quick_option()
-    hw: str = hw_option("pynq-16x16")
-    sample: int = count_option(0, "Points per layer; 0: all.", low=0, quick=200)
-    seconds: float = option(
+    quick: bool = settings.quick_option()
+    hw: str = settings.hw_option("pynq-16x16")
+    sample: int = settings.count_option(0, "Points per layer; 0: all.", low=0, quick=200)
+    seconds: float = settings.option(
         5.0, "Seconds of lowering in Python per layer.", metavar="SECONDS", low=0, quick=1.0
     )
-    repeat: int = count_option(3, "Runs of which the best counts.")
-    seed: int = seed_option()
+    repeat: int = settings.count_option(3, "Runs of which the best counts.")
+    seed: int = settings.seed_option()
 
 
 @command("builds", SPEED, "tilewright.bench.speed.builds:BuildTimes")
@@ -55,9 +49,9 @@ class LoweringSettings:
 class BuildsSettings:
     """Seconds that a new configuration takes to build, from an empty cache."""
 
-    quick: bool = quick_option()
-    rounds: int = count_option(3, "Builds of each model.", quick=1)
-    jobs: int = count_option(2, "Compilers at a time.")
+    quick: bool = settings.quick_option()
+    rounds: int = settings.count_option(3, "Builds of each model.", quick=1)
+    jobs: int = settings.count_option(2, "Compilers at a time.")
 
 
 @command("execution", SPEED, "tilewright.bench.speed.execution:Execution")
@@ -65,10 +59,10 @@ class BuildsSettings:
 class ExecutionSettings:
     """What a trial costs besides its simulation (PostgreSQL without a URL: from the tests)."""
 
-    quick: bool = quick_option()
-    hw: str = hw_option("pynq-16x16")
-    ray: bool = option(True, "Time Ray, too.")
-    postgres: str = option("", _POSTGRES, metavar="URL")
+    quick: bool = settings.quick_option()
+    hw: str = settings.hw_option("pynq-16x16")
+    ray: bool = settings.option(True, "Time Ray, too.")
+    postgres: str = settings.option("", _POSTGRES, metavar="URL")
 
 
 @command("store", SPEED, "tilewright.bench.speed.store:StoreSpeed")
@@ -76,13 +70,13 @@ class ExecutionSettings:
 class StoreSettings:
     """Commits per second of the trial store, and the report of a study of many trials."""
 
-    trials: tuple[int, ...] = option(
+    trials: tuple[int, ...] = settings.option(
         (1000, 50_000), "Sizes of the store, separated by commas.", metavar="N,..."
     )
-    commits: int = count_option(2000, "Commits that are timed.")
-    repeats: int = count_option(3, "Runs of which the median counts.")
-    postgres: str = option("", _POSTGRES, metavar="URL")
-    folder: Path | None = option(
+    commits: int = settings.count_option(2000, "Commits that are timed.")
+    repeats: int = settings.count_option(3, "Runs of which the median counts.")
+    postgres: str = settings.option("", _POSTGRES, metavar="URL")
+    folder: Path | None = settings.option(
         None, "Folder of the SQLite files; default: that of temporary files.", metavar="FOLDER"
     )
 
@@ -92,8 +86,8 @@ class StoreSettings:
 class AgentSettings:
     """What TLS costs between an agent and its client, on loopback."""
 
-    mib: int = count_option(64, "Memory of a run, in MiB.", metavar="MIB")
-    repeats: int = count_option(7, "Samples of each figure, of which the median counts.")
+    mib: int = settings.count_option(64, "Memory of a run, in MiB.", metavar="MIB")
+    repeats: int = settings.count_option(7, "Samples of each figure, of which the median counts.")
 
 
 @command("first-count", SPEED, "tilewright.bench.speed.first_count:FirstCount")
@@ -101,9 +95,9 @@ class AgentSettings:
 class FirstCountSettings:
     """Seconds from an ONNX file to its first cycle count."""
 
-    networks: tuple[str, ...] = option(
+    networks: tuple[str, ...] = settings.option(
         ("resnet18", "mobilenet-v2"), "Of examples/networks, or ONNX files.",
         metavar="NETWORK,...",
     )  # fmt: skip
-    hw: str = hw_option("pynq-16x16")
-    repeat: int = count_option(5, "Runs of each network.")
+    hw: str = settings.hw_option("pynq-16x16")
+    repeat: int = settings.count_option(5, "Runs of each network.")

@@ -43,14 +43,7 @@ from tilewright.sim.synth.design import rtl_digest
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.verify.cocotb_runner import Bench, run_bench
-from tilewright.sim.verilator import interactive
-from tilewright.sim.verilator.build import (
-    HARNESS_DIR,
-    LINT_WAIVERS,
-    TOP,
-    build_model,
-    read_manifest,
-)
+from tilewright.sim.verilator import build, interactive
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.elaboration import SIMULATED
 from tilewright.tuner.exhaustive.exhaust import exhaust
@@ -67,7 +60,7 @@ def plain_runs(
     """(cycles, CPU seconds) of some runs under a testbench in C++ alone, on memory ``ideal``."""
     binary, data = folder / "plain_simulation", folder / "image.bin"
     if not binary.is_file():
-        command = [str(find_compiler().path), "-std=gnu++17", "-O2", f"-I{HARNESS_DIR}"]
+        command = [str(find_compiler().path), "-std=gnu++17", "-O2", f"-I{build.HARNESS_DIR}"]
         source = HERE / "plain_simulation.cpp"
         built = subprocess.run(
             [*command, str(source), "-o", str(binary), "-ldl"],
@@ -111,8 +104,8 @@ def cocotb_run(hw: HwConfig, program: Program, image: Bytes, *, folder: Path) ->
     (folder / "layer.json").write_text(json.dumps(settings), encoding="utf-8")
     values = {p.rtl_name: getattr(hw, p.name) for p in PARAMETERS}
     bench = Bench(
-        top=TOP,
-        sources=[LINT_WAIVERS, *read_manifest()],
+        top=build.TOP,
+        sources=[build.LINT_WAIVERS, *build.read_manifest()],
         parameters={**values, "ConfigHash": f"32'd{hw.config_hash}"},
     )
     run_bench(
@@ -180,7 +173,7 @@ def device_subject(array: int, hw: HwConfig, task: Workload, fidelity: Fidelity)
     image, golden = layer.image(tensors), conv2d_int8(task, tensors)
     started = time.process_time(), time.perf_counter()
     # Like a tuner's: without the assertions on the bus, which the memory model checks as well.
-    library = build_model(hw, fidelity=fidelity, checks=False)
+    library = build.build_model(hw, fidelity=fidelity, checks=False)
     build_s = time.perf_counter() - started[1]
     device = VerilatorDevice(hw, load_memory(MEMORY), fidelity=fidelity, library=library)
     checked = False
@@ -233,7 +226,7 @@ def plain_subject(array: int, hw: HwConfig, task: Workload, folder: Path) -> Sub
     """A layer on full RTL under a testbench in C++ alone, in a process of its own."""
     layer = lower(hw, task, SCHEDULES[hw.name, task.name])
     image = layer.image(random_tensors(task, np.random.default_rng(0)))
-    library = build_model(hw, checks=False)
+    library = build.build_model(hw, checks=False)
 
     def once() -> tuple[int, float]:
         return plain_runs(library, hw, layer.program, image, runs=1, folder=folder)[0]
@@ -283,7 +276,7 @@ def measure(subjects: list[Subject], rounds: int) -> list[dict[str, Any]]:
 
 def resnet18(hw: HwConfig) -> dict[str, Any]:
     """CPU seconds of the offloaded ResNet-18 on full RTL: each layer once, times its count."""
-    device = VerilatorDevice(hw, load_memory(MEMORY), library=build_model(hw, checks=False))
+    device = VerilatorDevice(hw, load_memory(MEMORY), library=build.build_model(hw, checks=False))
     cycles, seconds = 0, 0.0
     for task in load_network(NETWORK).workloads:
         if task.name not in OFFLOADED:

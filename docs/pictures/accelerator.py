@@ -98,11 +98,7 @@ def missing() -> list[str]:
 
 
 def draw(theme: str) -> str:
-    """The picture.
-
-    Raises:
-        ValueError: the RTL has no such block or no signal behind an arrow.
-    """
+    """The picture, if the RTL has each block and a signal behind each arrow."""
     if wrong := missing():
         raise ValueError(f"rtl/ has no {', '.join(wrong)}: change docs/pictures/accelerator.py")
     art = Drawing(

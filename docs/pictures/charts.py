@@ -12,15 +12,7 @@ from drawing import Drawing
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """The part of a drawing that holds a plot, and the ranges of its axes.
-
-    Attributes:
-        x, y: left top corner, in pixels.
-        width, height: in pixels.
-        left, right: values at the sides.
-        bottom, top: values below and above.
-        logarithmic_x, logarithmic_y: whether an axis shows powers.
-    """
+    """The part of a drawing that holds a plot, in pixels, and the values at its four sides."""
 
     x: float
     y: float

@@ -35,14 +35,7 @@ LETTER: Final = 0.56
 
 @dataclass(kw_only=True)
 class Drawing:
-    """Shapes in pixels from the top left corner.
-
-    Attributes:
-        width: of the picture.
-        height: of the picture.
-        theme: ``light`` or ``dark``.
-        title: what is shown, for those who do not see it.
-    """
+    """Shapes in pixels from the top left corner; a title for those who do not see them."""
 
     width: float
     height: float

@@ -25,11 +25,7 @@ HEIGHT: Final = 76
 
 
 def draw(theme: str) -> str:
-    """The picture.
-
-    Raises:
-        ValueError: a folder that it names is not there.
-    """
+    """The picture, if each folder that it names is there."""
     if gone := [place for _, _, _, place, _ in STEPS if not (ROOT / place).is_dir()]:
         raise ValueError(f"no folder {', '.join(gone)}: change docs/pictures/loop.py")
     art = Drawing(

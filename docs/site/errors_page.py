@@ -31,19 +31,12 @@ that depends on the case.
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One place that raises an error.
-
-    Attributes:
-        kind: name of the class.
-        rule: what must hold.
-        remedy: what the user can do.
-        place: file, relative to the repository.
-    """
+    """One place that raises an error."""
 
     kind: str
-    rule: str
-    remedy: str
-    place: str
+    rule: str  # what must hold
+    remedy: str  # what the user can do
+    place: str  # file, relative to the repository
 
 
 @dataclass(frozen=True)

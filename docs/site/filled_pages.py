@@ -46,11 +46,7 @@ SECTIONS: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Put the sections behind the head.
-
-    Raises:
-        ValueError: the page has no mark.
-    """
+    """Put the sections behind the head; a page without the mark is a `ValueError`."""
     sections = SECTIONS.get(page.file.src_uri)
     if sections is None:
         return markdown

@@ -27,11 +27,7 @@ the run. A key in *italics* is missing where it has no meaning.
 
 
 def read_members(path: Path = MEMBERS) -> tuple[dict[str, str], dict[str, dict[str, list[str]]]]:
-    """What is known of every document.
-
-    Returns:
-        Meaning of each name, and of each command its members with their keys.
-    """
+    """Meaning of each name, and of each command its members with their keys."""
     known: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     commands = {
         command: {member: keys.split() for member, keys in members.items()}
@@ -41,11 +37,7 @@ def read_members(path: Path = MEMBERS) -> tuple[dict[str, str], dict[str, dict[s
 
 
 def meaning(words: Mapping[str, str], command: str, key: str) -> tuple[str, str]:
-    """Type and meaning of a key in a command's document.
-
-    Raises:
-        KeyError: nobody has written it down.
-    """
+    """Type and meaning of a key in a command's document; `KeyError` if nobody wrote it down."""
     text = words.get(f"{key}.{command.split(' --', maxsplit=1)[0]}") or words[key]
     kind, _, what = text.partition("; ")
     return kind, what

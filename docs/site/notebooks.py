@@ -27,11 +27,7 @@ _PICTURE: Final = re.compile(r"^!\[\]\([^)]*\)\n?", re.MULTILINE)
 
 
 def notebook(page: str) -> dict[str, Any]:
-    """A page as a notebook, in nbformat 4.5.
-
-    Args:
-        page: Markdown of a tutorial.
-    """
+    """The Markdown of a tutorial as a notebook, in nbformat 4.5."""
     cells: list[dict[str, Any]] = []
     place = 0
     for match in _FENCE.finditer(page):

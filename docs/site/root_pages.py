@@ -24,11 +24,7 @@ def linked(markdown: str, place: str) -> str:
 
     Links are written for a reader of the repository. Those between pages stay. One that leaves
     `docs/` leads to the page that the site makes of that file; of any other file the text is kept
-    without a link, since the site has no copy of the sources.
-
-    Args:
-        markdown: text of the page.
-        place: the page's file, relative to the repository.
+    without a link, since the site has no copy of the sources. ``place`` is the page's file.
     """
     folder = posixpath.dirname(place)
     own = f"docs/{place}" if place in PAGES else place

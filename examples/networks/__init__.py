@@ -16,7 +16,7 @@ from networks.network import Network
 from networks.resnet import resnet18, resnet34
 from networks.squeezenet import SqueezeNet
 from networks.transformer import Encoder
-from networks.vgg import VGG16
+from networks.vgg import VGG
 from networks.zoo import ZOO
 
 NETWORKS: dict[str, Network] = {
@@ -28,7 +28,7 @@ NETWORKS: dict[str, Network] = {
     "resnet34": Network(build=resnet34, input_shape=(1, 3, 224, 224)),
     "squeezenet": Network(build=SqueezeNet, input_shape=(1, 3, 224, 224)),
     "transformer": Network(build=Encoder, input_shape=(1, 128, 128)),
-    "vgg16": Network(build=VGG16, input_shape=(1, 3, 224, 224)),
+    "vgg16": Network(build=VGG, input_shape=(1, 3, 224, 224)),
 }
 
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from functools import partial
 
+from torch import nn
+
+from networks.mobilenet import InvertedResidual, MobileNet, convolution
 from networks.squeeze_excite import SqueezeExcite
 
 STAGES = (
@@ -14,56 +17,22 @@ STAGES = (
 """Expansion, channels, blocks, stride and kernel of each stage."""
 
 
-def convolution(
-    channels_in: int, channels: int, kernel: int, stride: int, groups: int = 1
-) -> list[nn.Module]:
-    """A convolution with batch normalisation and SiLU."""
-    return [
-        nn.Conv2d(channels_in, channels, kernel, stride, kernel // 2, groups=groups, bias=False),
-        nn.BatchNorm2d(channels),
-        nn.SiLU(),
-    ]
-
-
-class Block(nn.Module):
-    """Expand, filter by channel, gate, project; a shortcut where shapes allow."""
-
-    def __init__(
-        self, channels_in: int, channels: int, kernel: int, stride: int, expansion: int
-    ) -> None:
-        super().__init__()
-        hidden = channels_in * expansion
-        expand = convolution(channels_in, hidden, 1, 1) if expansion > 1 else []
-        self.layers = nn.Sequential(
-            *expand,
-            *convolution(hidden, hidden, kernel, stride, hidden),
-            SqueezeExcite(hidden, max(1, channels_in // 4), nn.SiLU(), nn.Sigmoid()),
-            nn.Conv2d(hidden, channels, 1, bias=False),
-            nn.BatchNorm2d(channels),
-        )
-        self.has_shortcut = stride == 1 and channels_in == channels
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the block."""
-        return x + self.layers(x) if self.has_shortcut else self.layers(x)
-
-
-class EfficientNetB0(nn.Module):
-    """Sixteen blocks, (N, 3, 224, 224) -> (N, classes) logits."""
+class EfficientNetB0(MobileNet):
+    """Sixteen blocks."""
 
     def __init__(self, classes: int = 1000) -> None:
-        super().__init__()
-        layers = convolution(3, 32, 3, 2)
+        layers = convolution(3, 32, 3, 2, nn.SiLU)
         channels_in = 32
         for expansion, channels, blocks, stride, kernel in STAGES:
             for index in range(blocks):
-                step = 1 if index else stride
-                layers.append(Block(channels_in, channels, kernel, step, expansion))
+                step, hidden = 1 if index else stride, channels_in * expansion
+                squeezed = max(1, channels_in // 4)
+                gate = partial(SqueezeExcite, hidden, squeezed, nn.SiLU(), nn.Sigmoid())
+                layers.append(
+                    InvertedResidual(
+                        channels_in, hidden, channels, step, nn.SiLU, kernel=kernel, gate=gate
+                    )
+                )
                 channels_in = channels
-        layers += convolution(channels_in, 1280, 1, 1)
-        self.features = nn.Sequential(*layers)
-        self.classifier = nn.Linear(1280, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Class logits."""
-        return self.classifier(self.features(x).mean((2, 3)))
+        layers += convolution(channels_in, 1280, 1, 1, nn.SiLU)
+        super().__init__(layers, nn.Linear(1280, classes))

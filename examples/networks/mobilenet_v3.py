@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
+from networks.mobilenet import InvertedResidual, MobileNet, convolution
 from networks.squeeze_excite import SqueezeExcite
 
 BLOCKS = (
@@ -22,57 +23,22 @@ def eighths(channels: float) -> int:
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
-def convolution(
-    channels_in: int, channels: int, kernel: int, stride: int, act: type[nn.Module], groups: int = 1
-) -> list[nn.Module]:
-    """A convolution with batch normalisation and an activation."""
-    return [
-        nn.Conv2d(channels_in, channels, kernel, stride, kernel // 2, groups=groups, bias=False),
-        nn.BatchNorm2d(channels),
-        act(),
-    ]
-
-
-class Block(nn.Module):
-    """Expand, filter by channel, gate, project; a shortcut where shapes allow."""
-
-    def __init__(
-        self, channels_in: int, kernel: int, hidden: int, channels: int, gated: bool,
-        hard: bool, stride: int,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        act = nn.Hardswish if hard else nn.ReLU
-        gate = [SqueezeExcite(hidden, eighths(hidden / 4), nn.ReLU(), nn.Hardsigmoid())]
-        self.layers = nn.Sequential(
-            *(convolution(channels_in, hidden, 1, 1, act) if hidden != channels_in else []),
-            *convolution(hidden, hidden, kernel, stride, act, hidden),
-            *(gate if gated else []),
-            nn.Conv2d(hidden, channels, 1, bias=False),
-            nn.BatchNorm2d(channels),
-        )
-        self.has_shortcut = stride == 1 and channels_in == channels
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the block."""
-        return x + self.layers(x) if self.has_shortcut else self.layers(x)
-
-
-class MobileNetV3Small(nn.Module):
-    """Eleven blocks, (N, 3, 224, 224) -> (N, classes) logits."""
+class MobileNetV3Small(MobileNet):
+    """Eleven blocks."""
 
     def __init__(self, classes: int = 1000) -> None:
-        super().__init__()
         layers = convolution(3, 16, 3, 2, nn.Hardswish)
         channels_in = 16
         for kernel, hidden, channels, gated, hard, stride in BLOCKS:
-            layers.append(Block(channels_in, kernel, hidden, channels, gated, hard, stride))
+            act = nn.Hardswish if hard else nn.ReLU
+            gate = SqueezeExcite(hidden, eighths(hidden / 4), nn.ReLU(), nn.Hardsigmoid())
+            layers.append(
+                InvertedResidual(
+                    channels_in, hidden, channels, stride, act, kernel=kernel,
+                    gate=(lambda drawn=gate: drawn) if gated else None,
+                )
+            )  # fmt: skip
             channels_in = channels
         layers += convolution(channels_in, 576, 1, 1, nn.Hardswish)
-        self.features = nn.Sequential(*layers)
-        self.classifier = nn.Sequential(
-            nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, classes)
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Class logits."""
-        return self.classifier(self.features(x).mean((2, 3)))
+        classifier = nn.Sequential(nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, classes))
+        super().__init__(layers, classifier)

@@ -11,12 +11,7 @@ from torch import nn
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A network that can be built.
+    """A network that can be built."""
 
-    Attributes:
-        build: makes it, with weights from PyTorch's generator.
-        input_shape: of its one float32 input.
-    """
-
-    build: Callable[[], nn.Module]
-    input_shape: tuple[int, ...]
+    build: Callable[[], nn.Module]  # makes it, with weights from PyTorch's generator
+    input_shape: tuple[int, ...]  # of its one float32 input

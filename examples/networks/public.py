@@ -49,16 +49,9 @@ FILE_BLOCK = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class PublicNetwork:
-    """A trained network.
+    """A trained network of a package, with one input."""
 
-    Attributes:
-        load: makes the model; raises `tw.TilewrightError` if its package is not installed.
-        package: that holds it.
-        input_name: of its one input.
-        input_shape: of that.
-        input_type: of that.
-    """
-
+    # raises `tw.TilewrightError` if the package is not installed
     load: Callable[[], onnx.ModelProto]
     package: str
     input_name: str
@@ -67,11 +60,7 @@ class PublicNetwork:
 
 
 def package_file(package: str, name: str) -> Path:
-    """A file of an installed package, which is not imported.
-
-    Raises:
-        TilewrightError: the package is not installed, or has no such file.
-    """
+    """A file of an installed package, which is not imported; `TilewrightError` if there is none."""
     spec = importlib.util.find_spec(package)
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
     for folder in folders:
@@ -164,19 +153,13 @@ def text_line(image: Image.Image, columns: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class FaceStage:
-    """One of the three networks of MTCNN.
+    """One of the three networks of MTCNN."""
 
-    Attributes:
-        size: rows and columns of its input.
-        convolutions: channels, kernel, and the window of the pooling behind it (0: none).
-        dense: width of the dense layer; 0: none.
-        heads: width of each output: no face and face, box, landmarks.
-    """
-
-    size: int
+    size: int  # rows and columns of its input
+    # channels, kernel, and the window of the pooling behind it (0: none)
     convolutions: tuple[tuple[int, int, int], ...]
-    dense: int
-    heads: tuple[int, ...]
+    dense: int  # width; 0: none
+    heads: tuple[int, ...]  # width of each output: no face and face, box, landmarks
 
 
 FACE_STAGES: Mapping[str, FaceStage] = {

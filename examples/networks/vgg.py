@@ -8,14 +8,14 @@ from torch import Tensor, nn
 STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 
 
-class VGG16(nn.Module):
-    """Thirteen 3x3 convolutions and three dense layers, (N, 3, 224, 224) -> (N, classes)."""
+class VGG(nn.Module):
+    """Stages of 3x3 convolutions and three dense layers, (N, 3, 224, 224) -> (N, classes)."""
 
-    def __init__(self, classes: int = 1000) -> None:
+    def __init__(self, classes: int = 1000, stages: tuple[tuple[int, ...], ...] = STAGES) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         channels_in = 3
-        for stage in STAGES:
+        for stage in stages:
             for channels in stage:
                 layers += [nn.Conv2d(channels_in, channels, 3, 1, 1), nn.ReLU()]
                 channels_in = channels

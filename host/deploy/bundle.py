@@ -67,18 +67,14 @@ _MODULES: Final = frozenset({".py", ".pyc", ".pth", ".so"})
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """A bundle whose files are those of its manifest.
-
-    Attributes:
-        mean, std: of an image's channels (see `Calibration`).
-    """
+    """A bundle whose files are those of its manifest."""
 
     folder: Path  # where it lies
     name: str  # of the network
     config_hash: int  # of the configuration that it runs on
     board: Mapping[str, Any]  # name, clock_mhz, coherent and contiguous_bytes of its board
     bitstream: Mapping[str, str]  # SHA-256 of the bitstream and of its .hwh by name; empty: any
-    mean: tuple[float, ...]
+    mean: tuple[float, ...]  # of an image's channels (see `Calibration`), as ``std``
     std: tuple[float, ...]
     labels: tuple[str, ...]  # of the classes; empty: none
 

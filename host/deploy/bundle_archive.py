@@ -18,15 +18,7 @@ from typing import Any
 from tilewright.host.common.errors import ProgramError, reason_of
 from tilewright.host.common.whole_file import MARK as WRITTEN
 from tilewright.host.common.zip_archives import add_member, check_sizes, read_member
-from tilewright.host.deploy.bundle import (
-    FORMAT,
-    MANIFEST,
-    MARK,
-    MAX_MANIFEST_BYTES,
-    Bundle,
-    checked_manifest,
-    read_bundle,
-)
+from tilewright.host.deploy import bundle
 
 
 def pack_bundle(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
@@ -35,17 +27,19 @@ def pack_bundle(facts: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
         path: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
         for path, content in sorted(files.items())
     }
-    manifest = json.dumps({MARK: FORMAT, **facts, "files": described}, indent=1).encode()
-    checked_manifest(manifest, MANIFEST)
+    manifest = json.dumps(
+        {bundle.MARK: bundle.FORMAT, **facts, "files": described}, indent=1
+    ).encode()
+    bundle.checked_manifest(manifest, bundle.MANIFEST)
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        for path, data in [(MANIFEST, manifest), *sorted(files.items())]:
+        for path, data in [(bundle.MANIFEST, manifest), *sorted(files.items())]:
             add_member(archive, path, data)
         archive.comment = WRITTEN.encode()
     return content.getvalue()
 
 
-def unpack_bundle(archive_path: Path, folder: Path) -> Bundle:
+def unpack_bundle(archive_path: Path, folder: Path) -> bundle.Bundle:
     """Unpack an archive from anybody into an empty folder, and read the bundle.
 
     Only what its manifest names is written, at paths that lie below the folder.
@@ -53,12 +47,12 @@ def unpack_bundle(archive_path: Path, folder: Path) -> Bundle:
     try:
         with zipfile.ZipFile(archive_path) as archive:
             check_sizes(archive, archive_path)
-            manifest = read_member(archive, MANIFEST, MAX_MANIFEST_BYTES)
-            files = checked_manifest(manifest, f"{archive_path}: {MANIFEST}")["files"]
-            other = set(archive.namelist()) - set(files) - {MANIFEST}
+            manifest = read_member(archive, bundle.MANIFEST, bundle.MAX_MANIFEST_BYTES)
+            files = bundle.checked_manifest(manifest, f"{archive_path}: {bundle.MANIFEST}")["files"]
+            other = set(archive.namelist()) - set(files) - {bundle.MANIFEST}
             if other:
                 raise ValueError(f"{min(other)[:60]!r} is not in its manifest")
-            (folder / MANIFEST).write_bytes(manifest)
+            (folder / bundle.MANIFEST).write_bytes(manifest)
             for path, stated in files.items():
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_bytes(read_member(archive, path, stated["bytes"]))
@@ -81,4 +75,4 @@ def unpack_bundle(archive_path: Path, folder: Path) -> Bundle:
             field=str(archive_path),
             remedy="make it with 'tilewright deploy'",
         ) from error
-    return read_bundle(folder)
+    return bundle.read_bundle(folder)

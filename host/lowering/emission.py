@@ -56,13 +56,7 @@ class Emitted:
 
 
 class Emission:
-    """What a layer of any kind does to the program that it is appended to.
-
-    Args:
-        builder: of the program.
-        clip: int8 bounds of the output.
-        placement: where the operands lie.
-    """
+    """What a layer of any kind does to the program that it is appended to; ``clip``: its bounds."""
 
     def __init__(
         self, builder: ProgramBuilder, clip: tuple[int, int], placement: OperandPlacement

@@ -161,17 +161,13 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """One tile along one image axis.
-
-    Attributes:
-        pad_low, pad_high: how many of them are padding before and after.
-    """
+    """One tile along one image axis."""
 
     out: int  # first output position
     count: int  # output positions
     loaded: int  # input positions in the scratchpad, padding included
-    pad_low: int
-    pad_high: int
+    pad_low: int  # how many of them are padding before
+    pad_high: int  # and after
     source: int  # stored position of the first one that is not padding
     size: int  # positions read from DRAM; loaded - pad_low - pad_high
 
@@ -280,12 +276,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelTile:
-    """One tile of output-channel blocks.
-
-    Attributes:
-        first, count: output blocks.
-        inp_first, inp_count: input blocks that it reads (depthwise; 0, 0 otherwise).
-    """
+    """One tile of output-channel blocks, and the input blocks that a depthwise one reads."""
 
     first: int
     count: int

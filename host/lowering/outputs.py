@@ -68,11 +68,7 @@ def parts(plan: Plan, item: Item, first: int, count: int) -> list[OutputPart]:
 
 
 def out_boxes(plan: Plan, item: Item, part: OutputPart) -> list[tuple[int, int, Box]]:
-    """Regions of the output (or residual) tensor that a part of a tile fills.
-
-    Returns:
-        (byte offset in the tensor, first scratchpad tile after the part's first, shape).
-    """
+    """Of each region of the output that a part fills: byte offset, tile in the part, shape."""
     shape = plan.shape
     batch, batches = plan.batch_tiles[item.batch]
     row, column = plan.rows.tiles[item.row], plan.columns.tiles[item.column]

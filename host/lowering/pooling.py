@@ -52,12 +52,7 @@ from tilewright.host.network.workload import Workload
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolPlan:
-    """A legal schedule's tiles and buffers.
-
-    Attributes:
-        hw, workload, schedule: what is lowered.
-        rows, columns: output tiles on the image axes.
-    """
+    """A legal schedule's tiles, on the image axes, and buffers."""
 
     hw: HwConfig
     workload: Workload

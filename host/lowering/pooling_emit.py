@@ -59,14 +59,7 @@ class _Step(NamedTuple):
 def emit_pool(
     builder: ProgramBuilder, plan: PoolPlan, clip: tuple[int, int], placement: OperandPlacement
 ) -> Emitted:
-    """Append a plan's instructions to a program.
-
-    Args:
-        builder: of the program; what it holds already is followed (`ProgramBuilder.fence`).
-        plan: a legal plan.
-        clip: int8 bounds of the output.
-        placement: where the operands lie; padding is -128 whatever it says (maxima alone have it).
-    """
+    """Append a plan's instructions to a program; padding is -128, as maxima alone have it."""
     return _PoolEmitter(builder, plan, clip, placement).run()
 
 
@@ -227,11 +220,7 @@ class _PoolEmitter(Emission):
                 self.store(base + at, offset, region, self._out_key(tile))
 
     def _out_boxes(self, tile: _Tile, first: int, count: int) -> list[tuple[int, int, Box]]:
-        """Regions of the output that a stored part of a tile fills.
-
-        Returns:
-            (tile in the output, tile in the part, shape).
-        """
+        """Of each region that a stored part fills: tile in the output, tile in the part, shape."""
         plan, workload = self.plan, self.plan.workload
         interleave, (batch, batches) = plan.interleave, tile.batch
         rows, columns = tile.row.count, tile.column.count

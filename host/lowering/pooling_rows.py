@@ -19,26 +19,19 @@ from tilewright.host.network.layout import blocks_of
 
 
 class Window(NamedTuple):
-    """Output pixels of a tile, and what they see of a piece of input rows.
-
-    Attributes:
-        blocks, batches, rows, columns: output blocks, batch tiles, rows and columns.
-        row_step, column_step: loaded rows (columns) from one output row (column) to the next.
-        loaded_rows, loaded_columns: of the piece.
-        kernel_h, kernel_w: kernel rows that see the piece, and kernel columns; kernel_h may be 0.
-    """
+    """Output pixels of a tile, and what they see of a piece of input rows."""
 
     blocks: int
     batches: int
     rows: int
     columns: int
     image: int  # ACC tiles of one block and batch tile of the whole output tile
-    row_step: int
+    row_step: int  # loaded rows from one output row to the next
     column_step: int
-    loaded_rows: int
+    loaded_rows: int  # of the piece
     loaded_columns: int
     interleave: int  # blocks of a stored block
-    kernel_h: int
+    kernel_h: int  # kernel rows that see the piece; may be 0
     kernel_w: int
     fresh: bool  # nothing was gathered into these pixels before
 
@@ -114,11 +107,7 @@ def _further_taps(window: Window, line: int) -> list[tuple[tuple[VectorLoop, ...
 
 
 class Use(NamedTuple):
-    """Output rows that gather from the rows of a piece.
-
-    Attributes:
-        out, outs: output rows of the tile: the first one, and how many.
-    """
+    """Output rows of a tile, the first and how many, that gather from the rows of a piece."""
 
     out: int
     outs: int

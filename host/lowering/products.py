@@ -46,11 +46,7 @@ from tilewright.host.network.workload import Kind, Workload
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProductPlan:
-    """A legal schedule's tiles and buffers.
-
-    Attributes:
-        hw, workload, schedule: what is lowered.
-    """
+    """A legal schedule's tiles and buffers."""
 
     hw: HwConfig
     workload: Workload
@@ -250,14 +246,7 @@ class _Tile(NamedTuple):
 def emit_product(
     builder: ProgramBuilder, plan: ProductPlan, clip: tuple[int, int], placement: OperandPlacement
 ) -> Emitted:
-    """Append a plan's instructions to a program.
-
-    Args:
-        builder: of the program; what it holds already is followed (`ProgramBuilder.fence`).
-        plan: a legal plan.
-        clip: int8 bounds of the output.
-        placement: where the operands lie.
-    """
+    """Append a plan's instructions to a program, which follow what it holds already."""
     return _ProductEmitter(builder, plan, clip, placement).run()
 
 

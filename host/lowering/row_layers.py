@@ -74,26 +74,15 @@ def packed_addend(hw: HwConfig, function: RowFunction) -> dict[str, Bytes]:
 
 @dataclass(frozen=True, kw_only=True)
 class LoweredRows:
-    """Softmax or layer normalisation as a program.
-
-    Attributes:
-        hw, shape, function: what was lowered.
-        program: ready to run; regions ``inp``, ``param``, ``out``, ``insn``, an addend's, and
-            ``mask`` if there is one.
-    """
+    """Softmax or layer normalisation as a program."""
 
     hw: HwConfig
     shape: Shape
     function: RowFunction
-    program: Program
+    program: Program  # ``inp``, ``param``, ``out``, ``insn``, an addend's, ``mask`` if there is one
 
     def image(self, data: Int8Array, mask: Int8Array | None = None) -> Bytes:
-        """The memory image: program, packed activation and parameters.
-
-        Args:
-            data: int8 of `shape`.
-            mask: of a function that is masked, int8 (1, C, 1, 1).
-        """
+        """The memory image: program, activation and parameters; a mask is int8 of (1, C, 1, 1)."""
         memory = self.program.image()
         packed = pack_activations(data, batch=self.hw.batch, block=output_block(self.hw))
         self.program.write(memory, "inp", packed)
@@ -117,13 +106,7 @@ class LoweredRows:
 
 
 def lower_rows(hw: HwConfig, shape: Shape, function: RowFunction) -> LoweredRows:
-    """Lower softmax or layer normalisation over the channels of each pixel.
-
-    Args:
-        hw: a configuration with a row unit.
-        shape: NCHW of the activation.
-        function: what to compute.
-    """
+    """Lower softmax or layer normalisation over the channels of each pixel, of NCHW shape."""
     images, channels, height, width = shape
     block = output_block(hw)
     tiles = blocks_of(images, hw.batch) * blocks_of(channels, block) * height * width

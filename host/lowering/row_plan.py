@@ -26,11 +26,7 @@ _FEW_ROWS: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class RowPlan:
-    """How a piece of rows lies in the scratchpads.
-
-    Attributes:
-        operands: activations of that shape that RES holds of a piece: the input, and what is added.
-    """
+    """How a piece of rows lies in the scratchpads."""
 
     hw: HwConfig  # the configuration
     shape: Shape  # NCHW of the activation; a row is the channels of a pixel
@@ -38,7 +34,7 @@ class RowPlan:
     interleave: int  # tiles of a stored block at each pixel
     rows: int  # pixels of a piece
     slots: int  # pieces that RES and OUT hold
-    operands: int
+    operands: int  # of that shape in RES: the input, and what is added
     masked: bool = False  # a row is added to all rows; RES and ACC hold it
 
     @property

@@ -19,27 +19,19 @@ TileId = tuple[int, ...]
 
 
 class Item(NamedTuple):
-    """One reduction step of one output tile.
-
-    Attributes:
-        batch, row, column, co, ci: indices into the plan's tiles.
-        row_member, co_member: position in the group.
-        outer: index of the group on the outer loop (co groups when weight-stationary, spatial
-            groups otherwise).
-        first, last: reduction step that overwrites; step that is followed by the epilogue.
-    """
+    """One reduction step of one output tile, by indices into the plan's tiles."""
 
     batch: int
     row: int
     column: int
     co: int
     ci: int
-    row_member: int
+    row_member: int  # position in the group, as ``co_member``
     co_member: int
-    outer: int
+    outer: int  # index of the group: of co groups when weight-stationary, else of spatial ones
     context: int  # region of ACC, OUT and RES
-    first: bool
-    last: bool
+    first: bool  # overwrites
+    last: bool  # is followed by the epilogue
 
     def inp_tile(self, depthwise: bool) -> TileId:
         """Identity of the input tile."""
@@ -95,14 +87,7 @@ def walk(plan: Plan) -> Iterator[Item]:
 
 
 class OperandSlots:
-    """Residency of operand tiles in a scratchpad's slots.
-
-    Args:
-        name: of the scratchpad; keys are (name, slot).
-        bases: first tile of each slot, in the layer's part of the scratchpad.
-        side: which part that is.
-        depth: tiles of a part.
-    """
+    """Residency of operand tiles in a scratchpad's slots, whose keys are (name, slot)."""
 
     def __init__(self, name: str, bases: list[int], side: int, depth: int) -> None:
         self.bases = [side * depth + base for base in bases]

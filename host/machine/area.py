@@ -143,15 +143,12 @@ class SurroundModel:
     """Coefficients of what stands around the cores of a system (counts a unit of the quantity).
 
     Taken from Yosys's synthesis of the modules of rtl/system/ by themselves for xc7.
-
-    Attributes:
-        per_data_bit: multiplexers of write data for a bit of a core's bus where cores share a port.
     """
 
     fixed: float  # shared page and control port of any system
     per_core: float  # shared page, queue, scrub and a place in an arbiter of a core
     per_port: float  # an arbiter
-    per_data_bit: float
+    per_data_bit: float  # multiplexers of write data, of a core's bus where cores share a port
 
     def count(self, system: SystemConfig) -> int:
         """The model's value for a system."""

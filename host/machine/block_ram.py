@@ -45,11 +45,7 @@ _LUTS_OF_LUTRAM: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryCost:
-    """Primitives of a memory; all zero when registers are cheaper.
-
-    Attributes:
-        ramb36, ramb18: block RAMs.
-    """
+    """Block RAMs of a memory; all zero when registers are cheaper."""
 
     ramb36: int = 0
     ramb18: int = 0

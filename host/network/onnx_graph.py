@@ -17,15 +17,7 @@ import onnx
 from onnx import shape_inference
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.network.onnx_file import (
-    batch_of_zero,
-    is_external,
-    malformed,
-    parse_model,
-    require_external_file,
-    require_nodes,
-    tensors_of,
-)
+from tilewright.host.network import onnx_file
 from tilewright.host.network.operators import LAYERS
 
 SMALL_TENSOR_ELEMENTS: Final = 1024
@@ -53,8 +45,8 @@ def read_graph(path: Path) -> Any:
     Constants of more than `SMALL_TENSOR_ELEMENTS` elements have lost their values. A dynamic
     first dimension of a graph input is 1.
     """
-    model = parse_model(path)
-    require_nodes(model, path)
+    model = onnx_file.parse_model(path)
+    onnx_file.require_nodes(model, path)
     del model.functions[:]  # calls are listed as CPU operators; expansion could explode
     try:
         _check_external_data(path, model)
@@ -64,7 +56,7 @@ def read_graph(path: Path) -> Any:
     except WorkloadError:
         raise
     except Exception as error:  # the C++ library raises kinds of its own
-        raise malformed(path, error) from error
+        raise onnx_file.malformed(path, error) from error
 
 
 def _constants(graph: Any) -> Iterator[Any]:
@@ -77,9 +69,9 @@ def _constants(graph: Any) -> Iterator[Any]:
 
 
 def _check_external_data(path: Path, model: Any) -> None:
-    for tensor in tensors_of(model):
-        if is_external(tensor):
-            require_external_file(tensor, path, links=True)
+    for tensor in onnx_file.tensors_of(model):
+        if onnx_file.is_external(tensor):
+            onnx_file.require_external_file(tensor, path, links=True)
 
 
 def _drop_weights(graph: Any) -> None:
@@ -101,7 +93,7 @@ def _fix_batch(path: Path, graph: Any) -> None:
             continue
         first = dims[0]
         if first.WhichOneof("value") == "dim_value" and first.dim_value == 0:
-            raise batch_of_zero(path, value.name)
+            raise onnx_file.batch_of_zero(path, value.name)
         if first.WhichOneof("value") != "dim_value" or first.dim_value < 1:
             if first.WhichOneof("value") == "dim_param":
                 symbols.add(first.dim_param)

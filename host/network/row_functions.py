@@ -44,10 +44,8 @@ _PRECISION: Final = 256
 class Addend:
     """What a softmax adds to int8 rows before it takes powers.
 
-    The exponents of a row q are ``((coarse * coarse_steps + q) * ratio + fine) * factor >> shift``.
-
-    Attributes:
-        factor, shift: exponents of two, in 1 / 2^16, of one of it.
+    The exponents of a row q are ``((coarse * coarse_steps + q) * ratio + fine) * factor >> shift``:
+    exponents of two, in 1 / 2^16.
     """
 
     coarse: Int8Array | None  # of the shape of the rows, channels last; or None
@@ -125,11 +123,7 @@ class Addend:
         return tuple((name, plane) for name, plane in named if plane is not None)
 
     def exponents(self, rows: Int8Array) -> Ints:
-        """Exponents of two of rows, in 1 / 2^16.
-
-        Args:
-            rows: of the planes' shape.
-        """
+        """Exponents of two, in 1 / 2^16, of rows of the planes' shape."""
         self.check(rows.shape)
         x = rows.astype(np.int64)
         if self.coarse is not None:

@@ -14,13 +14,8 @@ from typing import Final
 from tilewright.host.common.errors import ConfigError, DeviceError, DeviceTimeoutError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
+from tilewright.host.runtime import driver
 from tilewright.host.runtime.device import Bytes, RunResult
-from tilewright.host.runtime.driver import (
-    MAX_WATCHDOG_CYCLES,
-    Driver,
-    RegisterPort,
-    check_run,
-)
 
 DEFAULT_MAX_SECONDS: Final = 60.0
 
@@ -52,7 +47,7 @@ class PolledDevice(ABC):
     """
 
     def __init__(self, hw: HwConfig, *, max_seconds: float, watchdog_cycles: int) -> None:
-        if not 0 <= watchdog_cycles <= MAX_WATCHDOG_CYCLES:
+        if not 0 <= watchdog_cycles <= driver.MAX_WATCHDOG_CYCLES:
             raise ConfigError(
                 "must be from 0 to 2^32 - 1", field="watchdog_cycles", value=watchdog_cycles
             )
@@ -74,13 +69,9 @@ class PolledDevice(ABC):
     def _free(self) -> None:
         """Give back what the device holds, when those who use it have ended. Idempotent."""
 
-    def _connect(self, port: RegisterPort) -> None:
-        """Take an accelerator over.
-
-        Raises:
-            DeviceError: it is not the accelerator that ``hw`` describes.
-        """
-        self._driver = Driver(port)
+    def _connect(self, port: driver.RegisterPort) -> None:
+        """Take an accelerator over; a `DeviceError` says that it is not what ``hw`` describes."""
+        self._driver = driver.Driver(port)
         self._driver.check_identity(self._hw)
         self._reset()  # a run of a process that was killed may be under way
 
@@ -101,7 +92,7 @@ class PolledDevice(ABC):
             DeviceError: no room for the memory, `give_up` was called, or the device is closed or
                 does not answer a soft reset.
         """
-        check_run(self._hw, program, memory, max_cycles)
+        driver.check_run(self._hw, program, memory, max_cycles)
         with self._placed(memory) as placed:
             with self._lock:
                 self._check_usable()

@@ -39,11 +39,7 @@ class ByteLink(Protocol):
         ...
 
     def receive(self, count: int, /) -> bytes:
-        """The next bytes; fewer when no more come in time.
-
-        Raises:
-            DeviceError: the link is gone.
-        """
+        """The next bytes, fewer when no more come in time; `DeviceError` when the link is gone."""
         ...
 
     def close(self) -> None:
@@ -52,12 +48,7 @@ class ByteLink(Protocol):
 
 
 class ShellLink:
-    """The shell at the other end of a link.
-
-    Attributes:
-        memory_bytes: of the memory for programs.
-        clock_hz: of the accelerator.
-    """
+    """The shell at the other end of a link."""
 
     def __init__(self, link: ByteLink) -> None:
         self._link: Final = link

@@ -14,6 +14,7 @@ from typing import Final
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.plain_values import check_integer
+from tilewright.host.machine import system_config
 from tilewright.host.machine.program import Program
 from tilewright.host.machine.registers import (
     CORE_ENTRY,
@@ -32,13 +33,6 @@ from tilewright.host.machine.registers import (
     window,
 )
 from tilewright.host.machine.status import decode_status
-from tilewright.host.machine.system_config import (
-    MAX_IN_FLIGHT,
-    MAX_WEIGHT,
-    MAX_WINDOW,
-    SYSTEM_VERSION,
-    SystemConfig,
-)
 from tilewright.host.runtime.driver import Driver, RegisterPort, check_places, require_register
 
 _WORD: Final = 0xFFFF_FFFF
@@ -66,7 +60,7 @@ class SystemDriver:
     driver at a time.
     """
 
-    def __init__(self, port: RegisterPort, system: SystemConfig) -> None:
+    def __init__(self, port: RegisterPort, system: system_config.SystemConfig) -> None:
         self._port: Final = port
         self._system: Final = system
         self._pair: Final = threading.Lock()
@@ -75,7 +69,8 @@ class SystemDriver:
         """Refuse anything that is not this system."""
         expected = [
             ("ID", _SHARED["ID"], SYSTEM_ID, "check the bitstream and the address of the system"),
-            ("VERSION", _SHARED["VERSION"], SYSTEM_VERSION, "build both from one release"),
+            ("VERSION", _SHARED["VERSION"], system_config.SYSTEM_VERSION,
+             "build both from one release"),
             ("CONFIG_HASH", _SHARED["CONFIG_HASH"], self._system.config_hash,
              "use the system that the device was built for"),
         ]  # fmt: skip
@@ -94,7 +89,7 @@ class SystemDriver:
 
     def set_window(self, cycles: int) -> None:
         """Set the cycles in which budgets count, 1 to 65535."""
-        check_integer("window", cycles, 1, MAX_WINDOW)
+        check_integer("window", cycles, 1, system_config.MAX_WINDOW)
         self._port.write(_SHARED["WINDOW"], cycles)
 
     def set_limits(self, *, reads: int, writes: int) -> None:
@@ -103,15 +98,15 @@ class SystemDriver:
         Weights count in full in a direction whose limit is below the bursts that each core of the
         port can have in flight (`read_outstanding`, `write_outstanding`).
         """
-        check_integer("reads", reads, 1, MAX_IN_FLIGHT)
-        check_integer("writes", writes, 1, MAX_IN_FLIGHT)
+        check_integer("reads", reads, 1, system_config.MAX_IN_FLIGHT)
+        check_integer("writes", writes, 1, system_config.MAX_IN_FLIGHT)
         self._port.write(_SHARED["PORT_LIMITS"], reads | writes << 8)
 
     def set_share(self, core: int, *, weight: int, read_budget: int, write_budget: int) -> None:
         """Set a core's weight, 1 to 15, and its budgets in beats a window; 0: no limit."""
-        check_integer("weight", weight, 1, MAX_WEIGHT)
-        check_integer("read_budget", read_budget, 0, MAX_WINDOW)
-        check_integer("write_budget", write_budget, 0, MAX_WINDOW)
+        check_integer("weight", weight, 1, system_config.MAX_WEIGHT)
+        check_integer("read_budget", read_budget, 0, system_config.MAX_WINDOW)
+        check_integer("write_budget", write_budget, 0, system_config.MAX_WINDOW)
         base = SHARE_BASE + SHARE_STEP * core
         for name, value in (
             ("WEIGHT", weight),

@@ -19,19 +19,12 @@ from tilewright.host.runtime.device import Bytes, Counters
 from tilewright.host.runtime.driver import check_run
 from tilewright.host.runtime.system_device import Submission, SubmissionResult, SystemResult
 from tilewright.host.runtime.system_driver import Ended, SystemDriver
+from tilewright.sim.verilator import simulated
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.library import Simulation, StopReason
-from tilewright.sim.verilator.simulated import (
-    DEFAULT_MAX_CYCLES,
-    MEMORY_BASE,
-    SLICE_CYCLES,
-    AnySimulation,
-    Kind,
-    Simulated,
-)
 
 
-class SimulatedSystem(Simulated[Kind]):
+class SimulatedSystem(simulated.Simulated[simulated.Kind]):
     """Runs programs through the registers of a simulated system.
 
     The memories of submissions lie side by side, in their order, without a gap. Every memory port
@@ -79,7 +72,7 @@ class SimulatedSystem(Simulated[Kind]):
         started = time.perf_counter()
         with self._attached(image) as simulation:
             run = _Run(simulation, self._driver(), self._system, submissions, bases)
-            run.to_the_end(start_after or {}, max_cycles or DEFAULT_MAX_CYCLES)
+            run.to_the_end(start_after or {}, max_cycles or simulated.DEFAULT_MAX_CYCLES)
         seconds = time.perf_counter() - started
         first = min(ended.begin for ended in run.ended.values())
         results = []
@@ -145,7 +138,7 @@ class _Run:
 
     def __init__(
         self,
-        simulation: AnySimulation,
+        simulation: simulated.AnySimulation,
         driver: SystemDriver,
         system: SystemConfig,
         submissions: Sequence[Submission],
@@ -187,7 +180,9 @@ class _Run:
                     enabled |= 1 << due.pop(0)[1]
                 self._driver.enable_queues(enabled)
                 continue
-            pause = min(SLICE_CYCLES, limit - elapsed, *(delay - elapsed for delay, _ in due))
+            pause = min(
+                simulated.SLICE_CYCLES, limit - elapsed, *(delay - elapsed for delay, _ in due)
+            )
             if self._simulation.run(pause).reason is StopReason.INTERRUPT:
                 self._take()
         self._driver.enable_queues(0)
@@ -206,7 +201,7 @@ class _Run:
             self._driver.push(
                 core,
                 given.program,
-                MEMORY_BASE + self._bases[number],
+                simulated.MEMORY_BASE + self._bases[number],
                 tag=number,
                 watchdog_cycles=given.watchdog_cycles,
                 scrub=given.scrub,

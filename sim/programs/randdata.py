@@ -113,14 +113,10 @@ def shift_params(hw: HwConfig, shift: int) -> bytes:
 
 
 def exact_params(rng: _Rng, acc: npt.NDArray[np.int32]) -> bytes:
-    """A PARAM tile that shows every bit of accumulators of known value.
+    """A PARAM tile that shows every bit of an ACC tile of known value, shape (batch, block_out).
 
-    The bias moves the expected value into int8, so that one that is off by any amount gives
-    another result.
-
-    Args:
-        rng: chooses the batch row that is shown and where in int8 it lands.
-        acc: expected contents of an ACC tile, shape ``(batch, block_out)``.
+    The bias moves the expected value into int8, so that one that is off by any amount gives another
+    result.
     """
     row = acc[int(rng.integers(acc.shape[0]))].astype(np.int64)
     bias = np.clip(rng.integers(-100, 101, row.size) - row, -(2**31), 2**31 - 1)

@@ -15,12 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from tilewright.host.machine.hwconfig import (
-    INSTRUCTION_BYTES,
-    PARAM_BYTES_PER_CHANNEL,
-    UOP_BYTES,
-    HwConfig,
-)
+from tilewright.host.machine import hwconfig
 from tilewright.host.machine.isa import (
     Memory,
     Opcode,
@@ -31,16 +26,7 @@ from tilewright.host.machine.isa import (
 from tilewright.host.machine.program import Program
 from tilewright.host.runtime.device import Bytes
 from tilewright.sim.programs.randwriter import CYCLES, Bools, Pad, ProgramWriter
-from tilewright.sim.reference.footprint import (
-    GemmBlock,
-    Index,
-    Uops,
-    VectorBlock,
-    gemm_blocks,
-    loadable,
-    loaded_pad,
-    vector_blocks,
-)
+from tilewright.sim.reference import footprint
 
 _GEMM_PRODUCTS: Final = 160
 _ATTEMPTS: Final = 40
@@ -49,7 +35,7 @@ _LONGEST_TAIL: Final = 80
 
 
 def random_program(
-    hw: HwConfig, rng: np.random.Generator, *, instructions: int = 40, tail: bool = True
+    hw: hwconfig.HwConfig, rng: np.random.Generator, *, instructions: int = 40, tail: bool = True
 ) -> tuple[Program, Bytes]:
     """A random legal, race-free program and its memory image.
 
@@ -67,8 +53,8 @@ def random_tail(rng: np.random.Generator) -> bytes:
     """Instructions to follow FINISH, which a device may fetch and never runs."""
     if rng.random() < 0.25:
         return b""
-    words = rng.bytes(INSTRUCTION_BYTES * int(rng.integers(1, _LONGEST_TAIL)))
-    tail = np.frombuffer(words, dtype=np.uint8).copy().reshape(-1, INSTRUCTION_BYTES)
+    words = rng.bytes(hwconfig.INSTRUCTION_BYTES * int(rng.integers(1, _LONGEST_TAIL)))
+    tail = np.frombuffer(words, dtype=np.uint8).copy().reshape(-1, hwconfig.INSTRUCTION_BYTES)
     known = rng.random(len(tail)) < 0.7
     opcodes = rng.integers(min(Opcode), max(Opcode) + 1, len(tail), dtype=np.uint8)
     tail[known, 0] = tail[known, 0] & 0xF0 | opcodes[known]
@@ -90,7 +76,7 @@ class _Generator(ProgramWriter):
         self._rng.choice(np.array(actions), p=[0.22, 0.28, 0.2, 0.16, 0.14])()
 
     def _random_load(self) -> None:
-        memories = sorted(loadable(self._hw))
+        memories = sorted(footprint.loadable(self._hw))
         self._load_some(memories[int(self._rng.integers(len(memories)))])
 
     def _load_some(self, memory: Memory) -> None:
@@ -134,12 +120,12 @@ class _Generator(ProgramWriter):
     def _source(self, memory: Memory, v: Mapping[str, int]) -> dict[str, int]:
         """Offset and strides so that the walk stays inside the region for this memory."""
         rng = self._rng
-        nbytes = loaded_pad(self._hw, {"memory": memory, **v}).tile_bytes
+        nbytes = footprint.loaded_pad(self._hw, {"memory": memory, **v}).tile_bytes
         align = min(nbytes, self._hw.axi_bytes)
         origins = self._origins(memory)
         name = origins[-1] if self._stored and rng.random() < 0.2 else origins[0]
         region = self._regions[name]
-        records = {Memory.UOP: UOP_BYTES, Memory.PARAM: PARAM_BYTES_PER_CHANNEL}
+        records = {Memory.UOP: hwconfig.UOP_BYTES, Memory.PARAM: hwconfig.PARAM_BYTES_PER_CHANNEL}
         align = max(align, records.get(memory, 1))
         room = region.nbytes // nbytes - 1
         y_stride, z_stride = self._strides(v, room)
@@ -193,13 +179,13 @@ class _Generator(ProgramWriter):
                     for loop in ("outer", "inner")
                 },
             }
-            uops = Uops.from_bytes(self._uops[begin : begin + count])
-            block = next(gemm_blocks(v, uops))
+            uops = footprint.Uops.from_bytes(self._uops[begin : begin + count])
+            block = next(footprint.gemm_blocks(v, uops))
             if self._place_gemm(v, block):
                 return
         self._load_some(Memory.UOP)
 
-    def _place_gemm(self, v: dict[str, int], block: GemmBlock) -> bool:
+    def _place_gemm(self, v: dict[str, int], block: footprint.GemmBlock) -> bool:
         """Choose bases so that every operand is written, and emit."""
         acc = self._pads[Memory.ACC]
         tiles, earliest = np.unique(block.acc, return_index=True)
@@ -247,7 +233,7 @@ class _Generator(ProgramWriter):
                 v |= {"dst_outer": v["src_outer"], "dst_inner": v["src_inner"]}
             elif pattern == "reduce":
                 v |= {"src_inner": 0, "dst_inner": 0, "dst_outer": v["src_outer"]}
-            block = next(vector_blocks(v))
+            block = next(footprint.vector_blocks(v))
             src, opd = self._operands(v, block)
             if src is None or opd is None:
                 continue
@@ -271,7 +257,7 @@ class _Generator(ProgramWriter):
                 v["lanes"] = int(rng.integers(min(64, self._hw.block_out + 2)))
             if v["hold"]:
                 v["operand"] = int(Operand.IMM)
-            block = next(vector_blocks(v))
+            block = next(footprint.vector_blocks(v))
             src, opd = self._operands(v, block)
             top = int(block.dst.max())
             if src is None or opd is None or top >= acc.size.depth:
@@ -299,7 +285,7 @@ class _Generator(ProgramWriter):
             v["imm"] = imm - (1 << 16) if imm >> 15 else imm
             v["param_step"] = int(rng.integers(2))
             v["lookup"] = lookup
-            block = next(vector_blocks(v))
+            block = next(footprint.vector_blocks(v))
             src, opd = self._operands(v, block)
             param = self._find(self._pads[Memory.PARAM].written, block.param)
             top = int(block.dst.max())
@@ -334,7 +320,9 @@ class _Generator(ProgramWriter):
             },
         }
 
-    def _operands(self, v: Mapping[str, int], block: VectorBlock) -> tuple[int | None, int | None]:
+    def _operands(
+        self, v: Mapping[str, int], block: footprint.VectorBlock
+    ) -> tuple[int | None, int | None]:
         """Bases of source and residual; an operand that is not used may lie anywhere in range."""
         src = self._find(self._pads[Memory.ACC].written, block.src)
         if v["operand"] == Operand.RES or v.get("hold"):
@@ -388,7 +376,7 @@ class _Generator(ProgramWriter):
         inner = min(inner, limit)
         return min(outer, max(1, limit // inner)), inner
 
-    def _find(self, written: Bools, relative: Index, *, span: int = 0) -> int | None:
+    def _find(self, written: Bools, relative: footprint.Index, *, span: int = 0) -> int | None:
         """A random base such that ``base + relative`` is written and ``base + span`` exists."""
         distinct = np.unique(relative)
         bases = written.size - max(int(distinct[-1]), span)

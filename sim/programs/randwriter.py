@@ -28,15 +28,8 @@ from tilewright.sim.programs.randdata import (
     shift_params,
 )
 from tilewright.sim.programs.randtokens import TokenTracker
+from tilewright.sim.reference import footprint
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.reference.footprint import (
-    Index,
-    Scratchpad,
-    loaded_pad,
-    scratchpads,
-    transfer,
-    vector_blocks,
-)
 
 CYCLES: Final = 300
 """About as many as an instruction may take."""
@@ -48,7 +41,7 @@ Bools = npt.NDArray[np.bool_]
 class Pad:
     """What the generator knows of a scratchpad."""
 
-    size: Scratchpad
+    size: footprint.Scratchpad
     written: Bools
     anchors: list[int]
     unseen: set[int] = field(default_factory=set)
@@ -67,7 +60,7 @@ class ProgramWriter:
                 written=np.zeros(size.depth, dtype=np.bool_),
                 anchors=anchors(rng, size.depth),
             )
-            for memory, size in scratchpads(hw).items()
+            for memory, size in footprint.scratchpads(hw).items()
         }
         beats = hw.param_tile_bytes // hw.axi_bytes
         self._exact = min(hw.param_depth, hw.out_depth, max(1, 4 * CYCLES // beats), 40)
@@ -95,8 +88,8 @@ class ProgramWriter:
         self,
         opcode: Opcode,
         values: dict[str, int],
-        reads: Mapping[Hashable, Index],
-        writes: Mapping[Hashable, Index],
+        reads: Mapping[Hashable, footprint.Index],
+        writes: Mapping[Hashable, footprint.Index],
     ) -> None:
         self._tokens.add(UNIT_OF[opcode], reads, writes)
         self._emitted.append((opcode, values))
@@ -108,8 +101,8 @@ class ProgramWriter:
 
     def _emit_load(self, memory: Memory, **values: int) -> None:
         v = {"memory": int(memory), "y_stride": 0, "z_stride": 0, **values}
-        nbytes = loaded_pad(self._hw, v).tile_bytes
-        walk = transfer(v, nbytes)
+        nbytes = footprint.loaded_pad(self._hw, v).tile_bytes
+        walk = footprint.transfer(v, nbytes)
         target = np.arange(walk.first, walk.first + walk.count)
         if memory == Memory.ACC:
             v["acc_banks"] = self._bank_mask(target)
@@ -125,13 +118,13 @@ class ProgramWriter:
         steps = {f"{name}_{kind}": 0 for name in names for kind in ("base", "outer", "inner")}
         flags = ("operand", "param_base", "param_step", "lookup", "hold", "reduce", "lanes")
         v = {**dict.fromkeys(flags, 0), **steps, **values}
-        block = next(vector_blocks(v))
+        block = next(footprint.vector_blocks(v))
         requant = v["op"] == VectorOp.REQUANT
         read = [block.src] if v["op"] != VectorOp.MOV else []
         read += [block.opd] if v["hold"] else []
         banked = [] if requant else [block.src, block.dst]
         v["acc_banks"] = self._bank_mask(np.concatenate([*read, *banked]))
-        reads: dict[Hashable, Index] = {}
+        reads: dict[Hashable, footprint.Index] = {}
         if read:
             reads[Memory.ACC] = np.concatenate(read)
         if v["operand"] == Operand.RES:
@@ -146,7 +139,7 @@ class ProgramWriter:
     def _emit_store(self, **values: int) -> None:
         v = {"y_stride": 0, "z_stride": 0, **values}
         nbytes = self._pads[Memory.OUT].size.tile_bytes
-        walk = transfer(v, nbytes)
+        walk = footprint.transfer(v, nbytes)
         touched = lines(walk.dram, nbytes)
         self._emit(Opcode.STORE, v, {Memory.OUT: walk.tiles}, {"dram": touched})
         self._pads[Memory.OUT].unseen.difference_update(walk.tiles.tolist())
@@ -237,7 +230,7 @@ class ProgramWriter:
         """Cycles a tile of the vector unit."""
         return self._hw.batch * self._hw.block_out // self._hw.vector_lanes
 
-    def _bank_mask(self, acc: Index) -> int:
+    def _bank_mask(self, acc: footprint.Index) -> int:
         """Banks of these tiles, now and then with others that are not used."""
         per_bank = self._hw.acc_depth // self._hw.acc_banks
         mask = 0

@@ -9,13 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.machine.isa import (
-    PARAM_FIELDS,
-    RESIDUAL_SHIFT,
-    SUM_BITS,
-    Reduce,
-    VectorOp,
-)
+from tilewright.host.machine import isa
 from tilewright.host.network.row_arithmetic import exp2, held, log2, low_bits
 from tilewright.sim.reference.footprint import GemmBlock, Index, unpack_words
 
@@ -33,12 +27,7 @@ def accumulate_products(
 
     Additions modulo 2^32 commute, so program order matters only through products that start
     from zero: of each accumulator tile, the last such product and its successors count.
-
-    Args:
-        acc: shape ``(tiles, batch, block_out)``.
-        inp: shape ``(tiles, batch, block_in)``.
-        wgt: shape ``(tiles, block_out, block_in)``.
-        block: indices, all in range.
+    Shapes are (tiles, batch, block_out), (tiles, batch, block_in), (tiles, block_out, block_in).
     """
     acc_index, inp_index, wgt_index = block.acc, block.inp, block.wgt
     if block.fresh.any():
@@ -88,70 +77,50 @@ def _groups(ordered: Index) -> tuple[Index, Index]:
 
 
 def vector_alu(
-    op: VectorOp, source: npt.NDArray[np.int32], operand: npt.NDArray[np.int64]
+    op: isa.VectorOp, source: npt.NDArray[np.int32], operand: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int32]:
-    """One elementwise operation; ADD, SUB and MUL saturate to int32.
-
-    Args:
-        op: any operation but REQUANT.
-        source: accumulators of any shape.
-        operand: of a shape that broadcasts to it; MUL takes its lowest bits, as `held` does.
-    """
+    """One elementwise operation but REQUANT; ADD, SUB and MUL saturate to int32 (see `held`)."""
     x = source.astype(np.int64)
-    if op == VectorOp.MIN:
+    if op == isa.VectorOp.MIN:
         result = np.minimum(x, operand)
-    elif op == VectorOp.MAX:
+    elif op == isa.VectorOp.MAX:
         result = np.maximum(x, operand)
-    elif op == VectorOp.ADD:
+    elif op == isa.VectorOp.ADD:
         result = x + operand
-    elif op == VectorOp.SHR:
+    elif op == isa.VectorOp.SHR:
         result = x >> np.clip(operand, 0, 31)
-    elif op == VectorOp.MUL:
+    elif op == isa.VectorOp.MUL:
         result = x * held(operand)
-    elif op == VectorOp.SUB:
+    elif op == isa.VectorOp.SUB:
         result = x - operand
-    elif op == VectorOp.SQUARE:
+    elif op == isa.VectorOp.SQUARE:
         result = x * held(x)
-    elif op == VectorOp.EXP2:
+    elif op == isa.VectorOp.EXP2:
         result = exp2(x)
     else:
         result = np.broadcast_to(operand, x.shape)
     return np.clip(result, INT32_MIN, INT32_MAX).astype(np.int32)
 
 
-def reduce_rows(kind: Reduce, values: npt.NDArray[np.int32], lanes: int) -> npt.NDArray[np.int32]:
-    """What a row unit leaves of the tiles of a row.
-
-    Args:
-        kind: any but NONE.
-        values: shape ``(tiles, batch, block_out)``.
-        lanes: channels of the last tile that count; 0: all.
-
-    Returns:
-        Shape ``(batch, 1)``.
-    """
+def reduce_rows(
+    kind: isa.Reduce, values: npt.NDArray[np.int32], lanes: int
+) -> npt.NDArray[np.int32]:
+    """What a row unit leaves, shape (batch, 1), of a row's tiles (tiles, batch, block_out)."""
     wide = np.moveaxis(values.astype(np.int64), 1, 0).reshape(values.shape[1], -1)
     left_out = max(0, values.shape[2] - lanes) if lanes else 0
     wide = wide[:, : wide.shape[1] - left_out]
-    if kind == Reduce.MAX:
+    if kind == isa.Reduce.MAX:
         left: Index = wide.max(axis=1)
     else:
-        total = low_bits(wide.sum(axis=1), SUM_BITS)
-        left = log2(total) if kind == Reduce.LOG_SUM else np.clip(total, INT32_MIN, INT32_MAX)
+        total = low_bits(wide.sum(axis=1), isa.SUM_BITS)
+        left = log2(total) if kind == isa.Reduce.LOG_SUM else np.clip(total, INT32_MIN, INT32_MAX)
     return left.astype(np.int32)[:, None]
 
 
 def decode_params(tiles: npt.NDArray[np.uint8]) -> dict[str, Index]:
-    """Fields of PARAM tiles.
-
-    Args:
-        tiles: shape ``(count, block_out, 16)``.
-
-    Returns:
-        Per field of `PARAM_FIELDS` an array of shape ``(count, block_out)``.
-    """
+    """Fields of PARAM tiles of shape (count, block_out, 16), each of shape (count, block_out)."""
     words = np.ascontiguousarray(tiles).view("<u8").astype(np.uint64, copy=False)
-    return unpack_words(PARAM_FIELDS, words)
+    return unpack_words(isa.PARAM_FIELDS, words)
 
 
 def requantise(
@@ -175,7 +144,7 @@ def requantise(
     wide = {name: value[:, None, :] for name, value in params.items()}
     total = (acc + wide["bias"]) * wide["m1"]
     if residual is not None:
-        total = total + ((residual * wide["m2"]) << RESIDUAL_SHIFT)
+        total = total + ((residual * wide["m2"]) << isa.RESIDUAL_SHIFT)
     shift = wide["shift"]
     quotient = total >> shift
     remainder = total - (quotient << shift)

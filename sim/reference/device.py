@@ -35,30 +35,7 @@ from tilewright.host.machine.status import DeviceStatusError
 from tilewright.host.network.int4_tiles import unpack_int4
 from tilewright.host.runtime.device import Bytes, Counters, RunResult
 from tilewright.host.runtime.driver import check_run
-from tilewright.sim.reference.arithmetic import (
-    accumulate_products,
-    decode_params,
-    reduce_rows,
-    requantise,
-    vector_alu,
-)
-from tilewright.sim.reference.footprint import (
-    Index,
-    Uops,
-    Values,
-    VectorBlock,
-    diagonal_places,
-    field_fault,
-    gemm_blocks,
-    gemm_fault,
-    loaded_pad,
-    outside_banks,
-    scratchpads,
-    transfer,
-    transfer_fault,
-    vector_blocks,
-    vector_fault,
-)
+from tilewright.sim.reference import arithmetic, footprint
 
 MAX_TOKENS: Final = 2**16 - 1
 """Largest value of a token counter."""
@@ -146,7 +123,7 @@ class _Machine:
         self._max_tiles = max_tiles
         self._index = 0
         self._tokens = np.zeros((len(Unit), len(Unit)), dtype=np.int64)
-        self._pads = scratchpads(hw)
+        self._pads = footprint.scratchpads(hw)
         self.contents = {
             memory: np.zeros((pad.depth, pad.tile_bytes), dtype=np.uint8)
             for memory, pad in self._pads.items()
@@ -163,7 +140,7 @@ class _Machine:
 
     def execute(self, stream: list[bytes]) -> None:
         """Run up to FINISH."""
-        actions: dict[Opcode, Callable[[Values], None]] = {
+        actions: dict[Opcode, Callable[[footprint.Values], None]] = {
             Opcode.LOAD: self._load,
             Opcode.STORE: self._store,
             Opcode.GEMM: self._gemm,
@@ -178,7 +155,7 @@ class _Machine:
             if opcode == Opcode.FINISH:
                 return
             unit = UNIT_OF[opcode]
-            self._refuse(unit, field_fault(self._hw, opcode, v))
+            self._refuse(unit, footprint.field_fault(self._hw, opcode, v))
             self._pop(unit, v["pop"])
             actions[opcode](v)
             self.counters[f"{UNIT_NAMES[unit]}_instructions"] += 1
@@ -214,7 +191,7 @@ class _Machine:
                     raise self._status(ErrorCode.TOKEN_OVERFLOW, ErrorUnit(unit))
                 self._tokens[unit, target] += 1
 
-    def _need(self, memory: Memory, tiles: Index) -> None:
+    def _need(self, memory: Memory, tiles: footprint.Index) -> None:
         """Refuse a read of tiles that no instruction wrote."""
         if self._strict and not self._written[memory][tiles].all():
             missing = tiles[~self._written[memory][tiles]]
@@ -224,8 +201,8 @@ class _Machine:
                 remedy="load or compute the tile first",
             )
 
-    def _need_banks(self, unit: Unit, acc: Index, mask: int) -> None:
-        if outside_banks(self._hw, acc, mask):
+    def _need_banks(self, unit: Unit, acc: footprint.Index, mask: int) -> None:
+        if footprint.outside_banks(self._hw, acc, mask):
             raise self._status(ErrorCode.ACC_BANK, ErrorUnit(unit))
 
     def _count(self, counter: str, tiles: int) -> None:
@@ -239,11 +216,13 @@ class _Machine:
 
     # -- instructions -------------------------------------------------------------------------
 
-    def _load(self, v: Values) -> None:
+    def _load(self, v: footprint.Values) -> None:
         memory = Memory(v["memory"])
-        pad = loaded_pad(self._hw, v)
-        self._refuse(Unit.LOAD, transfer_fault(v, pad, self._hw.axi_bytes, self.dram.size))
-        walk = transfer(v, pad.tile_bytes)
+        pad = footprint.loaded_pad(self._hw, v)
+        self._refuse(
+            Unit.LOAD, footprint.transfer_fault(v, pad, self._hw.axi_bytes, self.dram.size)
+        )
+        walk = footprint.transfer(v, pad.tile_bytes)
         target = slice(walk.first, walk.first + walk.count)
         if memory == Memory.ACC:
             self._need_banks(Unit.LOAD, np.arange(target.start, target.stop), v["acc_banks"])
@@ -251,7 +230,7 @@ class _Machine:
         source = walk.dram[:, None] + np.arange(pad.tile_bytes)
         if v["diagonal"]:
             self.contents[memory][walk.tiles] = 0
-            places = diagonal_places(self._hw, v)
+            places = footprint.diagonal_places(self._hw, v)
             self.contents[memory][walk.tiles[:, None], places] = self.dram[source]
         elif v["int4"]:
             self.contents[memory][walk.tiles] = unpack_int4(self.dram[source], self._hw)
@@ -260,39 +239,41 @@ class _Machine:
         self._written[memory][target] = True
         self.counters["bytes_read"] += source.size
 
-    def _store(self, v: Values) -> None:
+    def _store(self, v: footprint.Values) -> None:
         pad = self._pads[Memory.OUT]
-        self._refuse(Unit.STORE, transfer_fault(v, pad, self._hw.axi_bytes, self.dram.size))
-        walk = transfer(v, pad.tile_bytes)
+        self._refuse(
+            Unit.STORE, footprint.transfer_fault(v, pad, self._hw.axi_bytes, self.dram.size)
+        )
+        walk = footprint.transfer(v, pad.tile_bytes)
         self._need(Memory.OUT, walk.tiles)
         target = walk.dram[:, None] + np.arange(pad.tile_bytes)
         self.dram[target] = self.contents[Memory.OUT][walk.tiles]
         self.counters["bytes_written"] += target.size
 
-    def _gemm(self, v: Values) -> None:
+    def _gemm(self, v: footprint.Values) -> None:
         first, last = v["uop_begin"], v["uop_begin"] + v["uop_count"]
         if last > self._pads[Memory.UOP].depth:
             raise self._status(ErrorCode.SRAM_RANGE, ErrorUnit.GEMM)
         self._need(Memory.UOP, np.arange(first, last))
-        uops = Uops.from_bytes(self.contents[Memory.UOP][first:last])
-        self._refuse(Unit.GEMM, gemm_fault(v, uops, self._pads))
-        for block in gemm_blocks(v, uops):
+        uops = footprint.Uops.from_bytes(self.contents[Memory.UOP][first:last])
+        self._refuse(Unit.GEMM, footprint.gemm_fault(v, uops, self._pads))
+        for block in footprint.gemm_blocks(v, uops):
             self._count("macs_tiles", block.acc.size)
             self._need_banks(Unit.GEMM, block.acc, v["acc_banks"])
             self._need(Memory.INP, block.inp)
             self._need(Memory.WGT, block.wgt)
             tiles, earliest = np.unique(block.acc, return_index=True)
             self._need(Memory.ACC, tiles[~block.fresh[earliest]])
-            accumulate_products(self._acc, self._inp, self._wgt, block)
+            arithmetic.accumulate_products(self._acc, self._inp, self._wgt, block)
             self._written[Memory.ACC][tiles] = True
 
-    def _vector(self, v: Values) -> None:
-        self._refuse(Unit.VECTOR, vector_fault(v, self._pads))
+    def _vector(self, v: footprint.Values) -> None:
+        self._refuse(Unit.VECTOR, footprint.vector_fault(v, self._pads))
         requant = v["op"] == VectorOp.REQUANT
         if v["hold"] or v["reduce"]:
             self._rows(v)
             return
-        for block in vector_blocks(v):
+        for block in footprint.vector_blocks(v):
             self._count("vector_tiles", block.src.size)
             if v["op"] != VectorOp.MOV:
                 self._need_banks(Unit.VECTOR, block.src, v["acc_banks"])
@@ -304,12 +285,12 @@ class _Machine:
                 self._need_banks(Unit.VECTOR, block.dst, v["acc_banks"])
                 self._alu(v, block)
 
-    def _requant(self, v: Values, block: VectorBlock) -> None:
+    def _requant(self, v: footprint.Values, block: footprint.VectorBlock) -> None:
         self._need(Memory.ACC, block.src)
         self._need(Memory.PARAM, block.param)
         channels = (-1, self._hw.block_out, PARAM_BYTES_PER_CHANNEL)
         used, which = np.unique(block.param, return_inverse=True)
-        params = decode_params(self.contents[Memory.PARAM][used].reshape(channels))
+        params = arithmetic.decode_params(self.contents[Memory.PARAM][used].reshape(channels))
         if int(params["shift"].max()) > MAX_SHIFT:
             raise ProgramError(
                 f"shift must be at most {MAX_SHIFT}",
@@ -317,7 +298,7 @@ class _Machine:
                 value=int(params["shift"].max()),
                 remedy="choose a smaller multiplier",
             )
-        result = requantise(
+        result = arithmetic.requantise(
             self._acc[block.src],
             self._res[block.opd] if v["operand"] == Operand.RES else None,
             {name: values[which] for name, values in params.items()},
@@ -331,7 +312,7 @@ class _Machine:
         self._out[block.dst] = result
         self._written[Memory.OUT][block.dst] = True
 
-    def _rows(self, v: Values) -> None:
+    def _rows(self, v: footprint.Values) -> None:
         """A VECTOR of the row unit, an outer iteration at a time."""
         put: set[int] = set()
         for o in range(v["iter_outer"]):
@@ -339,7 +320,7 @@ class _Machine:
             for name in ("dst", "src", "opd"):
                 row[f"{name}_base"] += o * v[f"{name}_outer"]
             self._count("vector_tiles", v["hold"] + bool(v["reduce"]))
-            for block in vector_blocks(row):
+            for block in footprint.vector_blocks(row):
                 self._count("vector_tiles", block.src.size)
                 sources = [block.src] if v["op"] != VectorOp.MOV else []
                 operands = [block.opd] if v["hold"] else []
@@ -356,22 +337,24 @@ class _Machine:
                     self._alu(v, block, self._operand(v, block.opd))
                     continue
                 source = self._acc[block.src % len(self._acc)]  # MOV may have any address
-                values = vector_alu(VectorOp(v["op"]), source, self._operand(v, block.opd))
+                values = arithmetic.vector_alu(
+                    VectorOp(v["op"]), source, self._operand(v, block.opd)
+                )
                 target = block.dst[0]
-                self._acc[target] = reduce_rows(Reduce(v["reduce"]), values, v["lanes"])
+                self._acc[target] = arithmetic.reduce_rows(Reduce(v["reduce"]), values, v["lanes"])
                 self._written[Memory.ACC][target] = True
                 put.add(int(target))
 
-    def _operand(self, v: Values, opd: Index) -> Index:
+    def _operand(self, v: footprint.Values, opd: footprint.Index) -> footprint.Index:
         """The second operand of an operation on ACC."""
-        operand: Index = np.array(v["imm"], dtype=np.int64)
+        operand: footprint.Index = np.array(v["imm"], dtype=np.int64)
         if v["hold"]:
             operand = self._acc[opd[0]].astype(np.int64)
         elif v["operand"] == Operand.RES:
             operand = self._res[opd].astype(np.int64)
         return operand
 
-    def _need_settled(self, put: set[int], tiles: Index) -> None:
+    def _need_settled(self, put: set[int], tiles: footprint.Index) -> None:
         """Refuse a read of tiles that the same instruction reduced rows to."""
         if put.intersection(tiles.tolist()):
             raise ProgramError(
@@ -381,7 +364,10 @@ class _Machine:
             )
 
     def _alu(
-        self, v: Values, block: VectorBlock, held: npt.NDArray[np.int64] | None = None
+        self,
+        v: footprint.Values,
+        block: footprint.VectorBlock,
+        held: npt.NDArray[np.int64] | None = None,
     ) -> None:
         op = VectorOp(v["op"])
         every = [slice(0, block.dst.size)]
@@ -392,7 +378,7 @@ class _Machine:
             else:
                 self._need(Memory.ACC, src)
             operand = self._operand(v, block.opd[part]) if held is None else held
-            self._acc[dst] = vector_alu(op, self._acc[src], operand)
+            self._acc[dst] = arithmetic.vector_alu(op, self._acc[src], operand)
             self._written[Memory.ACC][dst] = True
 
 
@@ -400,7 +386,7 @@ def _signed_byte(value: int) -> int:
     return ((value & 0xFF) ^ 0x80) - 0x80
 
 
-def _independent_parts(block: VectorBlock) -> list[slice]:
+def _independent_parts(block: footprint.VectorBlock) -> list[slice]:
     """Split iterations where one reads what an earlier one of its part wrote.
 
     Inside a part all reads may happen before all writes.

@@ -15,16 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ProgramError
+from tilewright.host.machine import isa
 from tilewright.host.machine.hwconfig import UOP_BYTES, HwConfig
-from tilewright.host.machine.isa import (
-    UNIT_OF,
-    UOP_FIELDS,
-    Field,
-    Memory,
-    Opcode,
-    Operand,
-    VectorOp,
-)
 from tilewright.host.machine.registers import ErrorCode
 from tilewright.host.network.layout import diagonal_bytes
 
@@ -35,9 +27,9 @@ BLOCK: Final = 1 << 16
 """Most products whose indices are materialised at once."""
 
 
-def loadable(hw: HwConfig) -> frozenset[Memory]:
+def loadable(hw: HwConfig) -> frozenset[isa.Memory]:
     """What LOAD may write on a configuration."""
-    return frozenset(scratchpads(hw)) - {Memory.OUT}
+    return frozenset(scratchpads(hw)) - {isa.Memory.OUT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +40,19 @@ class Scratchpad:
     tile_bytes: int
 
 
-def scratchpads(hw: HwConfig) -> dict[Memory, Scratchpad]:
+def scratchpads(hw: HwConfig) -> dict[isa.Memory, Scratchpad]:
     """Every scratchpad of a configuration; TABLE where it has one."""
     pads = {
-        Memory.INP: Scratchpad(depth=hw.inp_depth, tile_bytes=hw.inp_tile_bytes),
-        Memory.WGT: Scratchpad(depth=hw.wgt_depth, tile_bytes=hw.wgt_tile_bytes),
-        Memory.ACC: Scratchpad(depth=hw.acc_depth, tile_bytes=hw.acc_tile_bytes),
-        Memory.UOP: Scratchpad(depth=hw.uop_depth, tile_bytes=UOP_BYTES),
-        Memory.PARAM: Scratchpad(depth=hw.param_depth, tile_bytes=hw.param_tile_bytes),
-        Memory.RES: Scratchpad(depth=hw.res_depth, tile_bytes=hw.out_tile_bytes),
-        Memory.OUT: Scratchpad(depth=hw.out_depth, tile_bytes=hw.out_tile_bytes),
+        isa.Memory.INP: Scratchpad(depth=hw.inp_depth, tile_bytes=hw.inp_tile_bytes),
+        isa.Memory.WGT: Scratchpad(depth=hw.wgt_depth, tile_bytes=hw.wgt_tile_bytes),
+        isa.Memory.ACC: Scratchpad(depth=hw.acc_depth, tile_bytes=hw.acc_tile_bytes),
+        isa.Memory.UOP: Scratchpad(depth=hw.uop_depth, tile_bytes=UOP_BYTES),
+        isa.Memory.PARAM: Scratchpad(depth=hw.param_depth, tile_bytes=hw.param_tile_bytes),
+        isa.Memory.RES: Scratchpad(depth=hw.res_depth, tile_bytes=hw.out_tile_bytes),
+        isa.Memory.OUT: Scratchpad(depth=hw.out_depth, tile_bytes=hw.out_tile_bytes),
     }
     if hw.activation_table:
-        pads[Memory.TABLE] = Scratchpad(depth=hw.table_depth, tile_bytes=hw.axi_bytes)
+        pads[isa.Memory.TABLE] = Scratchpad(depth=hw.table_depth, tile_bytes=hw.axi_bytes)
     return pads
 
 
@@ -69,7 +61,7 @@ def loaded_pad(hw: HwConfig, v: Values) -> Scratchpad:
 
     That is the size of the tile, of its diagonal, or of its numbers with 4 bits.
     """
-    pad = scratchpads(hw)[Memory(v["memory"])]
+    pad = scratchpads(hw)[isa.Memory(v["memory"])]
     if v.get("int4", 0):
         return Scratchpad(depth=pad.depth, tile_bytes=hw.int4_tile_bytes)
     if not v.get("diagonal", 0):
@@ -79,12 +71,7 @@ def loaded_pad(hw: HwConfig, v: Values) -> Scratchpad:
 
 
 def diagonal_places(hw: HwConfig, v: Values) -> Index:
-    """Where a diagonal LOAD puts the bytes that it reads; the rest of each tile is zero.
-
-    Returns:
-        Byte index inside the tile, shape ``(z_size * y_size * x_size, bytes of a diagonal)``, in
-        the order of `Transfer.tiles`.
-    """
+    """Bytes of each tile that a diagonal LOAD fills, shape (tiles, bytes); the rest is zero."""
     size = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
     row = np.arange(v["z_size"] * v["y_size"], dtype=np.int64)
     block = (v.get("phase", 0) + row) % (max(hw.block_in, hw.block_out) // size)
@@ -95,17 +82,9 @@ def diagonal_places(hw: HwConfig, v: Values) -> Index:
 
 
 def unpack_words(
-    layout: tuple[Field, ...], words: npt.NDArray[np.uint64]
+    layout: tuple[isa.Field, ...], words: npt.NDArray[np.uint64]
 ) -> dict[str, npt.NDArray[np.int64]]:
-    """Field values of packed records.
-
-    Args:
-        layout: fields, least significant first.
-        words: uint64, shape ``(..., words a record)``, least significant word first.
-
-    Returns:
-        Per field an int64 array of shape ``words.shape[:-1]``.
-    """
+    """Values of fields, least significant first, of records of shape (..., words)."""
     values: dict[str, npt.NDArray[np.int64]] = {}
     position = 0
     for field in layout:
@@ -136,7 +115,7 @@ class Uops:
     def from_bytes(cls, tiles: npt.NDArray[np.uint8]) -> Uops:
         """Decode uint8 micro-ops of shape ``(count, 8)``."""
         words = np.ascontiguousarray(tiles).view("<u8").astype(np.uint64, copy=False)
-        return cls(**unpack_words(UOP_FIELDS, words))
+        return cls(**unpack_words(isa.UOP_FIELDS, words))
 
 
 # -- DRAM transfers ---------------------------------------------------------------------------
@@ -144,11 +123,7 @@ class Uops:
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """The walk of a LOAD or STORE.
-
-    Attributes:
-        first, count: scratchpad tiles ``first .. first + count - 1``, padding included.
-    """
+    """The walk of a LOAD or STORE, over ``count`` scratchpad tiles, padding included."""
 
     first: int
     count: int
@@ -201,11 +176,7 @@ def transfer_fault(v: Values, pad: Scratchpad, axi_bytes: int, memory_bytes: int
 
 
 def loop_blocks(outer: int, inner: int, body: int) -> Iterator[tuple[Index, Index]]:
-    """Split a loop nest into blocks of at most about `BLOCK` bodies, in program order.
-
-    Yields:
-        Outer indices, shape ``(o, 1, 1)``, and inner indices, shape ``(1, i, 1)``.
-    """
+    """Blocks of about `BLOCK` bodies in program order: outer (o, 1, 1), inner (1, i, 1) indices."""
     if inner * body <= BLOCK:
         step = max(1, BLOCK // (inner * body))
         every = np.arange(inner, dtype=np.int64)[None, :, None]
@@ -260,12 +231,12 @@ def gemm_blocks(v: Values, uops: Uops) -> Iterator[GemmBlock]:
         )
 
 
-def gemm_fault(v: Values, uops: Uops, pads: Mapping[Memory, Scratchpad]) -> ErrorCode:
+def gemm_fault(v: Values, uops: Uops, pads: Mapping[isa.Memory, Scratchpad]) -> ErrorCode:
     """What is wrong with a GEMM's addresses, ACC banks aside."""
     for name, memory, field in (
-        ("acc", Memory.ACC, uops.acc),
-        ("inp", Memory.INP, uops.inp),
-        ("wgt", Memory.WGT, uops.wgt),
+        ("acc", isa.Memory.ACC, uops.acc),
+        ("inp", isa.Memory.INP, uops.inp),
+        ("wgt", isa.Memory.WGT, uops.wgt),
     ):
         if _affine_last(v, name) + int(field.max()) >= pads[memory].depth:
             return ErrorCode.SRAM_RANGE
@@ -305,49 +276,49 @@ def _row_steps(v: Values) -> Values:
     return {**v, **{step: 0 for step, field in steps.items() if v.get(field)}}
 
 
-def vector_fault(v: Values, pads: Mapping[Memory, Scratchpad]) -> ErrorCode:
+def vector_fault(v: Values, pads: Mapping[isa.Memory, Scratchpad]) -> ErrorCode:
     """What is wrong with a VECTOR's addresses, ACC banks aside.
 
     Operands that the operation does not use may have any address (the source of MOV too).
     """
     v = _row_steps(v)
-    requant = v["op"] == VectorOp.REQUANT
-    target = Memory.OUT if requant else Memory.ACC
+    requant = v["op"] == isa.VectorOp.REQUANT
+    target = isa.Memory.OUT if requant else isa.Memory.ACC
     bad = _affine_last(v, "dst") >= pads[target].depth
-    if v["op"] != VectorOp.MOV:
-        bad |= _affine_last(v, "src") >= pads[Memory.ACC].depth
-    if v["hold"] or v["operand"] == Operand.RES:
-        bad |= _affine_last(v, "opd") >= pads[Memory.ACC if v["hold"] else Memory.RES].depth
+    if v["op"] != isa.VectorOp.MOV:
+        bad |= _affine_last(v, "src") >= pads[isa.Memory.ACC].depth
+    if v["hold"] or v["operand"] == isa.Operand.RES:
+        bad |= _affine_last(v, "opd") >= pads[isa.Memory.ACC if v["hold"] else isa.Memory.RES].depth
     if requant:
         steps = v["iter_outer"] - 1 if v["param_step"] else 0
-        bad |= v["param_base"] + steps >= pads[Memory.PARAM].depth
+        bad |= v["param_base"] + steps >= pads[isa.Memory.PARAM].depth
     return ErrorCode.SRAM_RANGE if bad else ErrorCode.NONE
 
 
 # -- rules that need no addresses -------------------------------------------------------------
 
 
-def field_fault(hw: HwConfig, opcode: Opcode, v: Values) -> ErrorCode:
+def field_fault(hw: HwConfig, opcode: isa.Opcode, v: Values) -> ErrorCode:
     """Whether a field has a value that no instruction may have on a configuration."""
     bad = False
-    if opcode in UNIT_OF:
-        bad |= bool((v["pop"] | v["push"]) >> UNIT_OF[opcode] & 1)
-    if opcode == Opcode.LOAD:
+    if opcode in isa.UNIT_OF:
+        bad |= bool((v["pop"] | v["push"]) >> isa.UNIT_OF[opcode] & 1)
+    if opcode == isa.Opcode.LOAD:
         bad |= v["memory"] not in loadable(hw) or v["z_size"] == 0
         padded = any(v[f"pad_{side}"] for side in ("left", "right", "top", "bottom"))
-        bad |= padded and v["memory"] == Memory.PARAM
-        bad |= bool(v["diagonal"] or v["int4"]) and v["memory"] != Memory.WGT
+        bad |= padded and v["memory"] == isa.Memory.PARAM
+        bad |= bool(v["diagonal"] or v["int4"]) and v["memory"] != isa.Memory.WGT
         bad |= bool(v["int4"]) and not (hw.int4_weights and not v["diagonal"])
-    elif opcode == Opcode.STORE:
+    elif opcode == isa.Opcode.STORE:
         bad |= 0 in (v["x_size"], v["y_size"], v["z_size"])
-    elif opcode == Opcode.GEMM:
+    elif opcode == isa.Opcode.GEMM:
         bad |= 0 in (v["uop_count"], v["iter_outer"], v["iter_inner"])
-    elif opcode == Opcode.VECTOR:
+    elif opcode == isa.Opcode.VECTOR:
         bad |= 0 in (v["iter_outer"], v["iter_inner"]) or _row_fault(hw, v)
-        if v["op"] == VectorOp.REQUANT:
+        if v["op"] == isa.VectorOp.REQUANT:
             low, high = (((v["imm"] >> at & 0xFF) ^ 0x80) - 0x80 for at in (0, 8))
             bad |= low > high
-        bad |= bool(v["lookup"]) and not (hw.activation_table and v["op"] == VectorOp.REQUANT)
+        bad |= bool(v["lookup"]) and not (hw.activation_table and v["op"] == isa.VectorOp.REQUANT)
     return ErrorCode.ILLEGAL_FIELD if bad else ErrorCode.NONE
 
 
@@ -355,11 +326,11 @@ def _row_fault(hw: HwConfig, v: Values) -> bool:
     """Whether a VECTOR asks for what only a row unit has, or what none has."""
     rows = v["hold"] or v["reduce"] or v["lanes"]
     if not hw.row_unit:
-        return v["op"] > VectorOp.REQUANT or bool(rows)
+        return v["op"] > isa.VectorOp.REQUANT or bool(rows)
     return (
-        v["op"] > max(VectorOp)
-        or bool(v["op"] == VectorOp.REQUANT and rows)
-        or bool(v["hold"] and v["operand"] == Operand.RES)
+        v["op"] > max(isa.VectorOp)
+        or bool(v["op"] == isa.VectorOp.REQUANT and rows)
+        or bool(v["hold"] and v["operand"] == isa.Operand.RES)
         or bool(v["lanes"] and not v["reduce"])
     )
 

@@ -40,13 +40,7 @@ class Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Static timing of one netlist.
-
-    Attributes:
-        cells_ns, short_ns, long_ns: the slowest path with wires of no delay, and times each of
-            `WIRE_FACTORS`.
-        late: inputs of registers that are reached after `LATE_NS` with short wires.
-    """
+    """Static timing of one netlist: slowest paths with wires of none and of `WIRE_FACTORS`."""
 
     design: str  # configuration or system
     family: str  # of `FAMILIES`
@@ -57,7 +51,7 @@ class Estimate:
     cells_ns: float
     short_ns: float
     long_ns: float
-    late: int
+    late: int  # inputs of registers that are reached after `LATE_NS` with short wires
     ends: int  # inputs of registers in all
     families: tuple[Family, ...]  # slowest first
 

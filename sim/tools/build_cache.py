@@ -29,13 +29,7 @@ from typing import Any, Final
 import platformdirs
 
 from tilewright.host.common.errors import BuildError
-from tilewright.sim.tools.cache_trust import (
-    PRIVATE,
-    check_owned,
-    file_digest,
-    make_private,
-    seal,
-)
+from tilewright.sim.tools import cache_trust
 from tilewright.sim.tools.toolchain import find_compiler
 
 LIBRARY_NAME: Final = "libtilewright.so"
@@ -60,7 +54,7 @@ def finished(folder: Path) -> Path | None:
     not. The build counts as used now (see `trim`).
     """
     for each in (cache_dir(), folder.parent, folder, folder / _RECORD):
-        check_owned(each)
+        cache_trust.check_owned(each)
     library = folder / LIBRARY_NAME
     try:
         text = (folder / _RECORD).read_text(encoding="utf-8")
@@ -79,7 +73,7 @@ def finished(folder: Path) -> Path | None:
 def _as_recorded(folder: Path, text: str) -> bool:
     try:
         recorded = json.loads(text)["sha256"]
-        actual = {name: file_digest(folder / name) for name in recorded}
+        actual = {name: cache_trust.file_digest(folder / name) for name in recorded}
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return LIBRARY_NAME in actual and actual == recorded
@@ -105,11 +99,14 @@ def cached_library(key: str, make: Callable[[Path, Path], Mapping[str, Any]]) ->
 def _install(result: Path, target: Path, facts: Mapping[str, Any]) -> None:
     """Put a finished folder into its place, facts and the SHA-256 of its files recorded."""
     record_path = result / _RECORD
-    record = {**facts, "sha256": {path.name: seal(path) for path in sorted(result.iterdir())}}
+    record = {
+        **facts,
+        "sha256": {path.name: cache_trust.seal(path) for path in sorted(result.iterdir())},
+    }
     record_path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    seal(record_path)
-    result.chmod(PRIVATE)
-    make_private(target.parent)
+    cache_trust.seal(record_path)
+    result.chmod(cache_trust.PRIVATE)
+    cache_trust.make_private(target.parent)
     if target.exists():  # damaged: `finished` refused it and this builder holds its lock
         shutil.rmtree(target)
     result.replace(target)
@@ -164,10 +161,10 @@ def cached_object(key: str, compile_to: Callable[[Path], object]) -> Path:
         if not _intact(target):
             made = work / "unit.o"
             compile_to(made)
-            make_private(target.parent)
+            cache_trust.make_private(target.parent)
             note = work / "unit.sha256"
-            note.write_text(seal(made), encoding="utf-8")
-            seal(note)
+            note.write_text(cache_trust.seal(made), encoding="utf-8")
+            cache_trust.seal(note)
             note.replace(_digest_of(target))
             made.replace(target)
     return target
@@ -176,9 +173,9 @@ def cached_object(key: str, compile_to: Callable[[Path], object]) -> Path:
 def _intact(target: Path) -> bool:
     """Whether an object is there with the digest beside it."""
     for each in (cache_dir(), target.parent, _digest_of(target)):
-        check_owned(each)
+        cache_trust.check_owned(each)
     try:
-        if file_digest(target) == _digest_of(target).read_text(encoding="utf-8"):
+        if cache_trust.file_digest(target) == _digest_of(target).read_text(encoding="utf-8"):
             return True
     except FileNotFoundError:
         return False
@@ -210,7 +207,7 @@ def trim(limit: int | None = None) -> int:
     """
     limit = cache_limit() if limit is None else limit
     locks = cache_dir() / "locks"
-    make_private(locks)
+    cache_trust.make_private(locks)
     with (locks / "trim.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -223,7 +220,7 @@ def trim(limit: int | None = None) -> int:
                 break
             if path.is_dir():
                 # Renamed first, so that nobody finds half of it.
-                make_private(cache_dir() / "work")
+                cache_trust.make_private(cache_dir() / "work")
                 rubbish = Path(tempfile.mkdtemp(prefix="trim.", dir=cache_dir() / "work"))
                 path.replace(rubbish / path.name)
                 shutil.rmtree(rubbish, ignore_errors=True)
@@ -261,9 +258,9 @@ def builder(key: str) -> Iterator[Path]:
     root = cache_dir()
     locks, works = root / "locks", root / "work"
     try:
-        check_owned(root)
-        make_private(locks)
-        make_private(works)
+        cache_trust.check_owned(root)
+        cache_trust.make_private(locks)
+        cache_trust.make_private(works)
         lock = (locks / f"{key}.lock").open("w")
     except OSError as error:
         raise BuildError(

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.places import ROOT
-from tilewright.sim.tools.build_cache import (
-    cached_library,
-    compile_objects,
-    digest,
-    link_library,
-    source_text,
-)
+from tilewright.sim.tools import build_cache
 from tilewright.sim.tools.toolchain import find_compiler
 
 _FLAGS: Final = (
@@ -32,13 +26,13 @@ _JOBS: Final = 2
 
 def build_native(name: str, inputs: Sequence[Path]) -> Path:
     """The shared library of some C++ files, built when the cache does not hold it."""
-    texts = [f"{path.name}\0{source_text(path)}" for path in inputs]
-    key = f"{name}-" + digest([*_FLAGS, find_compiler().version, *texts])
+    texts = [f"{path.name}\0{build_cache.source_text(path)}" for path in inputs]
+    key = f"{name}-" + build_cache.digest([*_FLAGS, find_compiler().version, *texts])
 
     def make(work: Path, output: Path) -> dict[str, str]:
         sources = [path for path in inputs if path.suffix == ".cpp"]
         tasks = [([*_FLAGS, f"-I{ROOT}"], path) for path in sources]
-        link_library(compile_objects(tasks, work, _JOBS), output)
+        build_cache.link_library(build_cache.compile_objects(tasks, work, _JOBS), output)
         return {"compiler": find_compiler().version}
 
-    return cached_library(key, make)
+    return build_cache.cached_library(key, make)

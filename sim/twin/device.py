@@ -71,19 +71,13 @@ def refused(refusal: Refusal, instruction: int, field: str) -> DeviceError:
 
 @dataclass(frozen=True, kw_only=True)
 class TwinBatch:
-    """Outcomes of a batch of schedules.
+    """Outcomes of a batch of schedules."""
 
-    Attributes:
-        rules: int64 of shape (schedules,): index in `records.VERDICTS` of the rule that lowering
-            refuses the schedule by; 0: legal.
-        refusals: int64 of shape (schedules,): `Refusal` of the run; 0: it finished.
-        counters: int64 of shape (schedules, 35): the columns `COUNTER_NAMES`; all 0 in a row
-            without a finished run.
-    """
-
+    # (schedules,): index in `records.VERDICTS` of the rule that refuses; 0: legal
     rules: npt.NDArray[np.int64]
-    refusals: npt.NDArray[np.int64]
+    refusals: npt.NDArray[np.int64]  # (schedules,): `Refusal` of the run; 0: it finished
     instructions: npt.NDArray[np.int64]  # int64 of shape (schedules,): length of the program
+    # (schedules, 35): `COUNTER_NAMES`; all 0 without a finished run
     counters: npt.NDArray[np.int64]
 
     @property

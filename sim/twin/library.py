@@ -147,11 +147,7 @@ TOTALS: Final = (
 
 
 def create_twin(library: ctypes.CDLL, kind: str, memory: MemoryModel, *given: Any) -> NativeObject:
-    """A ``pipeline`` or a ``system`` of the twin, of what describes its hardware.
-
-    Raises:
-        ConfigError: the twin does not cover the memory.
-    """
+    """A ``pipeline`` or a ``system`` of the twin; `ConfigError` if it has no such memory."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     timing = ctypes.byref(CMemoryTiming.of(memory))
     handle = getattr(library, f"tw_{kind}_create")(*given, timing, text, _TEXT_BYTES)

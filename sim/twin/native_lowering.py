@@ -24,16 +24,8 @@ from tilewright.host.machine.program import Program, Region
 from tilewright.host.network.requant import clip_bounds
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
+from tilewright.sim.twin import library
 from tilewright.sim.twin.build import build_twin
-from tilewright.sim.twin.library import (
-    TOTALS,
-    CClip,
-    CHardware,
-    CLayer,
-    CLowered,
-    CSchedule,
-    load_twin,
-)
 from tilewright.sim.twin.native_object import NativeObject
 
 Points = npt.NDArray[np.int32]
@@ -51,7 +43,7 @@ def encode_schedules(schedules: Iterable[Schedule]) -> Points:
          _ORDERS[s.loop_order], _FUSIONS[s.fusion])
         for s in schedules
     ]  # fmt: skip
-    wide = np.array(rows, dtype=object).reshape(len(rows), len(CSchedule._fields_))
+    wide = np.array(rows, dtype=object).reshape(len(rows), len(library.CSchedule._fields_))
     if rows and int(wide.max()) >= 2**31:
         raise ProgramError("native lowering takes numbers of 31 bits", field="tile")
     return wide.astype(np.int32)
@@ -67,14 +59,18 @@ def decode_schedule(values: Mapping[str, int]) -> Schedule:
     )
 
 
-def c_hardware(hw: HwConfig) -> CHardware:
+def c_hardware(hw: HwConfig) -> library.CHardware:
     """The numbers of a configuration that lowering needs."""
-    return CHardware.checked({name: getattr(hw, name) for name, _ in CHardware._fields_})
+    return library.CHardware.checked(
+        {name: getattr(hw, name) for name, _ in library.CHardware._fields_}
+    )
 
 
-def c_layer(shape: Geometry) -> CLayer:
+def c_layer(shape: Geometry) -> library.CLayer:
     """The numbers of a layer."""
-    return CLayer.checked({name: int(getattr(shape, name)) for name, _ in CLayer._fields_})
+    return library.CLayer.checked(
+        {name: int(getattr(shape, name)) for name, _ in library.CLayer._fields_}
+    )
 
 
 class NativeLowering:
@@ -101,8 +97,8 @@ class NativeLowering:
         shape = geometry(hw, workload)
         self._folded = shape.folded
         self._hardware, self._layer = c_hardware(hw), c_layer(shape)
-        self._c_clip = CClip(*self.clip)
-        self._library = load_twin(build_twin())
+        self._c_clip = library.CClip(*self.clip)
+        self._library = library.load_twin(build_twin())
         handle = self._library.tw_lowering_create()
         if not handle:
             raise DeviceError("native lowering is out of memory", field="lowering")
@@ -123,7 +119,7 @@ class NativeLowering:
 
     def lower(self, schedule: Schedule) -> LoweredLayer:
         """What `host.lowering.lower` returns, byte for byte."""
-        point, lowered = encode_schedules([schedule]), CLowered()
+        point, lowered = encode_schedules([schedule]), library.CLowered()
         rule = self._call(
             "tw_lower", point.ctypes.data, ctypes.byref(self._c_clip), ctypes.byref(lowered)
         )
@@ -160,7 +156,7 @@ class NativeLowering:
         The rows of schedules that are not legal are 0 but for the rule.
         """
         points = _contiguous(points)
-        found = np.empty((len(points), len(TOTALS)), dtype=np.int64)
+        found = np.empty((len(points), len(library.TOTALS)), dtype=np.int64)
         self._call(
             "tw_lower_batch",
             points.ctypes.data,
@@ -182,7 +178,7 @@ class NativeLowering:
             raise self._native.failure(f"{self.workload.name} on {self.hw.name}")
         return done
 
-    def _program(self, lowered: CLowered) -> Program:
+    def _program(self, lowered: library.CLowered) -> Program:
         places = {
             name: Region(offset=lowered.region_offset[index], nbytes=lowered.region_size[index])
             for index, name in enumerate(REGIONS)
@@ -199,7 +195,7 @@ class NativeLowering:
 
 
 def _contiguous(points: Points) -> Points:
-    columns = len(CSchedule._fields_)
+    columns = len(library.CSchedule._fields_)
     if points.ndim != 2 or points.shape[1] != columns:
         raise ProgramError(
             f"schedules must be an array of shape (schedules, {columns})",

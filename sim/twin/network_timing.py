@@ -22,21 +22,16 @@ hostile file would otherwise hold this process for an hour."""
 
 @dataclass(frozen=True, kw_only=True)
 class LayerTiming:
-    """A layer in its place.
-
-    Attributes:
-        cycles: from the retirement of the layer before it to its own last one; the sum over the
-            layers is the program's cycles but for its end.
-        bytes_read, bytes_written: by LOAD and STORE.
-    """
+    """A layer in its place."""
 
     name: str  # label of the layer
     workload: Workload  # what it computes
+    # from the layer before it to its last retirement; their sum is the program's, less its end
     cycles: int
     bound: int  # no schedule of the workload takes fewer cycles (`host.lowering.cycle_bound`)
     limiter: str  # what the bound comes from
-    bytes_read: int
-    bytes_written: int
+    bytes_read: int  # by LOAD
+    bytes_written: int  # by STORE
 
     @property
     def utilisation(self) -> float:

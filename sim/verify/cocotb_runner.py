@@ -21,13 +21,8 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from tilewright.host.common.errors import BuildError, TilewrightError
+from tilewright.sim.tools import toolchain
 from tilewright.sim.tools.build_cache import cached_object, digest, run_compiler, source_text
-from tilewright.sim.tools.toolchain import (
-    Tool,
-    find_compiler,
-    find_verilator,
-    verilator_include,
-)
 from tilewright.sim.verilator.build import run_verilator, runtime_units
 
 SEED_VARIABLE: Final = "TILEWRIGHT_SEED"
@@ -120,7 +115,7 @@ def _build(bench: Bench, folder: Path) -> None:
     unit.write_text("".join(f'#include "{path}"\n' for path in files), encoding="utf-8")
     header = folder / "before.h"
     header.write_text(_HEADER, encoding="utf-8")
-    include = verilator_include(find_verilator())
+    include = toolchain.verilator_include(toolchain.find_verilator())
     flags = [*_FLAGS, f"-I{include}", f"-I{include / 'vltstd'}"]
     header.with_name(f"{header.name}.gch").symlink_to(_precompiled(flags))
     objects = [_runtime_object(include / f"{n}.cpp", flags) for n in runtime_units(folder, _PREFIX)]
@@ -154,8 +149,8 @@ def _runtime_object(source: Path, flags: Sequence[str]) -> Path:
 
 
 def _tools() -> list[str]:
-    verilator = find_verilator()
-    return [verilator.version, str(verilator.path), find_compiler().version]
+    verilator = toolchain.find_verilator()
+    return [verilator.version, str(verilator.path), toolchain.find_compiler().version]
 
 
 def run_bench(
@@ -177,7 +172,7 @@ def run_bench(
         [str(search_path), *filter(None, [os.environ.get("PYTHONPATH", "")])]
     )
     environment = {
-        **_tool_variables(find_verilator()),
+        **_tool_variables(toolchain.find_verilator()),
         **(variables or {}),
         "COCOTB_ANSI_OUTPUT": "0",
         SEED_VARIABLE: str(seed),
@@ -227,7 +222,7 @@ def _cocotb(module: str) -> Any:
         raise BuildError("cocotb is not installed", field="cocotb", remedy=_INSTALL) from error
 
 
-def _tool_variables(verilator: Tool) -> dict[str, str]:
+def _tool_variables(verilator: toolchain.Tool) -> dict[str, str]:
     path = os.pathsep.join([str(verilator.path.parent), os.environ.get("PATH", "")])
     return {**verilator.environment, "PATH": path}
 

@@ -42,25 +42,18 @@ _ERROR_LINES: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """One property module and how it is proven.
-
-    Attributes:
-        bounded: check executions of ``depth`` cycles from reset only; else prove all executions.
-        module: that holds the properties, without ``formal_``; empty: it has the proof's name.
-        parameters: values of its parameters that differ from its defaults.
-        abstract: modules that stand for anything: their outputs are free but for what the
-            properties assume of them, which proofs of their own must show.
-    """
+    """One property module and how it is proven."""
 
     name: str  # of the proof
     units: Sequence[str]  # RTL files that are read, without suffix, in dependency order
     depth: int  # cycles of the bounded check, or of the induction
     covers: int  # cycles within which every ``cover`` statement must be reached
     claims: str  # what is proven, in a line
-    bounded: bool = False
+    bounded: bool = False  # executions of ``depth`` cycles from reset only; else all executions
     slow: bool = False  # too slow for the fast regression
-    module: str = ""
-    parameters: Mapping[str, int] = field(default_factory=dict)
+    module: str = ""  # holds the properties, without ``formal_``; empty: it has the proof's name
+    parameters: Mapping[str, int] = field(default_factory=dict)  # that differ from its defaults
+    # modules of free outputs but for what is assumed, which proofs of their own must show
     abstract: Sequence[str] = ()
 
     @property
@@ -230,15 +223,11 @@ PROOFS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Result of a proof.
-
-    Attributes:
-        failed: ``file:line`` of each assertion with a counterexample, or, if there is none, of
-            each ``cover`` statement that cannot be reached.
-    """
+    """Result of a proof."""
 
     proof: Proof  # what was tried
     holds: bool  # whether it was proven
+    # ``file:line`` of assertions with a counterexample, or else of covers out of reach
     failed: tuple[str, ...]
     text: str  # the tool's summary; the reason when the proof does not hold
     seconds: float  # wall-clock time

@@ -27,6 +27,7 @@ from tilewright.host.common.places import HOST_DIR, ROOT, SIM_DIR
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig
 from tilewright.host.machine.system_config import SystemConfig
+from tilewright.sim.tools import toolchain
 from tilewright.sim.tools.build_cache import (
     cache_dir,
     cached_library,
@@ -38,12 +39,6 @@ from tilewright.sim.tools.build_cache import (
     run_compiler,
     source_text,
     tool_failure,
-)
-from tilewright.sim.tools.toolchain import (
-    find_compiler,
-    find_verilator,
-    has_library,
-    verilator_include,
 )
 from tilewright.sim.verilator.elaboration import GENERAL, elaborated, sources
 from tilewright.sim.verilator.registered_top import (
@@ -182,8 +177,8 @@ def build_model(
             "config_hash": recipe.config_hash,
             "waves": waves,
             "coverage": coverage,
-            "verilator": find_verilator().version,
-            "compiler": find_compiler().version,
+            "verilator": toolchain.find_verilator().version,
+            "compiler": toolchain.find_compiler().version,
         }
 
     return cached_library(recipe.key, make)
@@ -193,7 +188,7 @@ def build_memory_model() -> Path:
     """The memory model alone as a shared library (see memory_capi.cpp), for tests."""
     names = ("memory_model.cpp", "memory_capi.cpp")
     flags = (_FAST, *compiler_flags())
-    key = "memory-" + digest([*flags, find_compiler().version, *_harness_texts()])
+    key = "memory-" + digest([*flags, toolchain.find_compiler().version, *_harness_texts()])
 
     def make(work: Path, output: Path) -> dict[str, Any]:
         del work
@@ -268,8 +263,8 @@ def _recipe(
         wrapper,
         fidelity.value,
         *(native_target() if fidelity is Fidelity.DPI else ()),
-        find_verilator().version,
-        find_compiler().version,
+        toolchain.find_verilator().version,
+        toolchain.find_compiler().version,
     ]
     return Recipe(
         key=digest([json.dumps(item) for item in inputs]),
@@ -332,8 +327,8 @@ def generated_inputs() -> list[str]:
         *_harness_texts(),
         *(*_VERILATOR_FLAGS, *_GENERATED_FLAGS, *compiler_flags()),
         *(_FAST, _HOT, _ONCE, *_HARNESS_WARNINGS),
-        find_verilator().version,
-        find_compiler().version,
+        toolchain.find_verilator().version,
+        toolchain.find_compiler().version,
     ]
 
 
@@ -364,7 +359,7 @@ def verilate(recipe: Recipe, folder: Path) -> None:
 
 def run_verilator(arguments: Sequence[str]) -> None:
     """Let Verilator generate a model."""
-    verilator = find_verilator()
+    verilator = toolchain.find_verilator()
     done = subprocess.run(
         [str(verilator.path), *arguments],
         capture_output=True,
@@ -382,7 +377,7 @@ def wave_libraries() -> tuple[list[str], list[str]]:
     compat: list[str] = []
     libraries: list[str] = []
     for header, library, folder in (("lz4.h", "lz4", "lz4"), ("zlib.h", "z", "zlib")):
-        if has_library(header, library):
+        if toolchain.has_library(header, library):
             libraries.append(f"-l{library}")
         else:
             compat.append(f"-I{HARNESS_DIR / 'compat' / folder}")
@@ -392,7 +387,7 @@ def wave_libraries() -> tuple[list[str], list[str]]:
 def compile_model(recipe: Recipe, work: Path, output: Path, jobs: int) -> None:
     """Compile the generated code and the harness, link them with the shared objects."""
     verilated = work / "verilated"
-    include = verilator_include(find_verilator())
+    include = toolchain.verilator_include(toolchain.find_verilator())
     common = [
         *compiler_flags(waves=recipe.waves, coverage=recipe.coverage),
         # What the model prints goes to the harness: the text of an assertion becomes its error.
@@ -496,8 +491,8 @@ def shared_object(source: Path, flags: Sequence[str], waves: bool) -> Path:
             str(waves),
             source_text(source),
             *headers,
-            find_verilator().version,
-            find_compiler().version,
+            toolchain.find_verilator().version,
+            toolchain.find_compiler().version,
         ]
     )
     return cached_object(
@@ -513,7 +508,7 @@ def compiler_flags(*, waves: bool = False, coverage: bool = False) -> list[str]:
         f"-DVM_TRACE={int(waves)}",
         f"-DVM_TRACE_FST={int(waves)}",
     ]
-    if "clang" not in find_compiler().version:
+    if "clang" not in toolchain.find_compiler().version:
         flags.append("-fno-gnu-unique")
     return flags
 

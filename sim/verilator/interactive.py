@@ -29,26 +29,9 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError, ConfigError, DeviceError
 from tilewright.host.common.names import counted
-from tilewright.sim.tools.build_cache import (
-    bind_library,
-    cached_library,
-    compile_objects,
-    digest,
-    link_library,
-    source_text,
-)
+from tilewright.sim.tools import build_cache
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator, verilator_include
-from tilewright.sim.verilator.build import (
-    HARNESS_DIR,
-    LINT_WAIVERS,
-    MANIFEST,
-    compiler_flags,
-    read_manifest,
-    run_verilator,
-    runtime_units,
-    shared_object,
-    wave_libraries,
-)
+from tilewright.sim.verilator import build
 
 _FLAGS: Final = ("--cc", "--assert", "--no-timing", "-Wall", "--x-initial", "fast")
 _PREFIX: Final = "Vunit"
@@ -155,13 +138,7 @@ class Clock:
 
 
 class Interactive:
-    """A simulated module; `load` makes one.
-
-    Attributes:
-        ports: every pin by name.
-        io: values of the pins.
-        clock: its clock.
-    """
+    """A simulated module, with its pins by name, their values and its clock; `load` makes one."""
 
     def __init__(self, library: Path, ports: dict[str, Port], clock: str) -> None:
         signatures: dict[str, tuple[list[Any], Any]] = {
@@ -185,7 +162,7 @@ class Interactive:
             "tw_unit_open_waves": ([ctypes.c_void_p, ctypes.c_char_p], ctypes.c_int32),
             "tw_unit_close_waves": ([ctypes.c_void_p], None),
         }
-        self._library = bind_library(library, {}, signatures)
+        self._library = build_cache.bind_library(library, {}, signatures)
         self._handle = ctypes.c_void_p(self._library.tw_unit_create())
         self.ports = ports
         addresses = {
@@ -280,7 +257,10 @@ def load(
     **parameters: int | str,
 ) -> Interactive:
     """Simulate a module of the RTL by itself."""
-    files = [LINT_WAIVERS, *(read_manifest(MANIFEST) if sources is None else sources)]
+    files = [
+        build.LINT_WAIVERS,
+        *(build.read_manifest(build.MANIFEST) if sources is None else sources),
+    ]
     library = _build(module, files, parameters)
     ports = _ports((library.parent / "ports.json").read_text(encoding="utf-8"))
     pins = [clock] if clock else [name for name in _CLOCKS if name in ports]
@@ -317,15 +297,15 @@ def _ports(text: str) -> dict[str, Port]:
 
 
 def _build(module: str, files: Sequence[Path], parameters: dict[str, int | str]) -> Path:
-    harness = HARNESS_DIR / "interactive.h"
-    flags = [*compiler_flags(waves=True), "-O1", "-w"]
-    key = "unit-" + digest(
+    harness = build.HARNESS_DIR / "interactive.h"
+    flags = [*build.compiler_flags(waves=True), "-O1", "-w"]
+    key = "unit-" + build_cache.digest(
         [
             module,
             json.dumps(parameters, sort_keys=True),
             *_FLAGS,
             *flags,
-            *(f"{path.name}\0{source_text(path)}" for path in (*files, harness)),
+            *(f"{path.name}\0{build_cache.source_text(path)}" for path in (*files, harness)),
             _SHIM,
             _PIN.pattern + _ARRAY.pattern,
             find_verilator().version,
@@ -335,7 +315,7 @@ def _build(module: str, files: Sequence[Path], parameters: dict[str, int | str])
 
     def make(work: Path, output: Path) -> dict[str, str]:
         verilated = work / "verilated"
-        run_verilator(
+        build.run_verilator(
             [
                 *_FLAGS,
                 "--trace-fst",
@@ -358,7 +338,7 @@ def _build(module: str, files: Sequence[Path], parameters: dict[str, int | str])
         _compile(work, verilated, [port.name for port in ports], flags, output)
         return {"module": module}
 
-    return cached_library(key, make)
+    return build_cache.cached_library(key, make)
 
 
 _SHIM: Final = """
@@ -402,9 +382,9 @@ def _compile(
     work: Path, verilated: Path, pins: Sequence[str], flags: Sequence[str], output: Path
 ) -> None:
     include = verilator_include(find_verilator())
-    compat, libraries = wave_libraries()
+    compat, libraries = build.wave_libraries()
     paths = [
-        f"-I{HARNESS_DIR}",
+        f"-I{build.HARNESS_DIR}",
         f"-isystem{verilated}",
         f"-isystem{include}",
         f"-isystem{include / 'vltstd'}",
@@ -416,8 +396,8 @@ def _compile(
         encoding="utf-8",
     )
     runtime = [
-        str(shared_object(include / f"{name}.cpp", [*flags, *compat, *paths[1:]], waves=True))
-        for name in runtime_units(verilated, _PREFIX)
+        str(build.shared_object(include / f"{name}.cpp", [*flags, *compat, *paths[1:]], waves=True))
+        for name in build.runtime_units(verilated, _PREFIX)
     ]
-    model = compile_objects([([*flags, *paths], unit)], work, 1)
-    link_library([*model, *runtime], output, *libraries)
+    model = build_cache.compile_objects([([*flags, *paths], unit)], work, 1)
+    build_cache.link_library([*model, *runtime], output, *libraries)

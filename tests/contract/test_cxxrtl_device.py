@@ -19,18 +19,10 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.verilator.cxxrtl_build import build_cxxrtl
-from tilewright.sim.verilator.cxxrtl_device import CxxrtlDevice
+from tilewright.sim.verilator.cxxrtl import CxxrtlDevice, build_cxxrtl
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.library import AxiResponseCode
-from tilewright.testing.device_contract import (
-    COUNTED,
-    ERRORS,
-    DeviceContract,
-    build,
-    data_image,
-    legal_steps,
-)
+from tilewright.testing import device_contract
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +46,7 @@ PROGRAMS = 100
 WATCHDOG = 3000
 
 
-class TestCxxrtlDevice(DeviceContract):
+class TestCxxrtlDevice(device_contract.DeviceContract):
     def make_device(self, hw: HwConfig) -> CxxrtlDevice:
         return CxxrtlDevice(hw, IDEAL, watchdog_cycles=WATCHDOG)
 
@@ -82,7 +74,7 @@ class Pair:
         assert np.array_equal(mine.memory, expected.memory), facts
         assert np.array_equal(other.memory, expected.memory), facts
         assert mine.counters.values == other.counters.values, facts
-        for name in COUNTED:
+        for name in device_contract.COUNTED:
             assert mine.counters[name] == expected.counters[name], f"{name}: {facts}"
         assert mine.counters.cycles > 0, facts
         return mine.memory
@@ -125,24 +117,24 @@ def outcome(device, program, image):
     return error.code, error.unit, error.instruction, error.wait_states
 
 
-@pytest.mark.parametrize("case", sorted(ERRORS))
+@pytest.mark.parametrize("case", sorted(device_contract.ERRORS))
 def test_every_part_of_an_error_status_agrees(case):
     both = Pair(TINY, IDEAL)
-    name, change, code = ERRORS[case]
-    steps = legal_steps(TINY)
+    name, change, code = device_contract.ERRORS[case]
+    steps = device_contract.legal_steps(TINY)
     steps[name] = (steps[name][0], {**steps[name][1], **change(TINY)})
-    program = build(TINY, *steps.values())
-    mine = outcome(both.cxxrtl, program, data_image(program))
-    assert mine == outcome(both.verilator, program, data_image(program))
+    program = device_contract.build(TINY, *steps.values())
+    mine = outcome(both.cxxrtl, program, device_contract.data_image(program))
+    assert mine == outcome(both.verilator, program, device_contract.data_image(program))
     assert mine[0] is code
     both.close()
 
 
 def test_a_watchdog_agrees_on_what_every_unit_waits_for():
     both = Pair(TINY, IDEAL)
-    opcode, values = legal_steps(TINY)["inp"]
-    program = build(TINY, (opcode, {**values, "pop": 0b0010}))
-    image = data_image(program)
+    opcode, values = device_contract.legal_steps(TINY)["inp"]
+    program = device_contract.build(TINY, (opcode, {**values, "pop": 0b0010}))
+    image = device_contract.data_image(program)
     assert outcome(both.cxxrtl, program, image) == outcome(both.verilator, program, image)
     both.close()
 
@@ -150,8 +142,8 @@ def test_a_watchdog_agrees_on_what_every_unit_waits_for():
 @pytest.mark.parametrize("response", list(AxiResponseCode))
 def test_a_bus_error_agrees(response):
     both = Pair(TINY, IDEAL)
-    program = build(TINY, *legal_steps(TINY).values())
-    image = data_image(program)
+    program = device_contract.build(TINY, *device_contract.legal_steps(TINY).values())
+    image = device_contract.data_image(program)
     for device in (both.cxxrtl, both.verilator):
         device.inject_fault(program.regions["data"].offset, 64, response=response)
     assert outcome(both.cxxrtl, program, image) == outcome(both.verilator, program, image)

@@ -35,13 +35,7 @@ from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import VerilatorDevice
 from tilewright.sim.verilator.elaboration import GENERAL, SIMULATED
 from tilewright.sim.verilator.library import Simulation, SimulationError
-from tilewright.testing.device_contract import (
-    ERRORS,
-    DeviceContract,
-    build,
-    data_image,
-    legal_steps,
-)
+from tilewright.testing import device_contract
 
 TINY = load_hwconfig("tiny-4x4")
 IDEAL = load_memory("ideal")
@@ -112,7 +106,7 @@ def check(hw: HwConfig, rng: np.random.Generator, memories: int, programs: int) 
             device.close()
 
 
-class TestDpiDevice(DeviceContract):
+class TestDpiDevice(device_contract.DeviceContract):
     def make_device(self, hw: HwConfig) -> VerilatorDevice:
         return VerilatorDevice(hw, IDEAL, fidelity=Fidelity.DPI, watchdog_cycles=WATCHDOG)
 
@@ -187,21 +181,21 @@ def tiny_group():
         device.close()
 
 
-@pytest.mark.parametrize("case", sorted(ERRORS))
+@pytest.mark.parametrize("case", sorted(device_contract.ERRORS))
 def test_an_illegal_instruction_ends_in_the_same_error(tiny_group, case: str) -> None:
-    name, change, code = ERRORS[case]
-    steps = legal_steps(TINY)
+    name, change, code = device_contract.ERRORS[case]
+    steps = device_contract.legal_steps(TINY)
     opcode, values = steps[name]
     steps[name] = (opcode, {**values, **change(TINY)})
-    program = build(TINY, *steps.values())
-    image = data_image(program)
+    program = device_contract.build(TINY, *steps.values())
+    image = device_contract.data_image(program)
     assert outcome(tiny_group[Fidelity.RTL], program, image)[0]["code"] == code.name
     assert not differences(tiny_group, program, image)
 
 
 def test_every_legal_step_takes_the_same_time(tiny_group) -> None:
-    program = build(TINY, *legal_steps(TINY).values())
-    assert not differences(tiny_group, program, data_image(program))
+    program = device_contract.build(TINY, *device_contract.legal_steps(TINY).values())
+    assert not differences(tiny_group, program, device_contract.data_image(program))
 
 
 def test_timing_returns_the_image_that_it_was_given(tiny_group) -> None:

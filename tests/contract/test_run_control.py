@@ -26,21 +26,13 @@ from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verilator.build import build_model
 from tilewright.sim.verilator.device import MEMORY_BASE, VerilatorDevice
-from tilewright.testing.device_contract import (
-    LONG,
-    LONG_CYCLES,
-    PADS_ALONE,
-    build,
-    data_image,
-    legal_steps,
-    tokens_that_nobody_takes,
-)
+from tilewright.testing import device_contract
 
 TINY = load_hwconfig("tiny-4x4")
 TRICKLE = replace(IDEAL, name="trickle", write_bytes_per_cycle=0.25)
 """A beat every 32 cycles: within a burst nothing else moves."""
 DISTANT = replace(IDEAL, name="distant", read_latency=300, write_latency=300)
-SHORT = LONG_CYCLES // 2
+SHORT = device_contract.LONG_CYCLES // 2
 """A watchdog shorter than any of the long instructions."""
 
 FIRST = random_program(TINY, np.random.default_rng(0), instructions=20)
@@ -127,7 +119,7 @@ FAR = replace(IDEAL, name="far", read_latency=200)
 
 def test_what_follows_finish_is_not_in_flight_when_the_next_run_starts():
     tail = [Instruction(Opcode.LOAD, {}).encode()] * 8
-    ended = build(NARROW)
+    ended = device_contract.build(NARROW)
     longer = with_tail(ended, b"".join(tail))
     host = Host(build_model(NARROW), NARROW, FAR)
     for program in (longer, ended, longer, longer):
@@ -158,8 +150,8 @@ def with_tail(program: Program, tail: bytes) -> Program:
 
 
 def test_a_start_that_is_ignored_changes_nothing(host):
-    spoiled = build(TINY, *legal_steps(TINY).values(), finish=False)
-    host.start(spoiled, data_image(spoiled))
+    spoiled = device_contract.build(TINY, *device_contract.legal_steps(TINY).values(), finish=False)
+    host.start(spoiled, device_contract.data_image(spoiled))
     assert host.run(MAX_CYCLES)
     host.run(500, clear=True)
     assert host.read("STATUS") == Status.ERROR
@@ -246,7 +238,7 @@ def test_places_that_no_run_can_have_are_an_error_at_the_start(host, base, size,
 def outcome(program: Program, memory: MemoryModel, watchdog: int) -> ErrorCode:
     """How a run with a watchdog ends; the result of a run that ends well is checked."""
     device = VerilatorDevice(TINY, memory, watchdog_cycles=watchdog)
-    image = data_image(program)
+    image = device_contract.data_image(program)
     try:
         result = device.run(program, image, max_cycles=MAX_CYCLES)
     except DeviceStatusError as error:
@@ -254,34 +246,36 @@ def outcome(program: Program, memory: MemoryModel, watchdog: int) -> ErrorCode:
     finally:
         device.close()
     assert np.array_equal(result.memory, expected(program, image))
-    assert result.counters.cycles > LONG_CYCLES, "the instruction must outlast the watchdog"
+    assert result.counters.cycles > device_contract.LONG_CYCLES, (
+        "the instruction must outlast the watchdog"
+    )
     return ErrorCode.NONE
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", device_contract.LONG)
 def test_a_long_instruction_is_no_hang(name):
-    steps = legal_steps(TINY)
+    steps = device_contract.legal_steps(TINY)
     opcode, values = steps[name]
-    steps[name] = (opcode, {**values, **LONG[name]})
-    assert outcome(build(TINY, *steps.values()), IDEAL, SHORT) is ErrorCode.NONE
+    steps[name] = (opcode, {**values, **device_contract.LONG[name]})
+    assert outcome(device_contract.build(TINY, *steps.values()), IDEAL, SHORT) is ErrorCode.NONE
 
 
 def test_data_that_trickle_out_of_one_burst_are_no_hang():
-    steps = legal_steps(TINY)
+    steps = device_contract.legal_steps(TINY)
     opcode, values = steps["store"]
     many = {"x_size": 16 * TINY.axi_bytes // TINY.out_tile_bytes}
     for name in ("alu", "requant"):  # compute what is stored
         steps[name] = (steps[name][0], {**steps[name][1], "iter_outer": many["x_size"]})
     steps["requant"][1]["dst_outer"] = 1
     steps["store"] = (opcode, {**values, **many})
-    program = build(TINY, *steps.values())
+    program = device_contract.build(TINY, *steps.values())
     assert outcome(program, TRICKLE, SHORT) is ErrorCode.NONE
     stuck = replace(TRICKLE, write_bytes_per_cycle=TINY.axi_bytes / (2 * SHORT))
     assert outcome(program, stuck, SHORT) is ErrorCode.WATCHDOG
 
 
 def test_the_watchdog_counts_from_the_address_of_a_burst_to_its_first_data():
-    program = build(TINY, *legal_steps(TINY).values())
+    program = device_contract.build(TINY, *device_contract.legal_steps(TINY).values())
     latency = DISTANT.read_latency
     assert outcome(program, DISTANT, latency - 1) is ErrorCode.WATCHDOG
     assert outcome(program, DISTANT, latency + 1) is ErrorCode.NONE
@@ -290,7 +284,7 @@ def test_the_watchdog_counts_from_the_address_of_a_burst_to_its_first_data():
 def test_a_token_that_no_counter_can_hold_names_the_instruction_that_pushed_it():
     """65,536 tokens that nobody takes: the last of them overflows the counter of 16 bits."""
     for tokens in (65_535, 65_536):
-        program = tokens_that_nobody_takes(TINY, tokens)
+        program = device_contract.tokens_that_nobody_takes(TINY, tokens)
         device = VerilatorDevice(TINY, IDEAL)
         if tokens == 65_535:
             assert device.run(program, program.image()).counters["vector_instructions"] == tokens
@@ -302,12 +296,12 @@ def test_a_token_that_no_counter_can_hold_names_the_instruction_that_pushed_it()
         device.close()
 
 
-@pytest.mark.parametrize("number", range(len(PADS_ALONE)))
+@pytest.mark.parametrize("number", range(len(device_contract.PADS_ALONE)))
 def test_padding_without_data_reads_nothing_so_that_its_offset_may_be_anything(number):
-    steps = legal_steps(TINY)
-    steps["inp"] = (steps["inp"][0], {**steps["inp"][1], **PADS_ALONE[number]})
-    program = build(TINY, *steps.values())
-    image = data_image(program)
+    steps = device_contract.legal_steps(TINY)
+    steps["inp"] = (steps["inp"][0], {**steps["inp"][1], **device_contract.PADS_ALONE[number]})
+    program = device_contract.build(TINY, *steps.values())
+    image = device_contract.data_image(program)
     device = VerilatorDevice(TINY, IDEAL)
     assert np.array_equal(device.run(program, image).memory, expected(program, image))
     device.close()

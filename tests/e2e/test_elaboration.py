@@ -11,18 +11,12 @@ from support.programs.drawing import broken_rules, holds
 from support.randomness import generator, often, sample, where
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.machine.hwconfig import (
-    PARAMETERS,
-    RULES,
-    HwConfig,
-    load_hwconfig,
-    named_configs,
-)
+from tilewright.host.machine import hwconfig
 from tilewright.sim.tools.toolchain import find_verilator
 from tilewright.sim.verify.randconfig import any_hwconfig, any_value
 from tilewright.sim.verilator.build import LINT_WAIVERS, TOP, read_manifest
 
-RTL_NAMES = {p.name: p.rtl_name for p in PARAMETERS}
+RTL_NAMES = {p.name: p.rtl_name for p in hwconfig.PARAMETERS}
 
 
 def elaborate(values):
@@ -47,15 +41,15 @@ def text(rule, values):
 
 def assert_agreement(values):
     """The top refuses for the same reasons as `HwConfig`, or neither refuses."""
-    broken = [rule for rule in RULES if not holds(rule, values)]
+    broken = [rule for rule in hwconfig.RULES if not holds(rule, values)]
     code, said = elaborate(values)
     assert said == {text(rule, values) for rule in broken}, where(values=values)
     assert (code != 0) == bool(broken), where(values=values)
     if broken:
         with pytest.raises(ConfigError, match=re.escape(broken[0].text)):
-            HwConfig(**values)
+            hwconfig.HwConfig(**values)
     else:
-        HwConfig(**values)
+        hwconfig.HwConfig(**values)
 
 
 @cache
@@ -74,14 +68,14 @@ def ways_to_break(name):
     All combinations of values of the parameters in the rule's expression are tried, the others
     wide open, so that "cannot fail alone" is a finding and no opinion.
     """
-    rule = next(rule for rule in RULES if rule.name == name)
-    used = [p for p in PARAMETERS if re.search(rf"\b{p.name}\b", rule.expression)]
-    roomy = load_hwconfig("pynq-16x16").parameters() | {
-        p.name: p.high for p in PARAMETERS if p.name.endswith("_bytes")
+    rule = next(rule for rule in hwconfig.RULES if rule.name == name)
+    used = [p for p in hwconfig.PARAMETERS if re.search(rf"\b{p.name}\b", rule.expression)]
+    roomy = hwconfig.load_hwconfig("pynq-16x16").parameters() | {
+        p.name: p.high for p in hwconfig.PARAMETERS if p.name.endswith("_bytes")
     }
     small = roomy | {"block_in": 4, "block_out": 4, "vector_lanes": 4}
     wide = roomy | {"batch": 8, "block_in": 4, "block_out": 64, "vector_lanes": 8}
-    fewest, found = len(RULES) + 1, []
+    fewest, found = len(hwconfig.RULES) + 1, []
     for base in (small, wide):  # the wide one elaborates slowly: only where it is needed
         for chosen in itertools.product(*(candidates(p) for p in used)):
             values = base | dict(zip((p.name for p in used), chosen, strict=True))
@@ -97,7 +91,7 @@ def ways_to_break(name):
     return fewest, found
 
 
-ALL_RULES = [rule.name for rule in RULES]
+ALL_RULES = [rule.name for rule in hwconfig.RULES]
 
 
 CHOSEN = set(generator("rules").choice(ALL_RULES, 6, replace=False))
@@ -123,9 +117,9 @@ def test_only_rules_that_follow_from_others_cannot_fail_alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parameter", PARAMETERS, ids=lambda p: p.name)
+@pytest.mark.parametrize("parameter", hwconfig.PARAMETERS, ids=lambda p: p.name)
 def test_values_that_no_hardware_can_have_are_refused(parameter):
-    values = load_hwconfig("tiny-4x4").parameters()
+    values = hwconfig.load_hwconfig("tiny-4x4").parameters()
     values[parameter.name] = 0 if parameter.low else 2
     assert_agreement(values)
 
@@ -133,7 +127,7 @@ def test_values_that_no_hardware_can_have_are_refused(parameter):
 def any_values(rng):
     """Parameter values of which each is illegal with a chance of one in ten."""
     values = any_hwconfig(rng).parameters()
-    for parameter in PARAMETERS:
+    for parameter in hwconfig.PARAMETERS:
         if rng.random() < 0.1:
             values[parameter.name] = int(rng.choice(candidates(parameter)))
     return values
@@ -144,16 +138,16 @@ def test_random_values_are_refused_for_the_same_reasons(number):
     assert_agreement(any_values(generator(f"values {number}")))
 
 
-@pytest.mark.parametrize("name", often("elaborated", named_configs(), 2))
+@pytest.mark.parametrize("name", often("elaborated", hwconfig.named_configs(), 2))
 def test_named_configurations_elaborate(name):
-    assert_agreement(load_hwconfig(name).parameters())
+    assert_agreement(hwconfig.load_hwconfig(name).parameters())
 
 
 @pytest.mark.parametrize("number", sample(0, 30))
 def test_random_legal_configurations_of_any_size_elaborate(number):
     rng = generator(f"legal {number}")
     while True:
-        values = {p.name: any_value(rng, p) for p in PARAMETERS}
+        values = {p.name: any_value(rng, p) for p in hwconfig.PARAMETERS}
         if not broken_rules(values):
             break
     assert_agreement(values)

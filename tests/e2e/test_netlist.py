@@ -9,8 +9,7 @@ from support.randomness import drawn, generator, where
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.sim.verify.netlist import differences
-from tilewright.sim.verify.netlist_build import Stage, build_netlist
+from tilewright.sim.verify.netlist import Stage, build_netlist, differences
 from tilewright.sim.verilator.build import read_manifest
 
 TINY = load_hwconfig("tiny-4x4")

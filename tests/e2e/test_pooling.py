@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
-from e2e.test_lowering_on_rtl import IDEAL, STALLING, device_of, model
-from support.programs.hazards import check_hazards
+from e2e.test_lowering_on_rtl import IDEAL, STALLING, check_layer, device_of, model
+from support.programs.lowered import checked
 from support.randomness import generator, sample, where
 
 from tilewright.host.common.errors import WorkloadError
@@ -16,12 +16,10 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.layout import output_block
 from tilewright.host.network.schedule import LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, maxpool
-from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.first_difference import first_difference
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.testing.device_contract import COUNTED
 
 BOARD = load_memory("pynq-z2")
 NAMES = [
@@ -99,32 +97,20 @@ def test_random_pools_are_bit_exact_and_free_of_races(number: int) -> None:
     hw = any_hwconfig(rng)
     for _ in range(4):
         workload, schedule = any_legal_pool(rng, hw)
-        facts = where(hw=hw.parameters(), workload=workload, schedule=schedule)
         low, tensors = lower(hw, workload, schedule), random_tensors(workload, rng)
-        result = ReferenceDevice(hw).run(low.program, low.image(tensors))
-        assert np.array_equal(low.output(result.memory), conv2d_int8(workload, tensors)), facts
-        assert result.counters["bytes_read"] == low.bytes_read, facts
-        assert result.counters["bytes_written"] == low.bytes_written, facts
-        check_hazards(hw, low.program)
+        checked(low, low.image(tensors), conv2d_int8(workload, tensors))
 
 
 def check_on_rtl(device: VerilatorDevice, rng: np.random.Generator, *, counts: bool) -> None:
     """A random pool on the RTL: data against the golden model, counters against the twin."""
     hw = device.hw
     workload, schedule = any_legal_pool(rng, hw)
-    facts = where(hw=hw.parameters(), memory=device.memory, workload=workload, schedule=schedule)
-    low, tensors = lower(hw, workload, schedule), random_tensors(workload, rng)
-    image = low.image(tensors)
-    result = device.run(low.program, image, max_cycles=20_000_000)
-    assert np.array_equal(low.output(result.memory), conv2d_int8(workload, tensors)), facts
-    expected = ReferenceDevice(hw).run(low.program, image)
-    assert np.array_equal(result.memory, expected.memory), facts
-    for name in COUNTED:
-        assert result.counters[name] == expected.counters[name], f"{name}: {facts}"
+    counters = check_layer(device, workload, schedule, rng)
     if counts:
-        twin = Twin(hw, device.memory)
-        if twin.counters(low.program).values != result.counters.values:
-            pytest.fail(f"{first_difference(device, twin, low.program, image)}; {facts}")
+        twin, program = Twin(hw, device.memory), lower(hw, workload, schedule).program
+        if twin.counters(program).values != counters.values:
+            facts = where(hw=hw, memory=device.memory, workload=workload, schedule=schedule)
+            pytest.fail(f"{first_difference(device, twin, program, program.image())}; {facts}")
         twin.close()
 
 

@@ -83,7 +83,7 @@ def test_the_rehearsal_goes_through(tmp_path):
     expected = outputs_of(board_guides.guide())
     assert len(expected) > 12
     gone = [each for each in expected if not any(re.fullmatch(shown(each), one) for one in said)]
-    assert not gone, "docs/site/board_guide.txt shows what no command says"
+    assert not gone, "docs/how-to/first-run.md shows what no command says"
     assert not [log.read_text() for log in tmp_path.glob("r/log-*") if "failure" in log.read_text()]
 
 

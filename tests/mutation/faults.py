@@ -45,27 +45,17 @@ OPERATORS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Mutation:
-    """One fault: replace ``text[start:end]`` of a file by ``replacement``.
-
-    Attributes:
-        file: name of the file.
-        operator: key of `OPERATORS`.
-        start, end: character positions.
-        replacement: new text; it has as many line ends as the old one.
-        line: line of the change, from 1.
-        original, mutated: the lines of the change, stripped, without and with the fault.
-        ident: short name that survives changes elsewhere in the file.
-    """
+    """One fault: replace ``text[start:end]`` of a file by ``replacement`` of as many line ends."""
 
     file: str
-    operator: str
+    operator: str  # key of `OPERATORS`
     start: int
     end: int
     replacement: str
-    line: int
-    original: str
-    mutated: str
-    ident: str
+    line: int  # of the change, from 1
+    original: str  # the lines of the change, stripped, without the fault
+    mutated: str  # and with it
+    ident: str  # short name that survives changes elsewhere in the file
 
     def apply(self, text: str) -> str:
         """The file's text with the fault."""
@@ -81,11 +71,7 @@ class _Edit:
 
 
 def find_mutations(file: str, text: str) -> list[Mutation]:
-    """Every fault that the operators can make in a file, distinct, in order of position.
-
-    Raises:
-        BuildError: the file is not SystemVerilog as `sv_scan` knows it.
-    """
+    """Every fault that the operators can make in a file, distinct, in order of position."""
     found: dict[tuple[int, str], Mutation] = {}
     for edit in _edits(text, scan(text)):
         mutation = _describe(file, text, edit)
@@ -100,15 +86,9 @@ def find_mutations(file: str, text: str) -> list[Mutation]:
 def sample(
     sources: Mapping[str, str], rng: np.random.Generator, *, only: Collection[str] = ()
 ) -> Iterator[Mutation]:
-    """An endless draw without repetition, until no fault is left.
+    """An endless draw without repetition, ``only`` from some files, until no fault is left.
 
-    The file is drawn in proportion to its lines of code, then the operator uniformly, then the
-    place uniformly.
-
-    Args:
-        sources: text of each file, by name.
-        rng: source of every choice; equal states give equal sequences.
-        only: draw from these files alone; empty: from all.
+    The file is drawn in proportion to its lines of code, the operator and the place uniformly.
     """
     pools: dict[str, dict[str, list[Mutation]]] = {}
     for file, text in sorted(sources.items()):

@@ -24,13 +24,7 @@ from tilewright.host.runtime.device import Bytes, RunResult
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verilator.device import VerilatorDevice
-from tilewright.testing.device_contract import (
-    ERRORS,
-    LONG_CYCLES,
-    build,
-    data_image,
-    legal_steps,
-)
+from tilewright.testing import device_contract
 
 PINNED: Final = Path(__file__).resolve().parent / "pinned_cycles.json"
 
@@ -54,7 +48,7 @@ RELUCTANT: Final = tuple(
 ends with an instruction that enters a queue, or with an accepted write address."""
 
 WATCHDOG_CYCLES: Final = 3_000
-SHORT_WATCHDOG: Final = LONG_CYCLES // 2
+SHORT_WATCHDOG: Final = device_contract.LONG_CYCLES // 2
 """Less than any instruction of `LONG` takes, more than the memory of `IDEAL` keeps one waiting."""
 
 TINY: Final = load_hwconfig("tiny-4x4")
@@ -220,13 +214,13 @@ def fixed_cases(hw: HwConfig) -> tuple[Case, ...]:
 @functools.cache
 def contract_case(hw: HwConfig, name: str) -> Case:
     """The legal steps of the device contract, one of them spoiled (none for an empty name)."""
-    steps = legal_steps(hw)
+    steps = device_contract.legal_steps(hw)
     if name:
-        step, change, _ = ERRORS[name]
+        step, change, _ = device_contract.ERRORS[name]
         opcode, values = steps[step]
         steps[step] = (opcode, {**values, **change(hw)})
-    program = build(hw, *steps.values())
-    return judged(name or "legal steps", hw, program, data_image(program))
+    program = device_contract.build(hw, *steps.values())
+    return judged(name or "legal steps", hw, program, device_contract.data_image(program))
 
 
 class expect:  # noqa: N801 - reads as a statement, like pytest.raises

@@ -74,10 +74,8 @@ def _stages(mutation: Mutation | None, rtl: Path) -> Mapping[str, Any]:
 def judge(mutation: Mutation | None, rtl: Path, work: Path, seed: int, cocotb: bool) -> Record:
     """Build a mutant and run the regression on it (without a mutation: on the RTL as it is).
 
-    Runs in a worker process; ``phase`` in the work folder says how far it came.
-
-    Returns:
-        ``killed_by`` (a stage, ``stillborn`` or empty) and ``detail``.
+    Runs in a worker process; ``phase`` in the work folder says how far it came. The record's
+    ``killed_by`` is a stage, ``stillborn`` or empty.
     """
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(rtl, work / "rtl")
@@ -177,14 +175,7 @@ def run_bench(mutation: Mutation, work: Path, seed: int) -> str:
 
 
 class Run:
-    """One mutation run: its folder, its draw of mutants, and what is known of them.
-
-    Args:
-        output: folder of snapshot, results and report.
-        resume: go on with the snapshot, seed and results that are there.
-        seed: seed of the draw and of fresh programs; 0: a new one.
-        modules: draw from these modules alone; none: from all.
-    """
+    """One mutation run: its folder, its draw of mutants, and what is known of them."""
 
     def __init__(self, output: Path, *, resume: bool, seed: int, modules: Sequence[str]) -> None:
         self._output = output
@@ -299,11 +290,7 @@ class Run:
 
 
 def load_permanent(sources: Mapping[str, str], path: Path = PERMANENT) -> list[Mutation]:
-    """The faults that were once missed, at their places in the RTL.
-
-    Raises:
-        TilewrightError: a text does not occur once: the RTL has changed under the fault.
-    """
+    """The faults that were once missed, each of whose texts must occur once in the RTL."""
     found = []
     for name, entry in yaml.safe_load(path.read_text(encoding="utf-8")).items():
         text, old, new = sources[entry["file"]], str(entry["old"]), str(entry["new"])
@@ -409,21 +396,8 @@ def run_mutation(
 ) -> tuple[Record, bool]:
     """Seed faults, print what became of each, and keep a report in ``output``.
 
-    Args:
-        output: folder of the results.
-        count: mutants that elaborate.
-        seed: of the draw; 0: a new one.
-        modules: draw from these alone; none: from all.
-        resume: go on with the run of ``output``.
-        jobs: processes.
-        cocotb: run the benches of the units as the last stage.
-
-    Returns:
-        Records, summary and conditions; and whether at least 95 % are killed, the rest is
-        explained, and every permanent fault is found.
-
-    Raises:
-        TilewrightError: the RTL as it is fails, or a module or a permanent fault is unknown.
+    Returns records, summary and conditions; and whether at least 95 % are killed, the rest is
+    explained, and every permanent fault is found. An RTL that fails as it is is an error.
     """
     run = Run(output, resume=resume, seed=seed, modules=modules)
     _say(f"seed {run.seed}, results in {output}")

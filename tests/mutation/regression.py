@@ -14,22 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from mutation.models import (
-    DISTANT_WRITES,
-    MEMORIES,
-    PINNED,
-    RELUCTANT,
-    SHORT_WATCHDOG,
-    SLOW_WRITES,
-    WATCHDOG_CYCLES,
-    Case,
-    Model,
-    contract_case,
-    expect,
-    fixed_cases,
-    judged,
-    random_cases,
-)
+from mutation import models
 from support.programs.bus_faults import index_of_failure
 from support.programs.rtl import IDEAL, MAX_CYCLES, RESET, ROUGH, STORED, Host
 
@@ -61,19 +46,19 @@ from tilewright.testing.device_contract import (
 )
 
 
-def data(model: Model) -> None:
+def data(model: models.Model) -> None:
     """Fixed and fresh random programs leave the memory image of the reference."""
     fresh = tuple(model.seed + number for number in range(2))
-    for memory in MEMORIES:
+    for memory in models.MEMORIES:
         device = model.device(memory)
-        for case in (*fixed_cases(model.hw), *random_cases(model.hw, fresh)):
+        for case in (*models.fixed_cases(model.hw), *models.random_cases(model.hw, fresh)):
             case.check(device)
         device.close()
 
 
-def timing(model: Model) -> None:
+def timing(model: models.Model) -> None:
     """Every counter of the fixed programs has the recorded value, to the cycle."""
-    known = json.loads(PINNED.read_text(encoding="utf-8"))
+    known = json.loads(models.PINNED.read_text(encoding="utf-8"))
     for key, counters in measure_pinned(model):
         pinned = known[key]
         names = [name for name in counters if counters[name] != pinned.get(name)]
@@ -81,11 +66,11 @@ def timing(model: Model) -> None:
         assert not names, f"{key}: {shown}"
 
 
-def measure_pinned(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
+def measure_pinned(model: models.Model) -> Iterator[tuple[str, dict[str, int]]]:
     """(label, counters) of every pinned run."""
-    for memory in MEMORIES:
+    for memory in models.MEMORIES:
         device = model.device(memory)
-        for case in (*fixed_cases(model.hw), contract_case(model.hw, "")):
+        for case in (*models.fixed_cases(model.hw), models.contract_case(model.hw, "")):
             digest = case.program.instructions[:-32]
             label = f"{model.hw.name}, {memory.name}, {case.name}, {len(digest) // 32} instructions"
             result = device.run(case.program, case.image, max_cycles=MAX_CYCLES)
@@ -93,32 +78,32 @@ def measure_pinned(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
         device.close()
 
 
-def patience(model: Model) -> None:
+def patience(model: models.Model) -> None:
     """The smallest watchdog limit that each program survives is the recorded one, to the cycle.
 
     It is the longest silence of the run. An event that no longer counts as progress prolongs it.
     """
-    pinned = json.loads(PINNED.read_text(encoding="utf-8"))
+    pinned = json.loads(models.PINNED.read_text(encoding="utf-8"))
     for key, measured in measure_patience(model):
         assert measured == pinned[key], f"{key}: {measured} instead of {pinned[key]}"
 
 
-def measure_patience(model: Model) -> Iterator[tuple[str, dict[str, int]]]:
+def measure_patience(model: models.Model) -> Iterator[tuple[str, dict[str, int]]]:
     """(label, smallest watchdog limit) of every pinned run."""
-    first, second = fixed_cases(model.hw)[:2]
-    small = contract_case(model.hw, "")
-    runs = [(memory, case) for memory in (ROUGH, DISTANT_WRITES) for case in (first, second)]
-    runs += [(memory, small) for memory in (SLOW_WRITES, *RELUCTANT)]
+    first, second = models.fixed_cases(model.hw)[:2]
+    small = models.contract_case(model.hw, "")
+    runs = [(memory, case) for memory in (ROUGH, models.DISTANT_WRITES) for case in (first, second)]
+    runs += [(memory, small) for memory in (models.SLOW_WRITES, *models.RELUCTANT)]
     for memory, case in runs:
         label = f"{model.hw.name}, {memory.name}, {case.name}, smallest watchdog"
         yield label, {"watchdog_cycles": _smallest_watchdog(model, memory, case)}
 
 
-def _smallest_watchdog(model: Model, memory: MemoryModel, case: Case) -> int:
+def _smallest_watchdog(model: models.Model, memory: MemoryModel, case: models.Case) -> int:
     survives = functools.partial(_survives, model, memory, case)
     below, enough = 0, 1
     while not survives(enough):
-        assert enough < WATCHDOG_CYCLES, f"{case.name} hangs"
+        assert enough < models.WATCHDOG_CYCLES, f"{case.name} hangs"
         below, enough = enough, 2 * enough
     while enough - below > 1:
         middle = (below + enough) // 2
@@ -126,7 +111,9 @@ def _smallest_watchdog(model: Model, memory: MemoryModel, case: Case) -> int:
     return enough
 
 
-def _survives(model: Model, memory: MemoryModel, case: Case, watchdog_cycles: int) -> bool:
+def _survives(
+    model: models.Model, memory: MemoryModel, case: models.Case, watchdog_cycles: int
+) -> bool:
     device = model.device(memory, watchdog_cycles)
     try:
         device.run(case.program, case.image, max_cycles=MAX_CYCLES)
@@ -139,46 +126,46 @@ def _survives(model: Model, memory: MemoryModel, case: Case, watchdog_cycles: in
     return True
 
 
-def faults(model: Model) -> None:
+def faults(model: models.Model) -> None:
     """Illegal instructions end with the code, unit and index of the reference."""
     device = model.device(IDEAL)
     _pads_first(model).check(device)  # before anything else has run
-    legal = contract_case(model.hw, "")
+    legal = models.contract_case(model.hw, "")
     for name in ERRORS:
-        contract_case(model.hw, name).check(device)
+        models.contract_case(model.hw, name).check(device)
     for change in PADS_ALONE:
         steps = legal_steps(model.hw)
         steps["inp"] = (steps["inp"][0], {**steps["inp"][1], **change})
         program = build(model.hw, *steps.values())
-        judged(f"pads alone {change}", model.hw, program, data_image(program)).check(device)
+        models.judged(f"pads alone {change}", model.hw, program, data_image(program)).check(device)
     legal.check(device)
     device.close()
 
 
-def _pads_first(model: Model) -> Case:
+def _pads_first(model: models.Model) -> models.Case:
     """Padding without data as the first LOAD of all."""
     steps = legal_steps(model.hw)
     opcode, values = steps.pop("inp")
     first = (opcode, {**values, **PADS_ALONE[0]})
     program = build(model.hw, first, *steps.values())
-    return judged("pads first", model.hw, program, data_image(program))
+    return models.judged("pads first", model.hw, program, data_image(program))
 
 
-def ends(model: Model) -> None:
+def ends(model: models.Model) -> None:
     """FINISH waits for the unit that is still at work, whatever it is."""
     device = model.device(IDEAL)
     steps = legal_steps(model.hw)
     for count in range(1, len(steps) + 1):
         name = list(steps)[count - 1]
         program = build(model.hw, *list(steps.values())[:count])
-        judged(f"ends with {name}", model.hw, program, data_image(program)).check(device)
+        models.judged(f"ends with {name}", model.hw, program, data_image(program)).check(device)
     device.close()
 
 
-def late_errors(model: Model) -> None:
+def late_errors(model: models.Model) -> None:
     """The last answer of a program, when it is a refusal, is an error and not also its end."""
     host = model.host(IDEAL)
-    case = contract_case(model.hw, "")
+    case = models.contract_case(model.hw, "")
     host.simulation.set_fault(MEMORY_BASE, case.program.memory_bytes, on_reads=False)
     host.start(case.program, case.image)
     assert host.run(MAX_CYCLES), "no interrupt after a refused write"
@@ -188,20 +175,20 @@ def late_errors(model: Model) -> None:
     host.close()
 
 
-def overflow(model: Model) -> None:
+def overflow(model: models.Model) -> None:
     """One token more than a counter holds is an error of the instruction that pushed it."""
     device = model.device(IDEAL)
     device.run(program := tokens_that_nobody_takes(model.hw, 65_535), program.image())
-    with expect(ErrorCode.TOKEN_OVERFLOW) as error:
+    with models.expect(ErrorCode.TOKEN_OVERFLOW) as error:
         device.run(program := tokens_that_nobody_takes(model.hw, 65_536), program.image())
     assert error.value.instruction == 65_535, error.value
     device.close()
 
 
-def bus_errors(model: Model) -> None:
+def bus_errors(model: models.Model) -> None:
     """Bus errors name port and unit, wherever they strike; the next run is unharmed."""
-    case = fixed_cases(model.hw)[0]
-    for memory in MEMORIES:
+    case = models.fixed_cases(model.hw)[0]
+    for memory in models.MEMORIES:
         device = model.device(memory)
         wanted = device.run(case.program, case.image).counters
         for response in AxiResponseCode:
@@ -216,7 +203,7 @@ def bus_errors(model: Model) -> None:
                     on_reads=not write,
                     on_writes=write,
                 )
-                with expect(code) as error:
+                with models.expect(code) as error:
                     device.run(case.program, case.image, max_cycles=MAX_CYCLES)
                 wrong = index_of_failure(case.program, model.hw, bad, opcode)
                 assert (error.value.unit.name, error.value.instruction) == (unit, wrong), (
@@ -234,7 +221,7 @@ _BUS_ERRORS: Final = (
 )
 
 
-def tokens(model: Model) -> None:
+def tokens(model: models.Model) -> None:
     """The watchdog names who waits for whom, for every pair of units."""
     device = model.device(IDEAL)
     steps = legal_steps(model.hw)
@@ -245,16 +232,16 @@ def tokens(model: Model) -> None:
             opcode, values = steps[name]
             alone: Step = (opcode, {**values, "pop": 1 << producer, "push": 0})
             program = build(model.hw, alone)
-            with expect(ErrorCode.WATCHDOG) as error:
+            with models.expect(ErrorCode.WATCHDOG) as error:
                 device.run(program, data_image(program), max_cycles=MAX_CYCLES)
             states = [WaitState.IDLE] * 4
             states[consumer] = WaitState(WaitState.TOKEN_LOAD + producer)
             assert list(error.value.wait_states) == states, error.value
-    contract_case(model.hw, "").check(device)
+    models.contract_case(model.hw, "").check(device)
     device.close()
 
 
-def streams(model: Model) -> None:
+def streams(model: models.Model) -> None:
     """Illegal opcodes, a missing FINISH, FINISH alone, and a burst at the end of memory."""
     device = model.device(ROUGH)
     hw = model.hw
@@ -263,25 +250,25 @@ def streams(model: Model) -> None:
         program = build(hw, steps["inp"], steps["wgt"])
         image = data_image(program)
         image[program.regions["insn"].offset + 32] = opcode
-        with expect(ErrorCode.ILLEGAL_OPCODE) as error:
+        with models.expect(ErrorCode.ILLEGAL_OPCODE) as error:
             device.run(program, image, max_cycles=MAX_CYCLES)
         assert error.value.instruction == 1, error.value
     program = build(hw, steps["inp"], finish=False)
-    with expect(ErrorCode.NO_FINISH) as error:
+    with models.expect(ErrorCode.NO_FINISH) as error:
         device.run(program, data_image(program), max_cycles=MAX_CYCLES)
     assert error.value.instruction == 1, error.value
     program = build(hw)
-    judged("FINISH alone", hw, program, data_image(program)).check(device)
+    models.judged("FINISH alone", hw, program, data_image(program)).check(device)
     opcode_of, values = steps["wgt"]
     end = program.memory_bytes - hw.wgt_tile_bytes
     last = build(hw, (opcode_of, {**values, "dram_offset": end}))
-    judged("last tile", hw, last, data_image(last)).check(device)
+    models.judged("last tile", hw, last, data_image(last)).check(device)
     beyond = build(hw, (opcode_of, {**values, "dram_offset": end + hw.axi_bytes}))
-    judged("beyond memory", hw, beyond, data_image(beyond)).check(device)
+    models.judged("beyond memory", hw, beyond, data_image(beyond)).check(device)
     device.close()
 
 
-def broken_programs(model: Model) -> None:
+def broken_programs(model: models.Model) -> None:
     """One field of a random program set to an edge value: errors are those of the reference."""
     device = model.device(ROUGH)
     for case in _broken(model.hw, 16):
@@ -290,9 +277,9 @@ def broken_programs(model: Model) -> None:
 
 
 @functools.cache
-def _broken(hw: HwConfig, count: int) -> tuple[Case, ...]:
+def _broken(hw: HwConfig, count: int) -> tuple[models.Case, ...]:
     rng = np.random.default_rng(11)
-    cases: list[Case] = []
+    cases: list[models.Case] = []
     while len(cases) < count:
         program, image = random_program(hw, rng, instructions=8, tail=False)
         data = program.instructions
@@ -310,7 +297,7 @@ def _broken(hw: HwConfig, count: int) -> tuple[Case, ...]:
         other, copy = replace(program, instructions=changed), image.copy()
         other.write(copy, "insn", np.frombuffer(changed, dtype=np.uint8))
         try:
-            case = judged(f"{chosen.opcode.name} {field} {value}", hw, other, copy)
+            case = models.judged(f"{chosen.opcode.name} {field} {value}", hw, other, copy)
         except TilewrightError:  # it reads what nobody wrote: no error, no defined result
             continue
         if case.error is not None:
@@ -318,21 +305,21 @@ def _broken(hw: HwConfig, count: int) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def long_work(model: Model) -> None:
+def long_work(model: models.Model) -> None:
     """An instruction that outlasts the watchdog and moves no data is no hang."""
-    device = model.device(IDEAL, SHORT_WATCHDOG)
+    device = model.device(IDEAL, models.SHORT_WATCHDOG)
     for name, change in LONG.items():
         steps = legal_steps(model.hw)
         steps[name] = (steps[name][0], {**steps[name][1], **change})
         program = build(model.hw, *steps.values())
-        judged(f"long {name}", model.hw, program, data_image(program)).check(device)
+        models.judged(f"long {name}", model.hw, program, data_image(program)).check(device)
     device.close()
 
 
-def resets(model: Model) -> None:
+def resets(model: models.Model) -> None:
     """A reset at any moment leaves nothing behind: the next run is exact, to the cycle."""
-    case = fixed_cases(model.hw)[1]
-    for memory in MEMORIES:
+    case = models.fixed_cases(model.hw)[1]
+    for memory in models.MEMORIES:
         host = model.host(memory)
         wanted = _counters_of(host, case)
         for number, cycles in enumerate((*range(1, 60, 7), *range(60, 1500, 97))):
@@ -350,7 +337,7 @@ def resets(model: Model) -> None:
         host.close()
 
 
-def _counters_of(host: Host, case: Case) -> Sequence[int]:
+def _counters_of(host: Host, case: models.Case) -> Sequence[int]:
     """Counters of a whole run whose memory is right."""
     assert case.result is not None
     host.start(case.program, case.image)
@@ -375,10 +362,10 @@ _CLEAR: Final = (
 )
 
 
-def registers(model: Model) -> None:
+def registers(model: models.Model) -> None:
     """Reset values, read-back, status bits, interrupts, snapshots, start as specified."""
     host = model.host(IDEAL)
-    case = fixed_cases(model.hw)[2]
+    case = models.fixed_cases(model.hw)[2]
     assert case.result is not None
     program, image, expected = case.program, case.image, case.result.memory
     _expect_reset(host)
@@ -415,7 +402,7 @@ def registers(model: Model) -> None:
     assert host.counters(snapshot=False) == first, "a snapshot changes without a write"
     host.finish(expected)
     assert host.counters() == first, "a second run differs"
-    spoiled = contract_case(model.hw, "gemm-no-uop")
+    spoiled = models.contract_case(model.hw, "gemm-no-uop")
     host.start(spoiled.program, spoiled.image)
     assert host.run(MAX_CYCLES), "no interrupt after an error"
     assert host.read("IRQ_STATUS") == 0b10

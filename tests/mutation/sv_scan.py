@@ -56,23 +56,17 @@ class Span:
 
 @dataclass(kw_only=True)
 class Code:
-    """What a module computes, as spans of token numbers.
-
-    Attributes:
-        tokens: all tokens of the file.
-        expressions: right sides, conditions and expressions at ports; they do not overlap.
-        conditions: conditions of ``if`` statements, also among the expressions.
-        assignments: procedural assignments with their semicolon.
-        structure: tokens inside expressions that are no values: part selects, cast widths.
-        resets: tokens inside branches that a reset selects.
-    """
+    """What a module computes, as spans of token numbers."""
 
     tokens: Sequence[Token]
+    # right sides, conditions and expressions at ports; they do not overlap
     expressions: list[Span] = field(default_factory=list)
+    # of ``if`` statements, also among the expressions
     conditions: list[Span] = field(default_factory=list)
-    assignments: list[Span] = field(default_factory=list)
+    assignments: list[Span] = field(default_factory=list)  # procedural ones, with their semicolon
+    # tokens inside expressions that are no values: part selects, cast widths
     structure: set[int] = field(default_factory=set)
-    resets: set[int] = field(default_factory=set)
+    resets: set[int] = field(default_factory=set)  # tokens inside branches that a reset selects
 
     @property
     def lines(self) -> int:
@@ -96,11 +90,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def scan(text: str) -> Code:
-    """Find the code of one module.
-
-    Raises:
-        BuildError: brackets or blocks do not match.
-    """
+    """Find the code of one module; brackets or blocks that do not match are a `BuildError`."""
     return _Scanner(tokenize(text)).run()
 
 

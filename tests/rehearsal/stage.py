@@ -35,29 +35,16 @@ class RehearsalError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """A step that went well.
-
-    Attributes:
-        title: of the step.
-        here: what stood for the board's part; empty: nothing did.
-        seconds: that it took.
-        checks: what was checked.
-    """
+    """A step that went well."""
 
     title: str
-    here: str
+    here: str  # what stood for the board's part; empty: nothing did
     seconds: float
-    checks: tuple[str, ...]
+    checks: tuple[str, ...]  # what was checked
 
 
 class Stage:
-    """Where a rehearsal plays; leaving it ends every process that it started.
-
-    Args:
-        folder: working folder of every command.
-        environment: of every command.
-        programs: commands by the first word that a user types.
-    """
+    """Where a rehearsal plays; leaving it ends every process that it started."""
 
     def __init__(
         self, folder: Path, environment: dict[str, str], programs: dict[str, list[str]]
@@ -79,12 +66,7 @@ class Stage:
 
     @contextmanager
     def step(self, title: str, *, remedy: str, here: str = "") -> Iterator[None]:
-        """A step; what goes wrong in it is told with its name.
-
-        Raises:
-            RehearsalError: it failed.
-            KeyboardInterrupt: it was interrupted.
-        """
+        """A step; what goes wrong in it is told with its name, as a `RehearsalError`."""
         number, begin = len(self.done) + 1, time.monotonic()
         say(f"\n{number}. {title}")
         if here:
@@ -104,22 +86,14 @@ class Stage:
         self.done.append(Done(title=title, here=here, seconds=seconds, checks=(*self._checks,)))
 
     def check(self, what: str, holds: bool) -> None:
-        """Hold a step to something.
-
-        Raises:
-            StepError: it is not so.
-        """
+        """Hold a step to something, or raise `StepError`."""
         if not holds:
             raise StepError(f"not so: {what}")
         self._checks.append(what)
         say(f"   checked: {what}")
 
     def run(self, command: str) -> str:
-        """Run a command to its end; what it printed.
-
-        Raises:
-            StepError: its exit code is not 0, or it takes too long.
-        """
+        """Run a command to its end, without failure and in time; what it printed."""
         say(f"   $ {command}")
         process = self._open(command, subprocess.STDOUT)
         try:
@@ -135,11 +109,7 @@ class Stage:
         return out
 
     def start(self, command: str) -> str:
-        """Start a command that goes on; its first line.
-
-        Raises:
-            StepError: it ended instead, or says nothing.
-        """
+        """Start a command that goes on; its first line."""
         say(f"   $ {command} &")
         log = self.folder / f"log-{len(self._running) + 1}.txt"
         with log.open("w") as errors:
@@ -165,11 +135,7 @@ class Stage:
         self._running.append((command, process))
 
     def stop(self, word: str) -> dict[str, int]:
-        """End the processes whose command begins with a word, politely; their exit codes.
-
-        Raises:
-            StepError: one did not end.
-        """
+        """End the processes whose command begins with a word, politely; their exit codes."""
         codes = {}
         for command, process in [each for each in self._running if each[0].startswith(word)]:
             say(f"   $ kill %%  # {command}")

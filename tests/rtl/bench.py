@@ -34,12 +34,7 @@ def parameters() -> dict[str, int]:
 
 
 class Knob:
-    """Decides in each cycle whether a source or a sink pauses.
-
-    Args:
-        name: one of `KNOBS`.
-        rng: source of the pauses; their density is drawn once a test.
-    """
+    """Decides in each cycle whether a source or a sink pauses; how often is drawn once a test."""
 
     def __init__(self, name: str, rng: np.random.Generator) -> None:
         self.name = name
@@ -83,11 +78,7 @@ async def pulse(dut: Any, name: str, value: int = 1) -> None:
 
 
 async def until(clock: Any, done: Callable[[], bool], limit: int, what: str) -> int:
-    """Wait until a condition holds at a clock edge; returns the cycles that passed.
-
-    Raises:
-        AssertionError: it does not hold within the limit.
-    """
+    """Wait until a condition holds at a clock edge, or fail; returns the cycles that passed."""
     edge = RisingEdge(clock)
     for cycle in range(limit):
         await edge

@@ -25,13 +25,8 @@ def bench(
 ) -> Callable[[dict[str, int]], None]:
     """The test of a unit: a fast run draws one of ``fast``, a slow run takes all of both.
 
-    Args:
-        unit: module; with `wrapper` a bench of ``hdl`` flattens its ports.
-        names: parameters that the values of each case are for.
-        fast: values of the cases that a fast run draws from.
-        slow: values of those that a slow run adds.
-        wrapper: whether there is a bench around it.
-        fixed: parameters of every case.
+    ``names`` are the parameters that the values of each case are for; with `wrapper` a bench of
+    ``hdl`` flattens the ports.
     """
 
     def cases(rows: tuple[tuple[int, ...], ...], *marks: pytest.MarkDecorator) -> list[Any]:

@@ -30,13 +30,8 @@ class World(Protocol):
 class Surroundings:
     """Feeds instructions and tokens and keeps the books.
 
-    Args:
-        dut: the unit.
-        world: what is stepped with it.
-        instructions: what it shall run.
-        rng: gaps and arrival of tokens.
-        knob: idle: gaps between instructions; back-pressure: tokens come late, banks are busy.
-        wrong: what tw_predecode says of an instruction, by its place.
+    With the knob idle there are gaps between instructions; with back-pressure tokens come late and
+    banks are busy. ``wrong`` is what tw_predecode says of an instruction, by its place.
     """
 
     def __init__(
@@ -97,11 +92,7 @@ class Surroundings:
         assert not self.errors, self.errors
 
     async def reports(self, code: ErrorCode, place: int, limit: int = 2000) -> None:
-        """Until the unit reports an error, which is that of an instruction; NONE: until the limit.
-
-        Raises:
-            AssertionError: another error, or none.
-        """
+        """Until the unit reports that error of that instruction, or fail; NONE: until the limit."""
         for _ in range(limit):
             await self._edge
             if (error := answer(self._dut)["error"])["valid"]:

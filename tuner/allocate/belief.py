@@ -84,15 +84,7 @@ class Belief:
 
 
 def log_power(theta: Floats, x: Floats) -> Floats:
-    """The log-power curve.
-
-    Args:
-        theta: parameters, shape (curves, 3 or more): a, b, c.
-        x: positive times, shape (times,).
-
-    Returns:
-        Rates, shape (curves, times).
-    """
+    """The log-power curve: rates, shape (curves, times), of a, b, c a curve at positive times."""
     a, b, c = theta[:, 0:1], theta[:, 1:2], theta[:, 2:3]
     curves: Floats = a / (1.0 + np.exp(np.minimum(c * (np.log(x) - b), 500.0)))
     return curves

@@ -110,11 +110,7 @@ class Expectation(Allocator):
         self._expected[arm] = belief.expected_improvement(later, float(y[-1]))
 
     def curve(self, track: Track, arm: Arm) -> tuple[Floats, Floats]:
-        """The evidence of an arm: times in slots and rates, normalised by the peak.
-
-        Returns:
-            Two arrays of shape (points,).
-        """
+        """The evidence of an arm: times in slots, and rates, which are normalised by the peak."""
         times, bests = np.array(track.times), np.array(track.bests)
         kept = corners(times, bests, [spent for spent, _ in track.ends])
         known = arm.bound if self._peak == "bound" else None

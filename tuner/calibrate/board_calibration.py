@@ -73,15 +73,10 @@ class CountedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryFit:
-    """A fitted memory.
-
-    Attributes:
-        errors: parameter names to half the 95 % interval, in the parameter's unit; those that the
-            runs do not tell are missing, and are as before.
-        before, after: root mean squares of the residuals, of the start and the fit.
-    """
+    """A fitted memory, and root mean squares of the residuals, of the start and the fit."""
 
     memory: MemoryModel  # the timing
+    # half the 95 % interval of each parameter that the runs tell, in its unit
     errors: Mapping[str, float]
     before: float
     after: float
@@ -271,12 +266,7 @@ class CalibrationError(TilewrightError):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerError:
-    """How far the model is from the boards on one layer.
-
-    Attributes:
-        before, after: cycles of the model over the board's, less 1: mean over the schedules.
-        worst_before, worst_after: the largest of the schedules, without sign.
-    """
+    """The model's cycles on one layer over the boards', less 1: means over the schedules."""
 
     layer: str  # its name
     board: str  # who counted
@@ -284,7 +274,7 @@ class LayerError:
     cycles: int  # of the board, over the layer's schedules
     before: float
     after: float
-    worst_before: float
+    worst_before: float  # the largest of the schedules, without sign
     worst_after: float
 
 

@@ -64,16 +64,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassResult:
-    """What is known of one timing class.
-
-    Attributes:
-        cycles: least cycles of the network in the class that are below the best known before;
-            None: there are none, or it was not enumerated.
-    """
+    """What is known of one timing class."""
 
     hw: HwConfig  # a configuration of the class; the best one where it was enumerated
     bound: int  # lower bound of the network's cycles in the class
     verdict: Verdict  # how it was decided
+    # the network's least below the best known before; None: none are, or not enumerated
     cycles: int | None = None
     depths: int = 0  # choices of depths that were compared
     schedules: int = 0  # schedules measured

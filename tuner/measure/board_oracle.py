@@ -64,14 +64,11 @@ _REACH_PAUSE: Final = 0.5
 
 @dataclass(kw_only=True)
 class _Trial:
-    """A request on its way.
-
-    Attributes:
-        wrong: boards whose output was wrong, to where it was.
-    """
+    """A request on its way."""
 
     position: int  # in what `BoardOracle.measure` was given
     request: Request  # what to measure
+    # boards whose output was wrong, to where it was
     wrong: dict[str, str] = field(default_factory=dict)
 
 
@@ -371,16 +368,13 @@ class BoardOracle:
 
 @dataclass(kw_only=True)
 class _Course:
-    """One call of `BoardOracle.measure`.
-
-    Attributes:
-        answers: with their positions, or why there are no more.
-    """
+    """One call of `BoardOracle.measure`."""
 
     waiting: list[_Trial]  # trials that no board has
     left: int  # trials without an answer
     busy: int  # boards that have a trial in hand, or are being reached
     over: bool = False  # nobody wants answers any more
+    # with their positions, or why there are no more
     answers: queue.Queue[tuple[int, Measurement] | BaseException] = field(
         default_factory=queue.Queue
     )

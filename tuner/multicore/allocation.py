@@ -57,13 +57,10 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Regulation:
-    """Settings of `Policy.REGULATED`.
-
-    Attributes:
-        budgets: bytes of a window, per core; reads and writes together. Infinite: no limit.
-    """
+    """Settings of `Policy.REGULATED`."""
 
     window: float  # cycles after which every bucket is full again
+    # bytes of a window per core, reads and writes together; infinite: no limit
     budgets: tuple[float, ...]
     weights: tuple[float, ...] = ()  # of the cores that have tokens; by default 1 each
 

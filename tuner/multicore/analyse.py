@@ -63,12 +63,8 @@ _READ, _WRITTEN = (COUNTER_NAMES.index(name) for name in ("bytes_read", "bytes_w
 def twin_cost(workload: Workload, hw: HwConfig, link: float, *, flexible: bool = False) -> CoreCost:
     """The cost of a layer on a configuration, with the best of a few schedules.
 
-    Args:
-        workload: the layer.
-        hw: the core.
-        link: bytes per cycle of DRAM; the best schedule is that of the least cycles and, where it
-            moves more than that, of the least bytes.
-        flexible: the array may have any legal shape of as many multipliers; the best counts.
+    The best has the least cycles and, where it moves more than ``link`` bytes per cycle, the least
+    bytes; with ``flexible`` it is the best over all legal shapes of as many multipliers.
     """
     memory = load_memory("ideal")
     configs = tuple(shapes_of(hw)) if flexible else (hw,)

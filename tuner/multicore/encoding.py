@@ -60,12 +60,7 @@ def random_population(table: JobTable, n: int, rng: np.random.Generator) -> Popu
 
 
 def random_cores(table: JobTable, shares: Numbers) -> Cores:
-    """Cores of jobs by numbers from 0 to below 1: even shares of the cores that can run the job.
-
-    Args:
-        table: the jobs.
-        shares: shape ``[n, jobs]``.
-    """
+    """Cores by numbers from 0 to below 1, shape ``[n, jobs]``: even shares of the possible ones."""
     able = np.isfinite(table.latency)
     # The cores that can run a job come first in its row, in their own order.
     order = np.argsort(~able, axis=1, kind="stable")

@@ -223,12 +223,7 @@ def _together(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Figures:
-    """What was measured of a pipeline.
-
-    Attributes:
-        wrong_elements: of the outputs, against those of the network that is not cut; None: not
-            compared.
-    """
+    """What was measured of a pipeline."""
 
     pipeline: Pipeline  # the stages
     operators: tuple[str, ...]  # names of the network's operators, in order
@@ -236,6 +231,7 @@ class Figures:
     ticks: Ticks  # all frames through all stages; none on a device without data
     moved: int  # bytes that the CPU reads and writes per frame between stages
     whole: Mapping[str, int]  # cycles of the network on one core, by configuration
+    # against the outputs of the network that is not cut; None: not compared
     wrong_elements: int | None
 
 

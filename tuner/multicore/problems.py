@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.tuner.multicore import jobs
 from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.analyse import BandwidthModel, Listener, analyse
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
-from tilewright.tuner.multicore.jobs import (
-    DEFAULT_MINI_BATCH,
-    DEFAULT_SIZE,
-    draw_group,
-    task_networks,
-)
 from tilewright.tuner.multicore.platform import load_platform
 
 TABLE_SUFFIX = ".csv"
@@ -35,8 +30,8 @@ class Problem:
     platform: str = ""  # name or file; empty for a table, whose columns are its cores
     bandwidth: float | None = None
     seed: int = 0  # of the group
-    size: int = DEFAULT_SIZE  # jobs of the group
-    mini_batch: int = DEFAULT_MINI_BATCH  # of each job
+    size: int = jobs.DEFAULT_SIZE  # jobs of the group
+    mini_batch: int = jobs.DEFAULT_MINI_BATCH  # of each job
     bw_model: BandwidthModel = BandwidthModel.TRAFFIC  # what the required bandwidth of a job is
     policy: Policy = Policy.PROPORTIONAL  # how running jobs share the bandwidth
 
@@ -55,10 +50,10 @@ def instance_of(problem: Problem, listener: Listener | None = None) -> Instance:
             )
         table = JobTable.from_csv(Path(problem.target))
         return Instance(table=table, bandwidth=problem.bandwidth, policy=problem.policy)
-    networks = task_networks(problem.target)
+    networks = jobs.task_networks(problem.target)
     platform = load_platform(problem.platform)
     bandwidth = platform.bandwidths[-1] if problem.bandwidth is None else problem.bandwidth
-    group = draw_group(
+    group = jobs.draw_group(
         problem.target,
         networks,
         seed=problem.seed,

@@ -30,11 +30,7 @@ CONFIGURATION = "hw"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Trial:
-    """What Optuna keeps of a trial: a study has many.
-
-    Attributes:
-        began, ended: in UTC and without a zone.
-    """
+    """What Optuna keeps of a trial (a study has many); times in UTC and without a zone."""
 
     parameters: Mapping[str, Any]  # knobs and configuration
     attributes: Mapping[str, Any]  # the rest

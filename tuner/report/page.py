@@ -20,7 +20,7 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.measure.energy import DEFAULT_ENERGY
-from tilewright.tuner.report import figures
+from tilewright.tuner.report import figures, tables
 from tilewright.tuner.report.boards import board_lines, board_table
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.pareto import Point
@@ -33,30 +33,16 @@ from tilewright.tuner.report.summary import (
     percent,
     share_lines,
 )
-from tilewright.tuner.report.tables import (
-    WORDS,
-    config_table,
-    failure_table,
-    layer_words,
-    pareto_table,
-    schedule_words,
-    stall_table,
-    task_table,
-    utilisation_table,
-)
 from tilewright.tuner.study.results import StudyResult, ratio, schedule_text, screening_name
 from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_TUNER
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """How a study is repeated.
-
-    Attributes:
-        remarks: what the command cannot say by itself, such as files of the user's own.
-    """
+    """How a study is repeated."""
 
     command: str  # for a shell
+    # what the command cannot say by itself, such as files of the user's own
     remarks: tuple[str, ...]
 
 
@@ -239,11 +225,11 @@ def page(result: StudyResult, archive: Sequence[Point]) -> str:
         markup.section(
             "Layers",
             markup.paragraph(_LAYERS_NOTE, "note"),
-            task_table(result),
+            tables.task_table(result),
             _how_to_read(result),
         ),
         *_boards(result),
-        markup.section("Hardware", config_table(result)),
+        markup.section("Hardware", tables.config_table(result)),
         markup.section(
             "The search",
             markup.paragraph(
@@ -255,7 +241,7 @@ def page(result: StudyResult, archive: Sequence[Point]) -> str:
         _pareto(result, archive),
         *_layer_sections(result),
         markup.section("Use it, repeat it", *_use(result)),
-        markup.section("Trials without a valid measurement", failure_table(result)),
+        markup.section("Trials without a valid measurement", tables.failure_table(result)),
         markup.section("Conditions", markup.bullets(condition_lines(result), "note")),
     )
 
@@ -296,13 +282,16 @@ def _key_figures(result: StudyResult) -> list[tuple[str, str, str]]:
 def _how_to_read(result: StudyResult) -> str:
     """The words of the table, readable without a pointer."""
     entries = [
-        (schedule_text(task.best.schedule), schedule_words(task.best.schedule).replace("\n", "; "))
+        (
+            schedule_text(task.best.schedule),
+            tables.schedule_words(task.best.schedule).replace("\n", "; "),
+        )
         for task in result.tasks
         if task.best is not None
     ][:1]
-    entries += WORDS.items()
+    entries += tables.WORDS.items()
     entries += [
-        (str(task["name"]), layer_words(task).partition(": ")[2])
+        (str(task["name"]), tables.layer_words(task).partition(": ")[2])
         for task in result.settings["tasks"]
     ]
     return markup.folded("What the words mean", markup.definitions(entries))
@@ -342,7 +331,7 @@ def _pareto(result: StudyResult, archive: Sequence[Point]) -> str:
         markup.paragraph(_PARETO_NOTE, "note"),
         markup.figure(figures.pareto_figure(result, archive), "pareto"),
         markup.panels(details, "details", width=markup.HALF) if details else "",
-        pareto_table(result, archive),
+        tables.pareto_table(result, archive),
     )
 
 
@@ -359,13 +348,13 @@ def _layer_sections(result: StudyResult) -> list[str]:
             "Utilisation of the MAC array",
             markup.paragraph(_UTILISATION_NOTE, "note"),
             markup.figure(figures.utilisation_figure(result), "utilisation"),
-            markup.folded("The figures as a table", utilisation_table(result)),
+            markup.folded("The figures as a table", tables.utilisation_table(result)),
         ),
         markup.section(
             "Where each unit's cycles go",
             markup.paragraph(_STALL_NOTE, "note"),
             markup.panels(figures.stall_figures(result), "stalls", width=markup.HALF),
-            markup.folded("The figures as a table", stall_table(result)),
+            markup.folded("The figures as a table", tables.stall_table(result)),
         ),
     ]
 

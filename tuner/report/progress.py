@@ -6,16 +6,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Final
 
+from rich import progress
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from tilewright.tuner.measure.measurement import Measurement, Status
 from tilewright.tuner.study.options import Mode
@@ -38,14 +31,14 @@ class ProgressDisplay:
         self._what = ""
         self._failed = 0
         self._network: int | None = None
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self._bar: progress.Progress | None = None
+        self._task: progress.TaskID | None = None
         if console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=None),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}", markup=False),
+                progress.BarColumn(bar_width=None),
+                progress.MofNCompleteColumn(),
+                progress.TimeElapsedColumn(),
                 console=console,
             )
 

@@ -8,24 +8,10 @@ from typing import Any, Final
 
 from tilewright.host.common.names import counted
 from tilewright.host.machine.registers import UNIT_NAMES
+from tilewright.tuner.report import figures, summary
 from tilewright.tuner.report.drawing.page import paragraph
 from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
-from tilewright.tuner.report.figures import (
-    STATE_LABELS,
-    is_chosen,
-    measured,
-    state_share,
-    utilisation,
-)
 from tilewright.tuner.report.pareto import Point
-from tilewright.tuner.report.summary import (
-    factor,
-    failure_counts,
-    hardware_lines,
-    number,
-    percent,
-    trial_counts,
-)
 from tilewright.tuner.study.results import (
     FAILURES_KEPT,
     StudyResult,
@@ -141,13 +127,13 @@ def task_table(result: StudyResult) -> str:
     total = Row(
         cells=(
             "network" if result.shared else "sum (not deployable)",
-            number(result.best_network),
-            factor(ratio(result.default_network, result.best_network)),
-            percent(ratio(result.bound_network, result.best_network)),
-            number(result.default_network),
-            number(result.bound_network),
+            summary.number(result.best_network),
+            summary.factor(ratio(result.default_network, result.best_network)),
+            summary.percent(ratio(result.bound_network, result.best_network)),
+            summary.number(result.default_network),
+            summary.number(result.bound_network),
             "",
-            *trial_counts(result),
+            *summary.trial_counts(result),
             *([] if result.shared else [""]),
             "",
         ),
@@ -167,13 +153,13 @@ def _task_row(result: StudyResult, task: TaskResult, shape: str) -> Row:
     return Row(
         cells=(
             Cell(text=task.name, explained=shape),
-            number(task.best_cycles),
-            factor(task.speedup),
-            percent(task.of_bound),
-            number(task.default_cycles),
-            number(task.bound),
+            summary.number(task.best_cycles),
+            summary.factor(task.speedup),
+            summary.percent(task.of_bound),
+            summary.number(task.default_cycles),
+            summary.number(task.bound),
             str(task.count),
-            *trial_counts(result, task.name),
+            *summary.trial_counts(result, task.name),
             *([] if result.shared else [hardware]),
             schedule,
         )
@@ -206,15 +192,15 @@ def config_table(result: StudyResult) -> str:
                     _config_label(str(config.hw["name"]), config.config_hash),
                     "chosen" if chosen else config.status,
                     *(f"{config.area[name]:,}" for name in resources),
-                    number(bound),
-                    number(curve[-1][1] if curve else None),
-                    number(mine),
+                    summary.number(bound),
+                    summary.number(curve[-1][1] if curve else None),
+                    summary.number(mine),
                     *([config.reason] if len(columns) > 9 else []),
                 ),
                 strong=chosen,
             )
         )
-    remarks = [line for line in hardware_lines(result) if line.startswith("per-layer")]
+    remarks = [line for line in summary.hardware_lines(result) if line.startswith("per-layer")]
     return "".join(paragraph(line, "note") for line in remarks) + table(
         "Configurations that were considered", columns, rows
     )
@@ -238,13 +224,13 @@ def pareto_table(result: StudyResult, archive: Sequence[Point]) -> str:
     ]
     rows = []
     for place, point in enumerate(archive, start=1):
-        chosen = is_chosen(result, point)
+        chosen = figures.is_chosen(result, point)
         cells = (
             str(place),
-            number(point.cycles),
+            summary.number(point.cycles),
             f"{result.milliseconds(point.cycles):.2f}",
             f"{point.energy / archive[0].energy:.3f}",
-            percent(point.area),
+            summary.percent(point.area),
             point.config,
             "chosen" if chosen else "",
         )
@@ -257,7 +243,7 @@ def utilisation_table(result: StudyResult) -> str:
     columns = [Column(title="layer"), _figure("issued, % of peak"), _figure("useful, % of peak")]
     rows = [
         Row(cells=(name, f"{issued:.1f}", f"{useful:.1f}"))
-        for name, issued, useful in utilisation(result)
+        for name, issued, useful in figures.utilisation(result)
     ]
     return table("Utilisation of the MAC array", columns, rows)
 
@@ -267,7 +253,7 @@ def stall_table(result: StudyResult) -> str:
     columns = [
         Column(title="layer"),
         Column(title="unit"),
-        *(_figure(f"{name}, %") for name in STATE_LABELS.values()),
+        *(_figure(f"{name}, %") for name in figures.STATE_LABELS.values()),
     ]
     rows = [
         Row(
@@ -275,12 +261,14 @@ def stall_table(result: StudyResult) -> str:
                 task.name,
                 unit,
                 *(
-                    "-" if state == f"token_{unit}" else f"{state_share(task, unit, state):.1f}"
-                    for state in STATE_LABELS
+                    "-"
+                    if state == f"token_{unit}"
+                    else f"{figures.state_share(task, unit, state):.1f}"
+                    for state in figures.STATE_LABELS
                 ),
             )
         )
-        for task in measured(result)
+        for task in figures.measured(result)
         for unit in UNIT_NAMES
     ]
     return table("States of the units", columns, rows)
@@ -315,6 +303,6 @@ def failure_table(result: StudyResult) -> str:
         Column(title="status"),
         Column(title="reason", wide=True),
     ]
-    more = sum(failure_counts(result).values()) - len(rows)
+    more = sum(summary.failure_counts(result).values()) - len(rows)
     note = paragraph(f"and {more:,} more in the store", "note") if more > 0 else ""
     return table("Trials without a valid measurement", columns, rows) + note

@@ -38,11 +38,7 @@ class Axis:
 
 
 class BusTimes:
-    """How long rows of tiles take on one bus and memory.
-
-    Attributes:
-        read_beat, write_beat: cycles of a beat in each direction.
-    """
+    """How long rows of tiles take on one bus and memory, with the cycles of a beat each way."""
 
     def __init__(self, hw: HwConfig, memory: MemoryModel) -> None:
         self._hw: Final = hw

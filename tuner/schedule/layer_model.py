@@ -69,15 +69,10 @@ FEATURES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What the model says of some schedules.
-
-    Attributes:
-        features: float64 of shape (schedules, len(FEATURES)): quantities that mean the same on
-            every layer and configuration; what `residual` learns from.
-    """
+    """What the model says of some schedules."""
 
     cycles: Floats  # float64 of shape (schedules,)
-    features: Floats
+    features: Floats  # (schedules, len(FEATURES)): of one meaning on every layer and configuration
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,11 +39,7 @@ def divisors(n: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Extents:
-    """How many units each tile knob can span, on one configuration.
-
-    Attributes:
-        tile_b, tile_h, tile_w, tile_ci, tile_co: the largest tile.
-    """
+    """The largest tile that each tile knob can span, on one configuration."""
 
     tile_b: int
     tile_h: int

@@ -21,12 +21,7 @@ Features = npt.NDArray[np.float32]
 
 
 class FeatureEncoder:
-    """Encodes the indices of one space.
-
-    Attributes:
-        names: of the features, in order.
-        columns: of each knob, its places among the features.
-    """
+    """Encodes the indices of one space; ``columns`` are the places of each knob's features."""
 
     def __init__(self, space: Space[object]) -> None:
         names: list[str] = []
@@ -47,11 +42,7 @@ class FeatureEncoder:
         return len(self.names)
 
     def encode(self, indices: Sequence[Index]) -> Features:
-        """Feature vectors of some indices.
-
-        Returns:
-            Float32 array of shape (len(indices), width).
-        """
+        """Feature vectors of some indices: float32 array of shape (len(indices), width)."""
         if not indices:
             return np.zeros((0, self.width), dtype=np.float32)
         positions = np.asarray(indices, dtype=np.int64)

@@ -40,11 +40,7 @@ class ObjectiveName(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskCost:
-    """One task's share of a network.
-
-    Attributes:
-        cycles, energy: of one occurrence; picojoules.
-    """
+    """One task's share of a network: cycles and picojoules of one occurrence."""
 
     task: Workload  # the workload, with its count
     cycles: int

@@ -229,11 +229,7 @@ def _near(space: ScheduleSpace, place: Index) -> Iterator[Index]:
 def _best_stored(
     store: Store, hw: HwConfig, memory: MemoryModel
 ) -> tuple[dict[str, Entry], dict[str, Entry]]:
-    """The fastest valid trials on a configuration and memory.
-
-    Returns:
-        By key of the workload, and by its shape: epilogues differ, good schedules do not.
-    """
+    """The fastest valid trials on a configuration and memory, by workload and by its shape."""
     by_key: dict[str, Entry] = {}
     by_shape: dict[str, Entry] = {}
     timing = _figures(asdict(memory))

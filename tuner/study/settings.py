@@ -178,11 +178,7 @@ class StudySettings:
         }
 
     def default_name(self, **more: str) -> str:
-        """A study name of its own for all settings: those that vary often, then a digest of all.
-
-        Args:
-            more: what makes another study besides the settings (fidelity, source of a warm start).
-        """
+        """A name of its own for all settings and ``more``: those that vary often, then a digest."""
         memory = "" if self.memory == self.board.memory else f"-{self.memory.name}"
         base = "" if self.configs > 1 else f"-{self.base.name}"
         screen = "" if self.screen == "none" else f"-{self.screen}"

@@ -31,14 +31,8 @@ from tilewright.tuner.schedule.shortlist import shortlist
 from tilewright.tuner.schedule.spaces import HardwareChoice, JointPoint, JointSpace
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.store.store import Store, StoredStudy, values_from
+from tilewright.tuner.study import confirmation
 from tilewright.tuner.study.best_network import chosen_by_objective
-from tilewright.tuner.study.confirmation import (
-    ScreeningListener,
-    confirm,
-    confirmed_settings,
-    finalists,
-    stopped_name,
-)
 from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.results import load_result, screening_name
 from tilewright.tuner.study.session import Listener, Session, StudyError, TimeUp
@@ -146,27 +140,29 @@ def run_study(
     # Refused now, not after the search: how many trials will be confirmed is all that is open.
     expected = {"oracle": oracle.identity, "fidelity": oracle.fidelity}
     store.require_equal(
-        name, confirmed_settings(settings, screening, 0) | expected, ignoring=_NOT_KNOWN_YET
+        name,
+        confirmation.confirmed_settings(settings, screening, 0) | expected,
+        ignoring=_NOT_KNOWN_YET,
     )
-    quiet = ScreeningListener(listener, settings)
+    quiet = confirmation.ScreeningListener(listener, settings)
     row = run(
         screening, mapping, settings, search, oracle=screen, listener=quiet, deadline=deadline
     )
     base = f"{settings.base.config_hash:08x}"
     with values_from(store.name):
         screened = chosen_by_objective(load_result(store, screening))
-        chosen = finalists(settings, screened, store.untuned(row.id, base))
+        chosen = confirmation.finalists(settings, screened, store.untuned(row.id, base))
     if row.status == STOPPED:
-        name = stopped_name(name, screened.summary.count)
+        name = confirmation.stopped_name(name, screened.summary.count)
     listener.note(
         f"screened {counted(screened.summary.count, 'trial')} on the {screen.fidelity} "
         f"(study {screening}); confirming {len(chosen)} on {oracle.fidelity}"
     )
     return run(
         name,
-        confirmed_settings(settings, screening, len(chosen)),
+        confirmation.confirmed_settings(settings, screening, len(chosen)),
         replace(settings, budget=max(len(chosen), len(settings.tasks))),
-        lambda session: confirm(session, screened, chosen),
+        lambda session: confirmation.confirm(session, screened, chosen),
         oracle=oracle,
         listener=listener,
     )

@@ -45,18 +45,15 @@ entropy for 0, so without it the first task's tuner would draw what the allocato
 
 @dataclass(kw_only=True)
 class TaskSearch:
-    """The search of one task.
-
-    Attributes:
-        hw: configuration of every point; None: a point is a `JointPoint` with its own.
-        best_value: least value under the study's objective; None before a valid measurement.
-    """
+    """The search of one task."""
 
     task: Workload  # the workload
+    # configuration of every point; None: a point is a `JointPoint` with its own
     hw: HwConfig | None
     tuner: Tuner[Any]  # proposes points
     origins: dict[Index, str]  # indices of the initial proposals to their origin
     bound: float  # no value is below it, on any configuration of the search
+    # least under the study's objective; None before a valid measurement
     best_value: float | None = None
     best_point: Schedule | JointPoint | None = None  # the point of ``best_value``
     best: TaskCost | None = None  # cycles and energy there
@@ -130,12 +127,6 @@ class TaskSearches:
 
     The first point of every search is measured before the first slot, the task with the largest
     bound first: all of them together, so that no worker waits.
-
-    Args:
-        session: measures; its settings name the allocator and the length of a slot.
-        searches: one per task, in network order.
-        seed: entropy of the allocator, besides the study's.
-        transfer: suggest an improvement to the searches of the same shape.
     """
 
     def __init__(

@@ -38,12 +38,7 @@ def max_delta_bytes(nbytes: int) -> int:
 
 
 def delta(before: Bytes, after: Bytes) -> Buffers:
-    """The pages of an image that differ from another of the same size, with a table of them.
-
-    Args:
-        before: uint8, contiguous.
-        after: uint8, of the same size.
-    """
+    """The pages of an image that differ from another of the same size, with a table of them."""
     size = after.size
     data = np.ascontiguousarray(after)
     whole = size - size % PAGE

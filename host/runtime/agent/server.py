@@ -23,12 +23,11 @@ from tilewright.host.runtime.agent.authentication import (
 )
 from tilewright.host.runtime.agent.channel import Channel
 from tilewright.host.runtime.agent.door import Door
-from tilewright.host.runtime.agent.events import log_event, log_failure
+from tilewright.host.runtime.agent.events import LimitedLog, log_event, log_failure
 from tilewright.host.runtime.agent.health import AgentStatus
 from tilewright.host.runtime.agent.journal import Journal
 from tilewright.host.runtime.agent.lease import Lease
 from tilewright.host.runtime.agent.limits import Limits
-from tilewright.host.runtime.agent.log_limit import LimitedLog
 from tilewright.host.runtime.agent.protocol import ConnectionLostError, ProtocolError
 from tilewright.host.runtime.agent.session import ClosingError, Service, Session
 from tilewright.host.runtime.agent.tls import Identity, TlsError

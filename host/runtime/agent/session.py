@@ -15,26 +15,14 @@ from tilewright import __version__
 from tilewright.host.common.errors import DeviceError, TilewrightError
 from tilewright.host.common.printable import printable
 from tilewright.host.machine.program import Program
+from tilewright.host.runtime.agent import images, protocol
 from tilewright.host.runtime.agent.channel import Buffers, Channel
 from tilewright.host.runtime.agent.error_codec import encode_error
 from tilewright.host.runtime.agent.events import log_event, log_failure
 from tilewright.host.runtime.agent.health import AgentStatus, Health
-from tilewright.host.runtime.agent.images import (
-    apply_delta,
-    delta,
-    kept_bytes,
-    max_delta_bytes,
-    read_program,
-)
 from tilewright.host.runtime.agent.journal import Journal
 from tilewright.host.runtime.agent.lease import Lease
 from tilewright.host.runtime.agent.limits import MAX_WAIT_SECONDS, Limits
-from tilewright.host.runtime.agent.protocol import (
-    SMALL_HEADER_BYTES,
-    ConnectionLostError,
-    Message,
-    ProtocolError,
-)
 from tilewright.host.runtime.device import Bytes, Device, RunResult
 from tilewright.host.runtime.scrub import scrub
 from tilewright.host.runtime.temperature import chip_temperature
@@ -46,7 +34,7 @@ _LOOK_SECONDS: Final = 0.1
 """How often the client of a run is looked after."""
 
 
-class ClosingError(ConnectionLostError):
+class ClosingError(protocol.ConnectionLostError):
     """The agent is about to end."""
 
 
@@ -75,12 +63,7 @@ class Reconfigurable(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """What an agent serves.
-
-    Attributes:
-        journal: keeps results until they arrived; None: a result that was lost is lost.
-        closing: set when the agent is about to end.
-    """
+    """What an agent serves."""
 
     device: Device  # runs the programs
     limits: Limits  # for every client
@@ -88,8 +71,10 @@ class Service:
     max_cycles: int = 0  # longest run in cycles, for devices that know no seconds; 0: no limit
     board: str = ""  # name of the kind of board
     digest: str = ""  # of the bitstream, or of what stands for it, when it is the only one
+    # keeps results until they arrived; None: a result that was lost is lost
     journal: Journal | None = None
     health: Health = field(default_factory=Health)  # what was done so far
+    # set when the agent is about to end
     closing: threading.Event = field(default_factory=threading.Event)
 
     def check_open(self) -> None:
@@ -138,7 +123,7 @@ class Session:
 
         The device is free on return.
         """
-        request = self._next(max_header=SMALL_HEADER_BYTES).expect("lease", "status")
+        request = self._next(max_header=protocol.SMALL_HEADER_BYTES).expect("lease", "status")
         if request.kind == "status":
             self._channel.send("status", **self._service.status().to_fields())
         else:
@@ -150,7 +135,7 @@ class Session:
             self._lease = lease.take(
                 self._client, wait_seconds=wait_seconds, check_waits=self._check_waits
             )
-        except (ProtocolError, ConnectionLostError):
+        except (protocol.ProtocolError, protocol.ConnectionLostError):
             raise
         except DeviceError as error:
             self._channel.send("error", **encode_error(error))
@@ -169,7 +154,7 @@ class Session:
             held = time.monotonic() - leased
             self._log("released", "%s gave the device back", self._client, seconds=held)
 
-    def _next(self, **most: int) -> Message:
+    def _next(self, **most: int) -> protocol.Message:
         """The client's next message, for which an agent that is about to end does not wait."""
         seconds = self._service.limits.lease_seconds
         self._channel.await_news(seconds=seconds, check=self._service.check_open)
@@ -194,7 +179,7 @@ class Session:
     def _answer(self) -> bool:
         limits = self._service.limits
         request = self._next(
-            max_body=max(limits.program_bytes, max_delta_bytes(limits.memory_bytes))
+            max_body=max(limits.program_bytes, images.max_delta_bytes(limits.memory_bytes))
         ).expect("ping", "configure", "load", "run", "leave")
         self._settle()
         if request.kind == "leave":
@@ -209,7 +194,7 @@ class Session:
                 self._load(request)
             else:
                 self._run(request)
-        except (ProtocolError, ConnectionLostError):
+        except (protocol.ProtocolError, protocol.ConnectionLostError):
             raise
         except Exception as error:
             self._send_error(error)
@@ -231,7 +216,7 @@ class Session:
             )
         self._channel.send("error", **encode_error(error))
 
-    def _configure(self, request: Message) -> None:
+    def _configure(self, request: protocol.Message) -> None:
         """Load another configuration; programs of the one before are forgotten."""
         wanted = request.hexadecimal("config_hash", 4).hex()
         device = self._service.device
@@ -250,20 +235,21 @@ class Session:
         )  # fmt: skip
         self._channel.send("configured", hw=asdict(device.hw), seconds=seconds)
 
-    def _load(self, request: Message) -> None:
-        program = read_program(request, self._service.limits)
+    def _load(self, request: protocol.Message) -> None:
+        program = images.read_program(request, self._service.limits)
         program.check(self._service.device.hw)
         name = _digest(request)
         self._programs[name] = program
         self._programs.move_to_end(name)
         while len(self._programs) > 1 and (
             len(self._programs) > _MAX_PROGRAMS
-            or sum(map(kept_bytes, self._programs.values())) > self._service.limits.program_bytes
+            or sum(map(images.kept_bytes, self._programs.values()))
+            > self._service.limits.program_bytes
         ):
             self._programs.popitem(last=False)
         self._channel.send("loaded")
 
-    def _run(self, request: Message) -> None:
+    def _run(self, request: protocol.Message) -> None:
         name, trial = _digest(request), request.hexadecimal("trial", _TRIAL_BYTES)
         journal = self._service.journal
         asked = b"" if journal is None else self._asked(name, request)
@@ -277,14 +263,14 @@ class Session:
             return
         self._programs.move_to_end(name)
         image = program.image()
-        apply_delta(image, request.body)
+        images.apply_delta(image, request.body)
         begin = time.monotonic()
         try:
             result = self._watched(program, image, self._cycles(request))
         except Exception as error:
             self._log_trial(trial, type(error).__name__, time.monotonic() - begin)
             raise
-        pages = delta(image, result.memory)
+        pages = images.delta(image, result.memory)
         fields = {"counters": dict(result.counters.values), "seconds": result.host_seconds}
         if journal is not None:
             journal.keep(trial, asked, fields, pages)
@@ -292,7 +278,7 @@ class Session:
         self._log_trial(trial, "ok", time.monotonic() - begin)
         self._deliver(trial, fields, pages)
 
-    def _asked(self, name: bytes, request: Message) -> bytes:
+    def _asked(self, name: bytes, request: protocol.Message) -> bytes:
         """Digest of what a run is: a result is for the same program on the same bitstream alone."""
         hw = f"{self._service.device.hw.config_hash:08x}"
         what = [hw, self._service.bitstreams.get(hw), name.hex(), self._cycles(request)]
@@ -310,7 +296,7 @@ class Session:
             trial=trial.hex(), outcome=outcome, seconds=seconds,
         )  # fmt: skip
 
-    def _cycles(self, request: Message) -> int:
+    def _cycles(self, request: protocol.Message) -> int:
         wanted, most = request.integer("max_cycles", 0, 2**63), self._service.max_cycles
         return min(wanted or most, most) if most else wanted
 
@@ -335,5 +321,5 @@ class Session:
             watcher.join()
 
 
-def _digest(request: Message) -> bytes:
+def _digest(request: protocol.Message) -> bytes:
     return request.hexadecimal("digest", _DIGEST_BYTES)

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli.common import arguments
 from tilewright.cli.common.application import BOARDS, WORDS, Group, app, open_console, say
-from tilewright.cli.common.arguments import (
-    BoardOption,
-    SeedOption,
-    read_board,
-    read_network,
-    refuse_given,
-    replacing,
-    require_places,
-    require_readable,
-)
 from tilewright.cli.common.json_output import JsonOption, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
@@ -74,9 +65,9 @@ def deploy(
     json: JsonOption = None,
 ) -> None:
     """Make a bundle that a board runs with its own Python, numpy and pynq, and copy it there."""
-    require_readable(network, "NETWORK")
+    arguments.require_readable(network, "NETWORK")
     read = {"NETWORK": network, "--bitstream": bitstream, "--labels": labels}
-    require_places(read, {"--output": output, "--json": json_path(json)})
+    arguments.require_places(read, {"--output": output, "--json": json_path(json)})
     import hashlib
 
     from tilewright.host.common.whole_file import write_whole
@@ -89,7 +80,7 @@ def deploy(
 
     check_destination(host, to)
     manifest = None if bitstream is None else read_bitstream_manifest(bitstream)
-    target = read_board(board) if board else target_board(load(network))
+    target = arguments.read_board(board) if board else target_board(load(network))
     target = board_with_bitstream(target, bitstream)
     name, archive = make_bundle(
         network,
@@ -101,8 +92,8 @@ def deploy(
         folder=to,
     )
     path = output or Path(f"{name}-{target.name}.zip")
-    require_places(read, {"--output": path, "--json": json_path(json)})
-    with replacing(path):
+    arguments.require_places(read, {"--output": path, "--json": json_path(json)})
+    with arguments.replacing(path):
         write_whole(path, archive)
     digest = hashlib.sha256(archive).hexdigest()
     say(f"{path}: {len(archive):,} bytes, SHA-256 {digest}")
@@ -150,10 +141,10 @@ def run_bundle(
 ) -> None:
     """Run a bundle on the board of this machine: outputs, latency, throughput."""
     if simulated:
-        refuse_given(context, ("bitstream",), "is for a board, not --simulated")
-    require_readable(bundle, "BUNDLE")
+        arguments.refuse_given(context, ("bitstream",), "is for a board, not --simulated")
+    arguments.require_readable(bundle, "BUNDLE")
     if images is not None:
-        require_readable(images, "--images")
+        arguments.require_readable(images, "--images")
     import tempfile
     from contextlib import closing
 
@@ -201,7 +192,7 @@ def calibrate(
     hw: Annotated[
         str, typer.Option("--hw", metavar="HW", help="Configuration that the boards hold.")
     ],
-    board: BoardOption = "pynq-z2",
+    board: arguments.BoardOption = "pynq-z2",
     network: Annotated[
         str,
         typer.Option(
@@ -229,7 +220,7 @@ def calibrate(
             "--output", "-o", metavar="FILE", help="File; default: BOARD-calibrated.yaml."
         ),
     ] = None,
-    seed: SeedOption = 0,
+    seed: arguments.SeedOption = 0,
     json: JsonOption = None,
 ) -> None:
     """Fit a board's memory model to what its boards count, and write the board as a file.
@@ -245,7 +236,7 @@ def calibrate(
     from tilewright.tuner.calibrate.board_calibration import calibrate as fit_board
     from tilewright.tuner.schedule.rules import host_rules
 
-    target = read_board(board)
+    target = arguments.read_board(board)
     path = output or Path(f"{target.name}-calibrated.yaml")
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(
@@ -254,12 +245,12 @@ def calibrate(
             value=str(path),
             remedy="name a file such as my-board.yaml",
         )
-    require_places(
+    arguments.require_places(
         {"--boards": pool, "--network": Path(network), "--board": Path(board), "--hw": Path(hw)},
         {"--output": path, "--json": json_path(json)},
     )
     addresses = load_board_pool(pool)
-    table = read_network(network)
+    table = arguments.read_network(network)
     with fields_named({"layers": "--layers"}):
         workloads = table.select(split_layers(layers))
     console = open_console()
@@ -291,7 +282,7 @@ def calibrate(
         f"mean error of cycles on layers held out: {found.held_before:.2%} before, "
         f"{found.held_after:.2%} after"
     )
-    with replacing(path):
+    with arguments.replacing(path):
         write_whole(path, board_yaml(found.board))
     say(f"{path}: use it as --board")
     if json is not None:

@@ -7,17 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.common import arguments
 from tilewright.cli.common.application import MEASURE, app, open_console, say
-from tilewright.cli.common.arguments import (
-    MODEL_FIELDS,
-    BoardOption,
-    LayersOption,
-    MemoryOption,
-    read_board,
-    read_memory,
-    read_network,
-    simulated_memory,
-)
 from tilewright.cli.common.json_output import JsonOption
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.progress import progress
@@ -42,8 +33,8 @@ def exhaust(
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.tuner.exhaustive.landscape_report import landscape_row, print_landscapes
 
-    config, table = load_hwconfig(settings.hw), read_network(settings.network)
-    timing = simulated_memory(context, settings.memory, settings.board)
+    config, table = load_hwconfig(settings.hw), arguments.read_network(settings.network)
+    timing = arguments.simulated_memory(context, settings.memory, settings.board)
     with progress(config.name, total=1, quiet=json is not None) as steps:
         landscapes = print_landscapes(
             config,
@@ -82,12 +73,12 @@ def certify(
         ),
     ],
     *,
-    board: BoardOption = "pynq-z2",
+    board: arguments.BoardOption = "pynq-z2",
     base: Annotated[
         str, typer.Option(metavar="HW", help="Configuration around which others are tried.")
     ] = "pynq-16x16",
-    memory: MemoryOption = "board",
-    layers: LayersOption = "",
+    memory: arguments.MemoryOption = "board",
+    layers: arguments.LayersOption = "",
     settings: CertifyOptions,
     json: JsonOption = None,
 ) -> None:
@@ -96,9 +87,9 @@ def certify(
     from tilewright.tuner.exhaustive.certify import Certifier, class_lines
     from tilewright.tuner.schedule.rules import host_rules
 
-    table, target = read_network(network), read_board(board)
-    timing = read_memory(memory, target)
-    with fields_named(MODEL_FIELDS):
+    table, target = arguments.read_network(network), arguments.read_board(board)
+    timing = arguments.read_memory(memory, target)
+    with fields_named(arguments.MODEL_FIELDS):
         tasks = table.select(split_layers(layers))
     with progress("bounds", quiet=json is not None) as steps:
         certificate = Certifier(

@@ -8,22 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tilewright.cli.common.application import (
-    BOARDS,
-    EXIT_CHECK_FAILED,
-    MAINTAIN,
-    NETWORKS,
-    TUNE,
-    app,
-    open_console,
-)
+from tilewright.cli.common import application
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
 
 if TYPE_CHECKING:
     from tilewright.host.common.plugins import Registry
 
 
-@app.command(rich_help_panel=MAINTAIN)
+@application.app.command(rich_help_panel=application.MAINTAIN)
 def doctor(json: JsonOption = None) -> None:
     """Check the tools that simulation needs and say how to get what is missing."""
     from dataclasses import asdict
@@ -32,7 +24,7 @@ def doctor(json: JsonOption = None) -> None:
 
     from tilewright.sim.tools.toolchain import doctor as run_checks
 
-    console = open_console()
+    console = application.open_console()
     failed = 0
     checks = run_checks()
     for check in checks:
@@ -47,10 +39,10 @@ def doctor(json: JsonOption = None) -> None:
     if json is not None:
         json.write([asdict(check) for check in checks], {})
     if failed:
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        raise typer.Exit(application.EXIT_CHECK_FAILED)
 
 
-@app.command(rich_help_panel=NETWORKS)
+@application.app.command(rich_help_panel=application.NETWORKS)
 def networks(json: JsonOption = None) -> None:
     """List the built-in networks with what the accelerator runs of them."""
     from tilewright.host.common.print_table import plain_table, print_table
@@ -75,12 +67,12 @@ def networks(json: JsonOption = None) -> None:
             f"{found.macs / 1e6:,.1f}",
             f"{found.weight_elements / 1e3:,.1f}",
         )
-    print_table(table, open_console())
+    print_table(table, application.open_console())
     if json is not None:
         json.write(rows, {})
 
 
-@app.command(rich_help_panel=BOARDS)
+@application.app.command(rich_help_panel=application.BOARDS)
 def configs(json: JsonOption = None) -> None:
     """List the named hardware configurations with their area."""
     from dataclasses import asdict
@@ -102,12 +94,12 @@ def configs(json: JsonOption = None) -> None:
             "/".join(str(size // 1024) for size in sizes),
             *(f"{n:,}" for n in (area.lut, area.ff, area.bram36, area.dsp)),
         )
-    print_table(table, open_console())
+    print_table(table, application.open_console())
     if json is not None:
         json.write(rows, {"area": "estimate of host.machine.area"})
 
 
-@app.command(rich_help_panel=BOARDS)
+@application.app.command(rich_help_panel=application.BOARDS)
 def boards(json: JsonOption = None) -> None:
     """List the known boards with their resources, clock and AXI port."""
     from dataclasses import asdict
@@ -127,12 +119,12 @@ def boards(json: JsonOption = None) -> None:
             f"{board.clock_mhz:g}",
             str(board.axi_data_bits),
         )
-    print_table(table, open_console())
+    print_table(table, application.open_console())
     if json is not None:
         json.write(rows, {})
 
 
-@app.command(rich_help_panel=TUNE)
+@application.app.command(rich_help_panel=application.TUNE)
 def tuners(json: JsonOption = None) -> None:
     """List the search algorithms with what each one uses."""
     from tilewright.tuner.search import TUNERS, Offer, taken_by
@@ -143,7 +135,7 @@ def tuners(json: JsonOption = None) -> None:
     _print_registry(TUNERS, "what it does", json, track=track)
 
 
-@app.command(rich_help_panel=TUNE)
+@application.app.command(rich_help_panel=application.TUNE)
 def allocators(json: JsonOption = None) -> None:
     """List what can decide which layer is measured next, with what each one uses."""
     from tilewright.tuner.allocate import ALLOCATORS
@@ -176,7 +168,7 @@ def _print_registry(
         table.add_row(*map(escape, (name, *cells, about)))
         headings = ("name", *columns, "packages", "summary")
         rows.append(dict(zip(headings, (name, *cells, about), strict=True)))
-    console = open_console()
+    console = application.open_console()
     print_table(table, console)
     for line in registry.hidden():
         console.say(line)

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tilewright.cli.common import arguments
 from tilewright.cli.common.application import TUNE, app, open_console
-from tilewright.cli.common.arguments import (
-    MODEL_FIELDS,
-    LayersOption,
-    read_network,
-    require_distinct,
-    require_writable,
-)
 from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
@@ -33,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.tuner.mapping.nest import LoopNest
 
 _FIELDS: Final = {
-    **MODEL_FIELDS,
+    **arguments.MODEL_FIELDS,
     "hardware": "--hardware",
     "mapper": "--method",
     "tuner": "--method",
@@ -60,7 +54,7 @@ def map_layers(
         str,
         typer.Option(metavar="ARCHITECTURE", help="Described accelerator: a name or a YAML file."),
     ] = "flexible-256",
-    layers: LayersOption = "",
+    layers: arguments.LayersOption = "",
     settings: MapOptions,
     output: Annotated[
         Path | None,
@@ -141,7 +135,7 @@ def _nests(target: str, layers: str) -> list[LoopNest]:
                 remedy="leave it out, or name the network alone",
             )
         return [nest_of(load_layer(target))]
-    nests = nests_of(read_network(target).select(split_layers(layers)))
+    nests = nests_of(arguments.read_network(target).select(split_layers(layers)))
     if not nests:
         raise UsageError(
             "has no layer that multiplies", field="LAYER|MODEL", value=target, remedy="name others"
@@ -186,9 +180,9 @@ def _files(
         for stem in found
         for ending in _FILES
     }
-    require_distinct(read, {**written, "--json": json_path(json)})
+    arguments.require_distinct(read, {**written, "--json": json_path(json)})
     for path in filter(None, written.values()):
-        require_writable(path, "--output")
+        arguments.require_writable(path, "--output")
     return found
 
 

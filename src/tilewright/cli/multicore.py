@@ -10,21 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tilewright.cli.common.application import (
-    EXIT_CHECK_FAILED,
-    TUNE,
-    Command,
-    app,
-    open_console,
-    say,
-)
-from tilewright.cli.common.arguments import (
-    FOR_FLOAT_MODELS,
-    read_board,
-    read_memory,
-    refuse_given,
-    require_readable,
-)
+from tilewright.cli.common import application, arguments
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
@@ -56,9 +42,9 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
             remedy="give the file that the network was compiled from",
         )
     path = Path(names[0])
-    require_readable(path, "MODEL")
+    arguments.require_readable(path, "MODEL")
     if calibration is not None:
-        require_readable(calibration, "--calibration")
+        arguments.require_readable(calibration, "--calibration")
     if not options.system:
         raise UsageError(
             "must be given for --pipeline",
@@ -67,7 +53,7 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
         )
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.machine.system_config import load_system
-    from tilewright.sim.system_devices import WITH_DATA, open_system
+    from tilewright.sim.devices import WITH_DATA, open_system
     from tilewright.tuner.multicore.pipeline import measure_pipeline, pipeline_rows
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
@@ -77,8 +63,8 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
     order = _order(options.cores, config) if options.cores else None
     (count,) = whole_numbers(options.frames, "--frames", 1, "pipeline", least=1)
     shares = shared(config, options.weights, options.budgets, options.window)
-    target = read_board(options.board or "pynq-z2")
-    timing = read_memory(options.memory, target)
+    target = arguments.read_board(options.board or "pynq-z2")
+    timing = arguments.read_memory(options.memory, target)
     with progress(f"reading {path.name}", quiet=json is not None) as steps, ExitStack() as stack:
         imported = _imported(path, calibration, options.random_calibration)
         books: dict[int, ScheduleLookup] = {}
@@ -126,13 +112,13 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
     if json is not None:
         json.write(rows, conditions, summary=summary)
     if summary["wrong_bytes"] or summary["wrong_elements"]:
-        say(
+        application.say(
             f"WRONG RESULT: {summary['wrong_bytes']} bytes of the programs' memories and "
             f"{summary['wrong_elements']} elements of the outputs differ from the reference; this "
             "is a defect of Tilewright: please report it with this command",
             err=True,
         )
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        raise typer.Exit(application.EXIT_CHECK_FAILED)
     if summary["stopped"]:
         raise KeyboardInterrupt
 
@@ -148,7 +134,7 @@ def _imported(path: Path, calibration: Path | None, random_calibration: int) -> 
     imported = import_network(path, calibration=data)
     if data is not None and imported.was_quantised:
         raise UsageError(
-            FOR_FLOAT_MODELS,
+            arguments.FOR_FLOAT_MODELS,
             field="--calibration" if calibration else "--random-calibration",
             remedy="leave it out",
         )
@@ -175,7 +161,7 @@ def _print(
 
     from tilewright.host.common.print_table import plain_table, print_table
 
-    console = open_console()
+    console = application.open_console()
     table = plain_table("stage", "core", "operators", "alone", "together", "first", "last")
     for row in rows:
         table.add_row(
@@ -215,7 +201,7 @@ _OF_NETWORKS: Final = ("trust_model",)
 _OF_PIPELINES: Final = ("one", "calibration", "random_calibration", "search")
 
 
-@app.command("multicore", cls=Command, rich_help_panel=TUNE)
+@application.app.command("multicore", cls=application.Command, rich_help_panel=application.TUNE)
 @from_fields(MulticoreOptions)
 def multicore(context: typer.Context, settings: MulticoreOptions, json: JsonOption = None) -> None:
     """Map jobs of many networks onto cores that share a memory, or run networks on such cores.
@@ -227,17 +213,17 @@ def multicore(context: typer.Context, settings: MulticoreOptions, json: JsonOpti
     """
     targets = settings.targets
     if settings.pipeline:
-        refuse_given(
+        arguments.refuse_given(
             context, (*_OF_GROUPS, *_OF_NETWORKS, "report", "trace"), "is not of --pipeline"
         )
         run_pipeline(settings, json)
         return
-    refuse_given(context, _OF_PIPELINES, "needs --pipeline")
+    arguments.refuse_given(context, _OF_PIPELINES, "needs --pipeline")
     if settings.system or any(target.lower().endswith(SUFFIX) for target in targets):
-        refuse_given(context, _OF_GROUPS, "maps a task or a table, not compiled networks")
+        arguments.refuse_given(context, _OF_GROUPS, "maps a task or a table, not compiled networks")
         run_networks(settings, json)
         return
-    refuse_given(
+    arguments.refuse_given(
         context, (*_OF_SYSTEMS, *_OF_NETWORKS), "runs compiled networks, not a task or a table"
     )
     if len(targets) > 1:
@@ -248,7 +234,7 @@ def multicore(context: typer.Context, settings: MulticoreOptions, json: JsonOpti
             remedy="mix is a task of all networks; compiled networks end in .tw",
         )
     if targets[0].lower().endswith(_TABLE_SUFFIX):
-        refuse_given(context, _OF_TASKS, "makes the jobs of a task; a table states them")
+        arguments.refuse_given(context, _OF_TASKS, "makes the jobs of a task; a table states them")
     if settings.method == "exact":
-        refuse_given(context, ("budget",), "is for methods that sample, not exact")
+        arguments.refuse_given(context, ("budget",), "is for methods that sample, not exact")
     map_group(settings, json)

@@ -51,7 +51,7 @@ def run_networks(options: MulticoreOptions, json: JsonTarget | None) -> None:
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.run.side_by_side import check_placement, measure
     from tilewright.host.machine.system_config import load_system, named_systems
-    from tilewright.sim.system_devices import WITH_DATA, open_system
+    from tilewright.sim.devices import WITH_DATA, open_system
 
     if not options.system:
         raise UsageError(

@@ -10,23 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.common.application import (
-    EXIT_CHECK_FAILED,
-    MEASURE,
-    TUNE,
-    app,
-    open_console,
-    say,
-)
-from tilewright.cli.common.arguments import (
-    DEFAULT_RUNS,
-    RunsOption,
-    StoreOption,
-    read_network,
-    replacing,
-    require_places,
-    simulated_memory,
-)
+from tilewright.cli.common import application, arguments
 from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
@@ -45,13 +29,13 @@ CONFIG_SUFFIX = ".yaml"
 """Of the chosen configuration, which has the report's name otherwise."""
 
 
-@app.command(rich_help_panel=TUNE)
+@application.app.command(rich_help_panel=application.TUNE)
 def report(
     run: Annotated[
         str, typer.Argument(metavar="STUDY", help="Name; default: the latest of the folder.")
     ] = "",
-    runs: RunsOption = DEFAULT_RUNS,
-    store: StoreOption = "",
+    runs: arguments.RunsOption = arguments.DEFAULT_RUNS,
+    store: arguments.StoreOption = "",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -74,7 +58,7 @@ def report(
     with open_to_read(location) as opened:
         name = opened.study(run or _latest(opened)).name
         places = report_places(name, output, runs, json)
-        require_places(store_places(location), places)
+        arguments.require_places(store_places(location), places)
         show_report(opened, name, output, runs, json=json)
 
 
@@ -107,16 +91,12 @@ def store_places(location: Path | str) -> dict[str, Path | None]:
 
 @contextlib.contextmanager
 def open_to_read(location: Path | str) -> Iterator[StoreType]:
-    """A store that is left as it is; what is done inside is done with its values.
-
-    Raises:
-        StoreError: it cannot be read, or holds values that no command writes.
-    """
+    """A store that is left as it is; values that no command writes are a `StoreError`."""
     from tilewright.tuner.store.database import hidden
     from tilewright.tuner.store.store import Store, values_from
 
     def waiting(text: str) -> None:
-        say(text, err=True)
+        application.say(text, err=True)
 
     with (
         values_from(hidden(location)),
@@ -146,19 +126,19 @@ def show_report(
     from tilewright.tuner.study.best_network import chosen_by_objective
     from tilewright.tuner.study.results import load_result
 
-    console = open_console()
+    console = application.open_console()
     result = chosen_by_objective(load_result(store, name))
     archive = pareto(result.search)
     print_summary(result, console)
     for line in pareto_lines(archive):
         console.say(line)
     path = output or report_path(name, runs)
-    with replacing(output):
+    with arguments.replacing(output):
         write_html(result, archive, path)
     console.say(f"report: {path}")
     if result.chosen is not None:
         saved = path.with_suffix(CONFIG_SUFFIX)
-        with replacing(output and saved):
+        with arguments.replacing(output and saved):
             _write_config(result.chosen.hw, saved)
         console.say(f"configuration: {saved}")
     if json is not None:
@@ -171,7 +151,7 @@ def show_report(
         if json.path is not None:
             console.say(f"result: {json.path}")
     if result.mismatches:
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        raise typer.Exit(application.EXIT_CHECK_FAILED)
     return result.best_network is not None
 
 
@@ -193,7 +173,7 @@ def _write_config(hw: Mapping[str, Any], path: Path) -> None:
 SUFFIX: Final = ".csv.gz"
 
 
-@app.command("export-table", rich_help_panel=MEASURE)
+@application.app.command("export-table", rich_help_panel=application.MEASURE)
 @from_fields(LandscapeOptions)
 def export_table(
     context: typer.Context,
@@ -224,10 +204,10 @@ def export_table(
         raise UsageError(
             f"must end in {SUFFIX}", field="--output", value=path, remedy="name another file"
         )
-    config, workload = load_hwconfig(settings.hw), read_network(settings.network)[layer]
-    require_places({}, {"--output": path})
-    timing = simulated_memory(context, settings.memory, settings.board)
-    rules, console = host_rules(), open_console()
+    config, workload = load_hwconfig(settings.hw), arguments.read_network(settings.network)[layer]
+    arguments.require_places({}, {"--output": path})
+    timing = arguments.simulated_memory(context, settings.memory, settings.board)
+    rules, console = host_rules(), application.open_console()
     identities = {kind.value: identity_of(kind.value) for kind in (Fidelity.RTL, Fidelity.TWIN)}
     with progress(workload.name, total=1) as steps:
         landscape = exhaust(
@@ -243,7 +223,7 @@ def export_table(
         identities=identities,
         bound=rules.bound(config, workload, timing).cycles,
     )
-    with replacing(path):
+    with arguments.replacing(path):
         write_table(landscape, path, header)
     console.say(
         f"{path}: {header['legal']:,} legal of {header['points']:,} schedules, memory "
@@ -252,7 +232,7 @@ def export_table(
     )
 
 
-@app.command("export", rich_help_panel=TUNE)
+@application.app.command("export", rich_help_panel=application.TUNE)
 def export(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")],
     optuna: Annotated[
@@ -261,8 +241,8 @@ def export(
             metavar="FILE", help="SQLite file to write, for optuna-dashboard; it must not exist."
         ),
     ],
-    runs: RunsOption = DEFAULT_RUNS,
-    store: StoreOption = "",
+    runs: arguments.RunsOption = arguments.DEFAULT_RUNS,
+    store: arguments.StoreOption = "",
 ) -> None:
     """Write the trials of a study as studies of Optuna, one for each layer.
 
@@ -270,7 +250,7 @@ def export(
     """
     from tilewright.tuner.report.optuna_study import export_to_optuna
 
-    console = open_console()
+    console = application.open_console()
     with open_to_read(store_location(store, runs)) as opened:
         row = opened.study(study)
         names = export_to_optuna(study, opened.each_trial(row.id), optuna)

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tilewright.cli.common.application import (
-    EXIT_CHECK_FAILED,
-    NETWORKS,
-    Command,
-    app,
-    open_console,
-    say,
-)
+from tilewright.cli.common import application
 from tilewright.cli.common.arguments import (
     data_fields,
     read_board,
@@ -101,7 +94,7 @@ class CommandOptions(RunOptions):
     ip: str = option("", "Name of the accelerator in the bitstream.", metavar="NAME", panel=_BOARD)
 
 
-@app.command("run", cls=Command, rich_help_panel=NETWORKS)
+@application.app.command("run", cls=application.Command, rich_help_panel=application.NETWORKS)
 @from_fields(CommandOptions)
 def run_command(context: typer.Context, settings: CommandOptions, json: JsonOption = None) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
@@ -146,7 +139,7 @@ def run_command(context: typer.Context, settings: CommandOptions, json: JsonOpti
     if output is not None:
         with replacing(output):
             save_outputs(run.outputs, output)
-        open_console().say(f"saved {output}")
+        application.open_console().say(f"saved {output}")
     wrong: dict[str, int] | None = None
     if settings.check and device != REFERENCE:
         with (
@@ -252,13 +245,13 @@ def _tell_check(wrong: dict[str, int] | None) -> None:
     if wrong is None:
         return
     if any(wrong.values()):
-        say(
+        application.say(
             f"WRONG RESULT: elements that differ from the reference: {wrong}; this is a defect "
             "of Tilewright: please report it with this command",
             err=True,
         )
-        raise typer.Exit(EXIT_CHECK_FAILED)
-    open_console().say("outputs: bit-exact to the reference")
+        raise typer.Exit(application.EXIT_CHECK_FAILED)
+    application.open_console().say("outputs: bit-exact to the reference")
 
 
 def print_run(
@@ -267,7 +260,7 @@ def print_run(
     """Print what a run took, and the largest elements of its outputs."""
     import numpy as np
 
-    console = open_console()
+    console = application.open_console()
     if run.cycles:
         milliseconds = run.cycles / (target.clock_mhz * 1e3)
         seconds = sum(result.host_seconds for result in run.results)

@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tilewright.cli.common import arguments
 from tilewright.cli.common.application import EXIT_CHECK_FAILED, MEASURE, app, open_console, say
-from tilewright.cli.common.arguments import (
-    RtlOption,
-    read_network,
-    refuse_given,
-    replacing,
-    require_places,
-    simulated_memory,
-)
 from tilewright.cli.common.json_output import JsonOption, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
@@ -89,7 +82,7 @@ def sim(
     max_cycles: Annotated[
         int, typer.Option(metavar="CYCLES", min=0, help="Cycle limit; 0: the device's default.")
     ] = 0,
-    rtl: RtlOption = None,
+    rtl: arguments.RtlOption = None,
     json: JsonOption = None,
 ) -> None:
     """Run one layer, check its output bit by bit, and print cycles and counters."""
@@ -102,15 +95,15 @@ def sim(
     from tilewright.host.network.schedule import load_schedule
     from tilewright.sim.devices import open_simulated
 
-    config, workload = load_hwconfig(settings.hw), read_network(settings.network)[layer]
+    config, workload = load_hwconfig(settings.hw), arguments.read_network(settings.network)[layer]
     if device is DeviceKind.REFERENCE:
         _refuse_with_reference(context, rtl)
     _check_recording(device, waves, trace)
-    require_places(
+    arguments.require_places(
         {"--schedule": Path(schedule)},
         {"--waves": waves, "--trace": trace, "--json": json_path(json)},
     )
-    timing = simulated_memory(context, settings.memory, settings.board)
+    timing = arguments.simulated_memory(context, settings.memory, settings.board)
     chosen = (
         default_schedule(config, workload) if schedule == "default" else load_schedule(schedule)
     )
@@ -123,7 +116,7 @@ def sim(
 
         with (
             fields_named(_FIELDS),
-            replacing(waves),
+            arguments.replacing(waves),
             progress(f"building and recording {config.name} in Verilator", quiet=json is not None),
         ):
             result = run_with_waves(
@@ -196,7 +189,7 @@ def _tell_recording(
         from tilewright.sim.twin.trace import write_trace
 
         require_agreement(config, timing)
-        with replacing(trace):
+        with arguments.replacing(trace):
             count = write_trace(trace, Twin(config, timing), program, counters)
         say(
             f"trace: {printable(str(trace))}, {counted(count, 'instruction')} "
@@ -224,7 +217,9 @@ def _refuse_with_reference(context: typer.Context, rtl: Path | None) -> None:
             value=rtl,
             remedy="leave --rtl out, or choose another --device",
         )
-    refuse_given(context, ("memory", "board"), "needs a device with time, not the reference")
+    arguments.refuse_given(
+        context, ("memory", "board"), "needs a device with time, not the reference"
+    )
 
 
 def _check_recording(device: DeviceKind, waves: Path | None, trace: Path | None) -> None:

@@ -8,17 +8,8 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.common import arguments
 from tilewright.cli.common.application import BOARDS, EXIT_CHECK_FAILED, MAINTAIN, Group, app, say
-from tilewright.cli.common.arguments import (
-    BoardOption,
-    HwArgument,
-    one_of,
-    read_board,
-    refuse_foreign_files,
-    replacing,
-    require_places,
-    require_readable,
-)
 from tilewright.cli.common.json_output import JsonOption, json_path
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
@@ -44,7 +35,7 @@ def synth(
         str,
         typer.Argument(metavar="HW", help="Named configuration or system, or YAML file of one."),
     ],
-    board: BoardOption = "pynq-z2",
+    board: arguments.BoardOption = "pynq-z2",
     family: Annotated[
         str, typer.Option(metavar="xc7|xcup|ecp5", help="Device family; default: the board's.")
     ] = "",
@@ -62,9 +53,9 @@ def synth(
 
     design = load_design(hw)
     if family:
-        one_of(family, synthesis.FAMILIES, "--family")
-    one_of(device, synthesis.ECP5_DEVICES, "--device")
-    target = synthesis.ECP5_DEVICES[device] if family == "ecp5" else read_board(board)
+        arguments.one_of(family, synthesis.FAMILIES, "--family")
+    arguments.one_of(device, synthesis.ECP5_DEVICES, "--device")
+    target = synthesis.ECP5_DEVICES[device] if family == "ecp5" else arguments.read_board(board)
     with progress(f"{design.name}: Yosys", quiet=json is not None):
         if isinstance(target, synthesis.Ecp5Device):
             report = synthesis.synthesise(design, family=family)
@@ -125,9 +116,9 @@ def timing(
     from tilewright.sim.timing import estimate as timing_estimate
     from tilewright.sim.timing.delays import FAMILIES
 
-    require_places({}, {"--html": html, "--json": json_path(json)})
-    refuse_foreign_files(html)
-    one_of(family, FAMILIES, "--family")
+    arguments.require_places({}, {"--html": html, "--json": json_path(json)})
+    arguments.refuse_foreign_files(html)
+    arguments.one_of(family, FAMILIES, "--family")
     design = load_design(hw)
     if changes:
         if len(design.cores) > 1:
@@ -149,7 +140,7 @@ def timing(
         from tilewright.tuner.report.side_by_side_page import write_page
         from tilewright.tuner.report.timing_page import page
 
-        with replacing(html):
+        with arguments.replacing(html):
             write_page(page(rows, summary), html)
         say(f"wrote {html}")
     if json is not None:
@@ -158,7 +149,7 @@ def timing(
 
 @app.command(rich_help_panel=BOARDS)
 def pnr(
-    hw: HwArgument,
+    hw: arguments.HwArgument,
     device: DeviceOption = "85k",
     speed: Annotated[int, typer.Option(metavar="6|7|8", help="Speed grade.")] = 8,
     seed: Annotated[
@@ -196,14 +187,14 @@ def pnr(
     from tilewright.sim.verilator.build import MANIFEST
 
     if manifest is not None:
-        require_readable(manifest, "--manifest")
-    one_of(str(speed), map(str, routing.SPEEDS), "--speed")
+        arguments.require_readable(manifest, "--manifest")
+    arguments.one_of(str(speed), map(str, routing.SPEEDS), "--speed")
     config = routing.override(load_hwconfig(hw), changes or [])
     conditions = routing.Conditions(
-        device=one_of(device, ECP5_DEVICES, "--device"),
+        device=arguments.one_of(device, ECP5_DEVICES, "--device"),
         speed=speed,
         frequency_mhz=freq,
-        router=one_of(router, routing.ROUTERS, "--router"),
+        router=arguments.one_of(router, routing.ROUTERS, "--router"),
     )
     seeds = tuple(dict.fromkeys(seed or routing.DEFAULT_SEEDS))
     sources = manifest or MANIFEST
@@ -270,7 +261,7 @@ def record_rows(
     from tilewright.sim.synth import results
 
     more = () if draw is None else results.draw(draw)
-    family = one_of(family, ("xc7", "ecp5"), "--family")
+    family = arguments.one_of(family, ("xc7", "ecp5"), "--family")
     with progress("Yosys"):
         results.record([*(hw or []), *more], family=family, stale_only=stale, note=say)
 

@@ -9,32 +9,18 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.common.application import (
-    EXIT_CHECK_FAILED,
-    VERIFY,
-    Group,
-    app,
-    print_error,
-    say,
-)
-from tilewright.cli.common.arguments import (
-    FreshSeedOption,
-    HwArgument,
-    QuickOption,
-    fresh_seed,
-    one_of,
-)
+from tilewright.cli.common import application, arguments
 from tilewright.cli.common.json_output import JsonOption
 from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import counted
 
 verify_app = typer.Typer(
-    cls=Group,
+    cls=application.Group,
     no_args_is_help=True,
     help="Check the RTL: lint, proofs, coverage, seeded faults, netlists.",
 )
-app.add_typer(verify_app, name="verify", rich_help_panel=VERIFY)
+application.app.add_typer(verify_app, name="verify", rich_help_panel=application.VERIFY)
 
 
 @verify_app.command("lint")
@@ -45,7 +31,7 @@ def lint_rtl(
             metavar="N", min=0, help="Random configurations to read besides the named ones."
         ),
     ] = 2,
-    seed: FreshSeedOption = None,
+    seed: arguments.FreshSeedOption = None,
     json: JsonOption = None,
 ) -> None:
     """Read the RTL of every configuration and system with Verilator and slang: both are silent."""
@@ -55,8 +41,8 @@ def lint_rtl(
     from tilewright.host.machine.system_config import named_systems
     from tilewright.sim.verify.rtl_lint import designs, lint, lint_slang
 
-    seed = fresh_seed(seed)
-    say(f"rtl lint, seed {seed}")
+    seed = arguments.fresh_seed(seed)
+    application.say(f"rtl lint, seed {seed}")
     rows = []
     total = len(named_configs()) + random + len(named_systems())
     with progress("lint", total=total, quiet=json is not None) as steps:
@@ -64,14 +50,14 @@ def lint_rtl(
             steps.say(hw.name)
             complaints = lint(hw) + lint_slang(hw)
             rows.append({"hw": hw.name, "clean": not complaints, "complaints": complaints})
-            say(f"rtl {hw.name}: {'FAILED' if complaints else 'clean'}")
+            application.say(f"rtl {hw.name}: {'FAILED' if complaints else 'clean'}")
             if complaints:
                 sys.stderr.write(f"{hw.parameters()}\n{complaints}")
             steps.advance()
     if json is not None:
         json.write(rows, {"seed": seed, "random": random})
     if not all(row["clean"] for row in rows):
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        raise typer.Exit(application.EXIT_CHECK_FAILED)
 
 
 @verify_app.command("formal")
@@ -92,7 +78,9 @@ def prove_units(
             steps.say(proof.name)
             verdict = prove(proof)
             mark = "ok  " if verdict.holds else "FAIL"
-            say(f"{mark} {proof.name:8} {verdict.seconds:6.1f} s  {verdict.text}; {proof.claims}")
+            application.say(
+                f"{mark} {proof.name:8} {verdict.seconds:6.1f} s  {verdict.text}; {proof.claims}"
+            )
             rows.append(
                 {
                     "proof": proof.name,
@@ -106,13 +94,13 @@ def prove_units(
     if json is not None:
         json.write(rows, {"engine": "smtbmc yices"})
     if not all(row["holds"] for row in rows):
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        raise typer.Exit(application.EXIT_CHECK_FAILED)
 
 
 @verify_app.command("coverage")
 def measure_coverage(
-    quick: QuickOption = False,
-    seed: FreshSeedOption = None,
+    quick: arguments.QuickOption = False,
+    seed: arguments.FreshSeedOption = None,
     programs: Annotated[
         int | None,
         typer.Option(
@@ -127,9 +115,9 @@ def measure_coverage(
     """
     from tilewright.sim.verify import coverage
 
-    seed = fresh_seed(seed)
+    seed = arguments.fresh_seed(seed)
     programs = programs or (6 if quick else 32)
-    say(f"seed {seed}, {counted(programs, 'random program')} per configuration")
+    application.say(f"seed {seed}, {counted(programs, 'random program')} per configuration")
     try:
         with progress("build", quiet=json is not None) as steps:
             report = coverage.measure(seed=seed, quick=quick, programs=programs, note=steps.say)
@@ -144,10 +132,10 @@ def measure_coverage(
         )
     problems = report.problems()
     for problem in problems:
-        print_error(f"{problem} (seed {seed})")
-    say(f"{report.seconds:.0f} s, {'failed' if problems else 'passed'}")
+        application.print_error(f"{problem} (seed {seed})")
+    application.say(f"{report.seconds:.0f} s, {'failed' if problems else 'passed'}")
     if problems:
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        raise typer.Exit(application.EXIT_CHECK_FAILED)
 
 
 @verify_app.command("mutate")
@@ -194,7 +182,7 @@ def seed_faults(
             cocotb=cocotb,
         )
     except KeyboardInterrupt:
-        say("every finished mutant is kept: --resume goes on", err=True)
+        application.say("every finished mutant is kept: --resume goes on", err=True)
         raise
     if json is not None:
         json.write(
@@ -204,12 +192,12 @@ def seed_faults(
             permanent=report["permanent"],
         )
     if not passed:
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        raise typer.Exit(application.EXIT_CHECK_FAILED)
 
 
 @verify_app.command("netlist")
 def check_netlist(
-    hw: HwArgument,
+    hw: arguments.HwArgument,
     family: Annotated[str, typer.Option(metavar="xc7|ecp5", help="Device family.")] = "xc7",
     stage: Annotated[
         str,
@@ -219,7 +207,7 @@ def check_netlist(
         ),
     ] = "cells",
     programs: Annotated[int, typer.Option(metavar="N", min=1, help="Random programs.")] = 100,
-    seed: FreshSeedOption = None,
+    seed: arguments.FreshSeedOption = None,
     json: JsonOption = None,
 ) -> None:
     """Run random programs on the simulated netlist; each must end as on the reference."""
@@ -228,21 +216,21 @@ def check_netlist(
     import numpy as np
 
     from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.sim.verify import netlist, netlist_build
+    from tilewright.sim.verify import netlist
 
-    seed = fresh_seed(seed)
+    seed = arguments.fresh_seed(seed)
     config = load_hwconfig(hw)
-    one_of(family, netlist_build.FAMILIES, "--family")
-    chosen = netlist_build.Stage(one_of(stage, [s.value for s in netlist_build.Stage], "--stage"))
+    arguments.one_of(family, netlist.FAMILIES, "--family")
+    chosen = netlist.Stage(arguments.one_of(stage, [s.value for s in netlist.Stage], "--stage"))
     quiet = json is not None
     with progress(f"{config.name}: synthesis and build of the netlist", quiet=quiet):
-        library = netlist_build.build_netlist(config, family=family, stage=chosen)
+        library = netlist.build_netlist(config, family=family, stage=chosen)
     rng = np.random.default_rng(seed)
     with progress("random programs", total=programs, quiet=quiet) as steps:
         found = list(netlist.differences(config, library, rng, programs, done=steps.advance))
     for difference in found:
-        say(f"program {difference.program}: {difference.text}")
-    say(
+        application.say(f"program {difference.program}: {difference.text}")
+    application.say(
         f"{hw}, {family}, {stage}: {len(found)} of {counted(programs, 'program')} wrong, "
         f"seed {seed}"
     )
@@ -253,4 +241,4 @@ def check_netlist(
             summary={"programs": programs, "wrong": len(found)},
         )
     if found:
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        raise typer.Exit(application.EXIT_CHECK_FAILED)

@@ -108,11 +108,7 @@ def default_schedule(hw: HwConfig | str | Path, workload: Workload | str) -> Sch
 def resolved(
     hw: HwConfig | str | Path, workload: Workload | str, schedule: Schedule | str | Path | None
 ) -> tuple[HwConfig, Workload, Schedule]:
-    """What names and paths stand for.
-
-    Raises:
-        TilewrightError: one of them stands for nothing.
-    """
+    """What names and paths stand for; one that stands for nothing is a `TilewrightError`."""
     config, layer = load_hwconfig(hw), load_layer(workload)
     if schedule is None:
         return config, layer, lowering.default_schedule(config, layer)

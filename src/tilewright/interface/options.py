@@ -59,11 +59,7 @@ class NetworkDevice(StrEnum):
 
 
 def read_numbers(name: str, text: str) -> tuple[float, ...]:
-    """Comma-separated numbers.
-
-    Raises:
-        WorkloadError: they are none.
-    """
+    """Comma-separated numbers; others are a `WorkloadError`."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
@@ -76,11 +72,7 @@ def read_numbers(name: str, text: str) -> tuple[float, ...]:
 
 
 def read_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
-    """Input sizes of the form NAME=1,3,224,224.
-
-    Raises:
-        WorkloadError: a text has another form.
-    """
+    """Input sizes of the form NAME=1,3,224,224; another form is a `WorkloadError`."""
     shapes = {}
     for text in texts or ():
         name, sign, sizes = text.rpartition("=")

@@ -111,11 +111,7 @@ def make_tuner(
 
 
 def tuner_name(tuner: str | type[Tuner[Any]]) -> str:
-    """The name that a study stores: a class is named as ``module:Class``.
-
-    Raises:
-        TunerError: no tuner of that name, or a class that cannot be found by its name again.
-    """
+    """The name that a study stores: ``module:Class`` of a class that is found again by it."""
     if isinstance(tuner, type):
         named = f"{tuner.__module__}:{tuner.__qualname__}"
         if "." in tuner.__qualname__:

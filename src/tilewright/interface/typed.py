@@ -48,11 +48,7 @@ def _names() -> dict[str, Any]:
 
 
 def typed(function: Callable[A, R]) -> Callable[A, R]:
-    """Hold the arguments of a public function to its annotations.
-
-    Raises:
-        TilewrightError: (the function does) an argument is of another type.
-    """
+    """Hold the arguments of a public function to its annotations, or raise `TilewrightError`."""
     signature = inspect.signature(function)
     hints = functools.cache(
         lambda: get_type_hints(

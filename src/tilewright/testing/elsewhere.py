@@ -37,16 +37,7 @@ def _server() -> subprocess.Popen[str]:
 
 
 def elsewhere(module: str, function: str, *arguments: Any) -> Any:
-    """What a function returns in another process.
-
-    Args:
-        module: that holds it.
-        function: its name; arguments and answer are what JSON can hold.
-        arguments: positional.
-
-    Raises:
-        RuntimeError: the process ended; its standard error says why.
-    """
+    """What a function returns in another process, as JSON; `RuntimeError` says why it ended."""
     process = _server()
     assert process.stdin is not None
     assert process.stdout is not None

@@ -211,11 +211,7 @@ def peek(hw: HwConfig, memory: Memory) -> Program:
 
 
 def residue(device: Device, memory: Memory) -> int:
-    """Bytes that are not zero in what a scratchpad's `peek` stores.
-
-    Raises:
-        ProgramError: the device refuses to read what the program did not write.
-    """
+    """Bytes that are not zero in what a scratchpad's `peek` stores, if it was written."""
     program = peek(device.hw, memory)
     image: Bytes = program.image()
     result = program.read(device.run(program, image).memory, "result")

@@ -7,14 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from e2e.test_lowering_on_rtl import MEMORIES, device_of
+from support.networks import qgraphs
 from support.networks.qgraph_floats import apply, dequantised
-from support.networks.qgraphs import (
-    GraphMaker,
-    draw_attention,
-    draw_channels,
-    draw_cnn,
-    draw_functions,
-)
 from support.programs.hazards import check_hazards
 from support.randomness import generator, sample, where
 
@@ -95,7 +89,7 @@ def check_region(device, graph, inputs, facts, *, keep_rounding=False):
     return executable
 
 
-def draw_fitting(rng, *, zero_points, fixed=None, draw=draw_cnn, **options):
+def draw_fitting(rng, *, zero_points, fixed=None, draw=qgraphs.draw_cnn, **options):
     """A configuration, and a region whose layers have a schedule on it."""
     while True:
         hw = fixed or any_hwconfig(rng).with_(**options)
@@ -127,7 +121,7 @@ def test_random_regions_on_random_configurations_equal_their_layers(number):
 @pytest.mark.parametrize("number", sample(24, 400))
 def test_random_splits_and_shuffles_on_random_configurations_equal_their_layers(number):
     rng = generator(f"channels {number}")
-    hw, graph, inputs = draw_fitting(rng, zero_points=bool(number % 2), draw=draw_channels)
+    hw, graph, inputs = draw_fitting(rng, zero_points=bool(number % 2), draw=qgraphs.draw_channels)
     check_region(ReferenceDevice(hw), graph, inputs, where(hw=hw, number=number))
 
 
@@ -135,7 +129,7 @@ def test_random_splits_and_shuffles_on_random_configurations_equal_their_layers(
 def test_random_tables_and_rows_on_random_configurations_equal_their_layers(number):
     """Between joins and shuffles of channels, of one image or two, fused or as the model rounds."""
     rng = generator(f"functions {number}")
-    options = {"draw": draw_functions, "activation_table": 1, "row_unit": 1}
+    options = {"draw": qgraphs.draw_functions, "activation_table": 1, "row_unit": 1}
     hw, graph, inputs = draw_fitting(rng, zero_points=bool(number % 2), **options)
     keep = bool(number // 2 % 2)
     facts = where(hw=hw, number=number)
@@ -146,7 +140,7 @@ def test_random_tables_and_rows_on_random_configurations_equal_their_layers(numb
 def test_splits_and_shuffles_on_the_rtl_equal_the_reference_bit_by_bit(number):
     rng = generator(f"channels on rtl {number}")
     fixed = load_hwconfig("tiny-4x4")
-    hw, graph, inputs = draw_fitting(rng, zero_points=True, fixed=fixed, draw=draw_channels)
+    hw, graph, inputs = draw_fitting(rng, zero_points=True, fixed=fixed, draw=qgraphs.draw_channels)
     with device_of(hw, MEMORIES[number % 2]) as device:
         check_region(device, graph, inputs, where(hw=hw, number=number))
 
@@ -156,7 +150,9 @@ def test_splits_and_shuffles_on_the_rtl_equal_the_reference_bit_by_bit(number):
 def test_tables_and_rows_on_the_rtl_equal_the_reference_bit_by_bit(number):
     rng = generator(f"functions on rtl {number}")
     fixed = load_hwconfig("tiny-4x4").with_(activation_table=1, row_unit=1)
-    hw, graph, inputs = draw_fitting(rng, zero_points=True, fixed=fixed, draw=draw_functions)
+    hw, graph, inputs = draw_fitting(
+        rng, zero_points=True, fixed=fixed, draw=qgraphs.draw_functions
+    )
     with device_of(hw, MEMORIES[number % 2]) as device:
         check_region(device, graph, inputs, where(hw=hw, number=number))
 
@@ -168,7 +164,7 @@ def test_attention_runs_on_the_accelerator(name, number):
     tiny = load_hwconfig("tiny-4x4")
     rectangles = {"4x8": tiny.with_(block_out=8), "8x4": tiny.with_(block_in=8)}
     hw = rectangles.get(name) or load_hwconfig(name)
-    graph, inputs = draw_attention(rng, hw.block_in)
+    graph, inputs = qgraphs.draw_attention(rng, hw.block_in)
     check_region(ReferenceDevice(hw), graph, inputs, where(hw=hw))
 
 
@@ -190,7 +186,7 @@ def test_every_named_configuration_runs_a_region(name):
 
 
 def test_kept_rounding_keeps_the_scales_of_what_is_joined():
-    maker = GraphMaker(generator("joined rounding"), (1, 9, 6, 6))
+    maker = qgraphs.GraphMaker(generator("joined rounding"), (1, 9, 6, 6))
     joined = maker.concat(maker.conv("x0", 4), maker.conv("x0", 8))
     graph, inputs = maker.graph(maker.conv(joined, 3)), maker.arguments()
     hw = load_hwconfig("tiny-4x4")
@@ -201,7 +197,7 @@ def test_kept_rounding_keeps_the_scales_of_what_is_joined():
 
 
 def test_kept_rounding_gives_the_integers_of_the_model():
-    maker = GraphMaker(generator("rounding"), (1, 9, 6, 6))
+    maker = qgraphs.GraphMaker(generator("rounding"), (1, 9, 6, 6))
     conv = maker.conv("x0", 9, 3, pad=1)
     graph = maker.graph(maker.rescale(maker.add(conv, "x0"), (0.0, None)))
     narrow = replace(graph.tensors[conv], scale=graph.tensors[conv].scale / 8)  # it saturates
@@ -220,7 +216,7 @@ def test_kept_rounding_gives_the_integers_of_the_model():
 def test_activations_share_memory_and_nothing_that_is_needed_is_overwritten():
     rng = generator("arena")
     hw = load_hwconfig("edge-8x8")
-    maker = GraphMaker(rng, (1, 8, 12, 12))
+    maker = qgraphs.GraphMaker(rng, (1, 8, 12, 12))
     x = "x0"
     for _ in range(6):
         x = maker.conv(x, 8, 3, pad=1)
@@ -236,6 +232,6 @@ def test_an_input_that_is_folded_may_be_the_residual_of_its_layer():
     """A layer of few channels takes its data with several pixels in a block, its residual plain."""
     rng = generator("folded residual")
     hw = load_hwconfig("pynq-16x16")
-    maker = GraphMaker(rng, (1, 3, 6, 6))
+    maker = qgraphs.GraphMaker(rng, (1, 3, 6, 6))
     graph = maker.graph(maker.conv("x0", 3, 3, pad=1, residual="x0"))
     check_region(ReferenceDevice(hw), graph, maker.arguments(), where(hw=hw))

@@ -9,6 +9,7 @@ import cocotb
 import numpy as np
 from bench import KNOBS, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
+from support.programs.loops import products
 from units import Surroundings, answer, pack, random_tokens, unpack
 
 from tilewright.host.machine.isa import Instruction, Opcode, encode_uop
@@ -96,23 +97,11 @@ def random_gemm(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
 def apply(instruction: Instruction, m: Memories, acc: np.ndarray) -> int:
     """The definition, one product after another; returns the number of products."""
     v = instruction.values
-    products = 0
-    for o in range(v["iter_outer"]):
-        for i in range(v["iter_inner"]):
-            for uop in m.uop[v["uop_begin"] : v["uop_begin"] + v["uop_count"]]:
-                a, n, w = (
-                    v[f"{name}_base"] + uop[name] + o * v[f"{name}_outer"] + i * v[f"{name}_inner"]
-                    for name in ("acc", "inp", "wgt")
-                )
-                start = 0 if v["overwrite"] and uop["first"] else acc[a].astype(np.int64)
-                acc[a] = (
-                    (start + m.inp[n] @ m.wgt[w].T)
-                    .astype(np.uint64)
-                    .astype(np.uint32)
-                    .view(np.int32)
-                )
-                products += 1
-    return products
+    steps = list(products(v, m.uop[v["uop_begin"] : v["uop_begin"] + v["uop_count"]]))
+    for a, n, w, fresh in steps:
+        total = acc[a].astype(np.int64) * (not fresh) + m.inp[n] @ m.wgt[w].T
+        acc[a] = total.astype(np.uint64).astype(np.uint32).view(np.int32)
+    return len(steps)
 
 
 @cocotb.test()
@@ -125,10 +114,10 @@ async def products_accumulate_as_defined(dut: Any, knob: str) -> None:
     around = Surroundings(dut, memories, program, rng, knob)
     await reset(dut)
     expected = memories.acc.copy()
-    products = sum(apply(instruction, memories, expected) for instruction in program)
+    count = sum(apply(instruction, memories, expected) for instruction in program)
     await around.run()
     await RisingEdge(dut.clk_i)
-    assert memories.issued == products
+    assert memories.issued == count
     assert answer(dut)["idle"]
     assert not int(dut.acc_lock_o.value)
     wrong = np.flatnonzero((memories.acc != expected).any(axis=(1, 2)))
@@ -144,13 +133,13 @@ async def instructions_follow_each_other_without_a_gap(dut: Any) -> None:
     program = [Instruction(i.opcode, {**i.values, "pop": 0}) for i in program]
     around = Surroundings(dut, memories, program, rng)
     await reset(dut)
-    products = sum(apply(i, memories, memories.acc.copy()) for i in program)
+    count = sum(apply(i, memories, memories.acc.copy()) for i in program)
     issues = []
     while not around.done:
         await around.cycles()
         issues.append(int(dut.issue_o.value))
     first = issues.index(1)
-    assert issues[first : first + products] == [1] * products, "a cycle without a product"
+    assert issues[first : first + count] == [1] * count, "a cycle without a product"
 
 
 @cocotb.test()

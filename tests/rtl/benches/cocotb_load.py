@@ -9,6 +9,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
+from support.programs.loops import tiles
 from units import Surroundings, answer, random_tokens, unpacked
 
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
@@ -199,25 +200,20 @@ def apply(instruction: Instruction, world: World, pads: dict[Memory, np.ndarray]
     v = instruction.values
     memory, size, blocks = Memory(v["memory"]), world.p["DiagBytes"], world.p["DiagBlocks"]
     tile = world.stored(memory, v["diagonal"], v["int4"])
-    at = v["sram_base"]
-    for z in range(v["z_size"]):
-        for row in range(v["pad_top"] + v["y_size"] + v["pad_bottom"]):
-            for column in range(v["pad_left"] + v["x_size"] + v["pad_right"]):
-                y, x = row - v["pad_top"], column - v["pad_left"]
-                if 0 <= y < v["y_size"] and 0 <= x < v["x_size"]:
-                    start = v["dram_offset"] + tile * (z * v["z_stride"] + y * v["y_stride"] + x)
-                    data = world.dram[start : start + tile]
-                    if v["diagonal"]:
-                        block = (v["phase"] + z * v["y_size"] + y) % blocks
-                        square = np.zeros((size, blocks * size), dtype=np.uint8)
-                        square[:, block * size : (block + 1) * size] = np.diag(data)
-                        data = square.reshape(-1)
-                    elif v["int4"]:
-                        data = world.int4(data)
-                    pads[memory][at] = data
-                else:
-                    pads[memory][at] = v["pad_value"] & 0xFF
-                at += 1
+    for at, place, row in tiles(v):
+        if place is None:
+            pads[memory][at] = v["pad_value"] & 0xFF
+            continue
+        start = v["dram_offset"] + tile * place
+        data = world.dram[start : start + tile]
+        if v["diagonal"]:
+            block = (v["phase"] + row) % blocks
+            square = np.zeros((size, blocks * size), dtype=np.uint8)
+            square[:, block * size : (block + 1) * size] = np.diag(data)
+            data = square.reshape(-1)
+        elif v["int4"]:
+            data = world.int4(data)
+        pads[memory][at] = data
 
 
 @cocotb.test()

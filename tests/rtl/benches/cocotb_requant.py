@@ -9,8 +9,8 @@ from typing import Any
 import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, start_clock
-from benches.cocotb_vector import requantised
 from cocotb.triggers import RisingEdge
+from support.programs.elements import requantised, saturated
 
 from tilewright.host.machine.isa import PARAM_FIELDS, pack_fields
 from tilewright.host.network.requant import RequantParams, requantise
@@ -113,7 +113,7 @@ async def results_are_exact(dut: Any, knob: str) -> None:
         dut.product_i.value = int(product is not None and product["multiply"])
         await RisingEdge(dut.clk_i)
         if product is not None and product["multiply"]:
-            expected = max(-(2**31), min(2**31 - 1, product["acc"] * product["factor"]))
+            expected = saturated(product["acc"] * product["factor"])
             assert int(dut.product_o.value.to_signed()) == expected, product
             seen += 1
         done = line[0] if len(line) == _LATENCY + 1 else None

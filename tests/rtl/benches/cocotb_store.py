@@ -11,6 +11,7 @@ import cocotb
 import numpy as np
 from bench import KNOBS, Knob, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
+from support.programs.loops import tiles
 from units import Surroundings, answer, random_tokens
 
 from tilewright.host.machine.isa import Instruction, Opcode
@@ -131,14 +132,11 @@ def random_store(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
 def apply(instruction: Instruction, out: np.ndarray, memory: np.ndarray) -> int:
     """Copy tile by tile; returns the bytes."""
     v, tile = instruction.values, out.shape[1]
-    source = v["sram_base"]
-    for z in range(v["z_size"]):
-        for y in range(v["y_size"]):
-            for x in range(v["x_size"]):
-                at = v["dram_offset"] + tile * (z * v["z_stride"] + y * v["y_stride"] + x)
-                memory[at : at + tile] = out[source]
-                source += 1
-    return tile * (source - v["sram_base"])
+    for source, place, _ in tiles(v):
+        assert place is not None
+        at = v["dram_offset"] + tile * place
+        memory[at : at + tile] = out[source]
+    return tile * int(v["x_size"] * v["y_size"] * v["z_size"])
 
 
 @cocotb.test()

@@ -3,27 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import cocotb
 import numpy as np
 from bench import KNOBS, generator, parameters, reset, start_clock
 from cocotb.triggers import RisingEdge
+from support.programs.elements import HIGH, LOW, OPERATIONS, reduced, requantised
+from support.programs.loops import nest, places
 from units import Surroundings, answer, pack, random_tokens, unpack
 
 from tilewright.host.machine.isa import (
     PARAM_FIELDS,
     Instruction,
     Opcode,
-    Reduce,
     VectorOp,
     pack_fields,
 )
 from tilewright.host.machine.registers import ErrorCode
-from tilewright.host.network.row_arithmetic import exp2, log2
 
-_LOW, _HIGH = -(2**31), 2**31 - 1
 _TABLE = 0x5A
 """The table of the bench: a result with these bits turned."""
 
@@ -36,7 +34,7 @@ class Memories:
         self.p = p
         self._dut = dut
         shape = (p["Batch"], p["BlockOut"])
-        self.acc = rng.integers(_LOW, _HIGH + 1, (p["AccDepth"], *shape)).astype(np.int32)
+        self.acc = rng.integers(LOW, HIGH + 1, (p["AccDepth"], *shape)).astype(np.int32)
         small = rng.integers(-3000, 3000, self.acc.shape)
         self.acc = np.where(rng.random(self.acc.shape) < 0.5, self.acc, small).astype(np.int32)
         powers = rng.integers(-(1 << 16), 32 << 16, self.acc.shape)
@@ -46,7 +44,7 @@ class Memories:
         self.par = [
             [
                 {
-                    "bias": int(rng.choice([0, rng.integers(_LOW, _HIGH + 1)])),
+                    "bias": int(rng.choice([0, rng.integers(LOW, HIGH + 1)])),
                     "m1": int(rng.integers(-(2**15), 2**15)),
                     "m2": int(rng.integers(-(2**15), 2**15)),
                     "shift": int(rng.integers(48)),
@@ -93,48 +91,6 @@ class Memories:
             flat[first : first + lanes] ^= _TABLE
 
 
-def _clip(value: int, low: int, high: int) -> int:
-    return min(max(value, low), high)
-
-
-def _signed(value: int, bits: int) -> int:
-    half = 1 << (bits - 1)
-    return (value + half) % (2 * half) - half
-
-
-_OPERATIONS: dict[int, Callable[[int, int], int]] = {
-    VectorOp.MIN: min,
-    VectorOp.MAX: max,
-    VectorOp.ADD: lambda a, b: a + b,
-    VectorOp.SHR: lambda a, b: a >> _clip(b, 0, 31),
-    VectorOp.MUL: lambda a, b: a * _signed(b, 18),
-    VectorOp.MOV: lambda a, b: b,
-    VectorOp.SUB: lambda a, b: a - b,
-    VectorOp.SQUARE: lambda a, b: a * _signed(a, 18),
-    VectorOp.EXP2: lambda a, b: int(exp2(a)),
-}
-
-
-def _alu(op: int, a: int, b: int) -> int:
-    return _clip(_OPERATIONS[op](a, b), _LOW, _HIGH)
-
-
-def requantised(a: int, r: int, p: dict[str, int], low: int, high: int) -> int:
-    """The definition, in unbounded integers: round half to even, once."""
-    total = (a + p["bias"]) * p["m1"] + r * p["m2"] * 256
-    quotient, rest = divmod(total, 1 << p["shift"])
-    twice = 2 * rest
-    quotient += twice > 1 << p["shift"] or (twice == 1 << p["shift"] and quotient & 1)
-    return _clip(_clip(quotient + p["zero_point"], low, 2**60), low, high) if low <= high else low
-
-
-def _reduced(kind: int, values: list[int]) -> int:
-    if kind == Reduce.MAX:
-        return max(values)
-    total = _signed(sum(values), 48)
-    return int(log2(total)) if kind == Reduce.LOG_SUM else _clip(total, _LOW, _HIGH)
-
-
 def apply(instruction: Instruction, m: Memories, acc: np.ndarray, out: np.ndarray) -> int:
     """Run one instruction on arrays; returns the number of tiles."""
     v = instruction.values
@@ -144,10 +100,7 @@ def apply(instruction: Instruction, m: Memories, acc: np.ndarray, out: np.ndarra
         held = acc[v["opd_base"] + o * v["opd_outer"]].copy() if v["hold"] else None
         rows: list[list[int]] = [[] for _ in acc[0]]
         for i in range(v["iter_inner"]):
-            dst, src, opd = (
-                v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"]
-                for n in ("dst", "src", "opd")
-            )
+            dst, src, opd = places(v, ("dst", "src", "opd"), o, i)
             moved = v["op"] == VectorOp.MOV
             a = np.zeros_like(acc[0]) if moved else acc[src].copy()
             for index in np.ndindex(*a.shape):
@@ -160,14 +113,14 @@ def apply(instruction: Instruction, m: Memories, acc: np.ndarray, out: np.ndarra
                     operand = r if v["operand"] else imm
                     if held is not None:
                         operand = int(held[index])
-                    result = _alu(v["op"], int(a[index]), operand)
+                    result = OPERATIONS[v["op"]](int(a[index]), operand)
                     if not v["reduce"]:
                         acc[(dst, *index)] = result
                     elif i < v["iter_inner"] - 1 or not v["lanes"] or index[1] < v["lanes"]:
                         rows[index[0]].append(result)
         if v["reduce"]:
             target = v["dst_base"] + o * v["dst_outer"]
-            acc[target] = [[_reduced(v["reduce"], row)] * a.shape[1] for row in rows]
+            acc[target] = [[reduced(v["reduce"], row)] * a.shape[1] for row in rows]
     return v["iter_outer"] * (v["iter_inner"] + v["hold"] + (v["reduce"] > 0))
 
 
@@ -177,9 +130,8 @@ def random_vector(rng: np.random.Generator, p: dict[str, int]) -> Instruction:
         instruction = _random_vector(rng, p)
         v = instruction.values
         reduced = {v["dst_base"] + o * v["dst_outer"] for o in range(v["iter_outer"])}
-        loops = [(o, i) for o in range(v["iter_outer"]) for i in range(v["iter_inner"])]
-        read = {v["src_base"] + o * v["src_outer"] + i * v["src_inner"] for o, i in loops}
-        read |= {v["opd_base"] + o * v["opd_outer"] for o, _ in loops if v["hold"]}
+        read = {tile for o, i in nest(v) for tile in places(v, ("src",), o, i)}
+        read |= {v["opd_base"] + o * v["opd_outer"] for o, _ in nest(v) if v["hold"]}
         if not v["reduce"] or not reduced & read:
             return instruction
 
@@ -326,8 +278,8 @@ async def the_row_unit_checks_what_it_reads_and_puts(
 
 
 _EXTREMES = [
-    *(_LOW, _LOW + 1, -(2**17) - 1, -(2**17), -2, -1, 0, 1, 2, 3, 2**17 - 1, 2**17),
-    *(0xFFFF, 1 << 16, 15 << 16, 30 << 16, (31 << 16) - 1, 31 << 16, 1 << 30, _HIGH - 1, _HIGH),
+    *(LOW, LOW + 1, -(2**17) - 1, -(2**17), -2, -1, 0, 1, 2, 3, 2**17 - 1, 2**17),
+    *(0xFFFF, 1 << 16, 15 << 16, 30 << 16, (31 << 16) - 1, 31 << 16, 1 << 30, HIGH - 1, HIGH),
 ]
 
 

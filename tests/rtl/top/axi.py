@@ -154,11 +154,7 @@ class Host:
         await self.write("CTRL", Ctrl.START)
 
     async def wait(self, *, limit: int = 400) -> Status:
-        """Poll STATUS until the run has ended.
-
-        Raises:
-            AssertionError: it does not end.
-        """
+        """Poll STATUS until the run has ended, or fail."""
         for _ in range(limit):
             status = Status(await self.read("STATUS"))
             if not status & (Status.BUSY | Status.RESETTING):

@@ -3,11 +3,11 @@
 
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.errors import DeviceError, TilewrightError
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.runtime.agent import protocol
 from tilewright.host.runtime.agent.authentication import join
@@ -112,6 +112,31 @@ def works(address: str, **options) -> None:
         assert np.array_equal(device.run(PROGRAM, IMAGE).memory, EXPECTED)
     finally:
         device.close()
+
+
+@contextmanager
+def impostor(converse):
+    """The address of somebody who converses with one client, on a channel, in place of an agent."""
+
+    def serve() -> None:
+        with suppress(TilewrightError, OSError):
+            channel = Channel(listener.accept()[0], seconds=20)
+            try:
+                converse(channel)
+            finally:
+                channel.close()
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=serve)
+    thread.start()
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+    try:
+        yield address
+    finally:
+        with suppress(OSError):
+            dial(address).close()  # if no client came
+        thread.join(30)
+        listener.close()
 
 
 def dial(address: str) -> socket.socket:

@@ -69,15 +69,9 @@ def write_stand_ins(programs: Path, host: str) -> None:
 
 
 def start_sshd(folder: Path, programs: Path, alias: str) -> tuple[subprocess.Popen[str], str] | str:
-    """Start an SSH server of this user, and put clients that know it into a folder.
+    """An SSH server of this user with keys in ``folder``, and ``user@alias``; or why there is none.
 
-    Args:
-        folder: of its keys and configuration; is made.
-        programs: gets ``ssh`` and ``scp``.
-        alias: name of the server for these.
-
-    Returns:
-        The process, in a session of its own, and ``user@alias``; or why there is none.
+    It has a session of its own; ``programs`` gets the ``ssh`` and ``scp`` that know it by alias.
     """
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
     sshd = shutil.which("sshd", path=path)

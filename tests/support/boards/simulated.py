@@ -27,13 +27,7 @@ HIDDEN = replace(load_memory(KIND), read_latency=37, write_latency=30, shared_by
 
 
 class HiddenBoard:
-    """A device whose memory timing is drawn anew for each run, or always the same.
-
-    Attributes:
-        runs: programs of clients that it ran.
-        lies: it changes its results.
-        broken: it fails.
-    """
+    """A device whose memory timing is drawn anew for each run, or always the same."""
 
     def __init__(self, hw=TINY, *, memory=HIDDEN, seed=None) -> None:
         self._twins: dict[object, TwinDevice] = {}

@@ -19,11 +19,7 @@ KINDS = {
 
 
 def command_of(line: str) -> str:
-    """The entry of a command line: the longest one that its words begin with.
-
-    Raises:
-        KeyError: nobody has written it down.
-    """
+    """The entry of a command line: the longest one that its words begin with."""
     words = shlex.split(line)[1:]
     flags = [command for command in COMMANDS if "--" in command]
     for command in flags:

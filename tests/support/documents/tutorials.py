@@ -43,11 +43,7 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def run_tutorial(name: str, folder: Path) -> None:
-    """Run a page of docs/tutorials in a folder.
-
-    Raises:
-        AssertionError: a command fails, or a line is not printed; with the line of the page.
-    """
+    """Run a page of docs/tutorials in a folder; a failure names the line of the page."""
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "rtl").symlink_to(ROOT / "rtl")
     names: dict[str, object] = {}

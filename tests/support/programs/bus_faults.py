@@ -38,20 +38,10 @@ def beats_of(instruction: Instruction, hw: HwConfig) -> Iterator[int]:
 def index_of_failure(
     program: Program, hw: HwConfig, bad: range, opcode: Opcode | None = None
 ) -> int:
-    """The index that an error answer for a range of memory must give.
+    """The index that an error answer for beats at ``bad`` must give; opcode None: of a fetch.
 
-    Args:
-        program: what runs.
-        hw: its configuration.
-        bad: offsets whose beats are answered with an error.
-        opcode: LOAD, STORE, or None for the fetch.
-
-    Returns:
-        Each port is answered in order. So it is the first instruction of ``opcode`` with a bad
-        beat; of a fetch the first instruction that the first bad beat holds.
-
-    Raises:
-        ValueError: no beat of that kind is in the range.
+    Each port is answered in order. So it is the first instruction of ``opcode`` with a bad beat;
+    of a fetch the first instruction that the first bad beat holds.
     """
 
     def is_bad(beat: int) -> bool:

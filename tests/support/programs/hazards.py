@@ -45,32 +45,19 @@ _MASKS: Final = tuple(tuple(u for u in Unit if mask >> u & 1) for mask in range(
 
 @dataclass(frozen=True, kw_only=True)
 class HazardReport:
-    """What a race-free program was found to contain.
+    """What a race-free program was found to contain."""
 
-    Attributes:
-        instructions: instructions checked, FINISH included.
-        tokens: pops, each matched with its push.
-        unused_tokens: pushes that no instruction pops.
-    """
-
-    instructions: int
-    tokens: int
-    unused_tokens: int
+    instructions: int  # FINISH included
+    tokens: int  # pops, each matched with its push
+    unused_tokens: int  # pushes that no instruction pops
 
 
 def check_hazards(hw: HwConfig, program: Program, memory: Bytes | None = None) -> HazardReport:
     """Refuse a program whose result depends on the relative speed of the units.
 
-    Args:
-        hw: the configuration that the program was built for.
-        program: the program.
-        memory: its memory image, if instructions or micro-ops differ from `Program.image`.
-
-    Raises:
-        ProgramError: two unordered conflicting accesses (both instructions are named), a pop
-            before its push in stream order, a STORE into the instruction stream, which is fetched
-            ahead, or a LOAD of micro-ops that a STORE wrote.
-        DeviceStatusError: an illegal instruction.
+    That is one with two unordered conflicting accesses (both instructions are named), a pop before
+    its push in stream order, a STORE into the instruction stream, which is fetched ahead, or a
+    LOAD of micro-ops that a STORE wrote. ``memory`` replaces `Program.image`.
     """
     image = program.image() if memory is None else memory
     stream = read_stream(hw, program, image)

@@ -60,15 +60,7 @@ _ADDRESS: Final = {register.name: register.offset for register in REGISTERS}
 
 
 class Host:
-    """Drives a simulation by its registers, without the checks of `VerilatorDevice`.
-
-    Args:
-        library: path that `build_model` returned.
-        hw: configuration of the library.
-        memory: DRAM timing.
-        watchdog_cycles: what `configure` writes to WATCHDOG.
-        initial_seed: of the bits before the reset (see `Simulation`).
-    """
+    """Drives a simulation by its registers, without the checks of `VerilatorDevice`."""
 
     def __init__(
         self,

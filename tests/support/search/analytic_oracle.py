@@ -32,14 +32,9 @@ def counters_of(cycles: int) -> dict[str, int]:
 
 
 class AnalyticOracle:
-    """Answers from `cycles_of`, in a chosen order, with failures on request.
+    """Answers from `cycles_of`, in the order that ``shuffle`` gives, with failures on request.
 
-    Args:
-        shuffle: reorders the positions of a batch: the order in which workers finish.
-        fail: requests that fail, by predicate.
-        wrong: requests whose output mismatches, by predicate.
-        stop_after: raise KeyboardInterrupt instead of the answer after this many.
-        identity: what the measurements depend on.
+    Requests ``fail`` or are ``wrong`` by predicate; after ``stop_after`` answers it is Ctrl-C.
     """
 
     fidelity = "analytic"

@@ -11,11 +11,7 @@ from tilewright.tuner.multicore.job_table import JobTable
 def random_table(rng, jobs=24, cores=4, *, alike=False, unable=0.0):
     """Latencies over two orders of magnitude; a job moves the same bytes on cores that differ.
 
-    Args:
-        rng: draws it.
-        jobs, cores: how many.
-        alike: every core takes the same time.
-        unable: share of pairs of a job and a core, but for core 0, that cannot be.
+    ``unable`` is the share of pairs of a job and a core, but for core 0, that cannot be.
     """
     work = np.exp(rng.normal(8, 1.5, (jobs, 1)))
     speed = np.ones((1, cores)) if alike else np.exp(rng.normal(0, 0.5, (jobs, cores)))

@@ -121,12 +121,7 @@ def core_interface(core: Core, name: str) -> InterfacePin:
 
 
 def check_axi(core: Core, table: dict[str, Any], known: dict[str, list[str]]) -> None:
-    """Compare the interfaces of a core with the standard.
-
-    Raises:
-        ScriptError: a signal is missing, unknown, of another width or direction; a parameter is
-            unknown or contradicts the ports.
-    """
+    """Compare a core's interfaces with the standard: signals, widths, directions, parameters."""
     for interface in core.interfaces.values():
         if interface.kind not in known:
             raise ScriptError(f"{interface.name}: no kind of interface {interface.kind}")
@@ -292,9 +287,8 @@ class Design:
     def validate(self) -> None:
         """Refuse what Vivado refuses, or only warns of, and what would not work.
 
-        Raises:
-            ScriptError: an unconnected port, a clock, reset or interrupt from something else, a
-                mismatch of protocol, width or clock, an address space without its segments.
+        That is an unconnected port, a clock, reset or interrupt from something else, a mismatch of
+        protocol, width or clock, an address space without its segments.
         """
         self._validate_pins()
         self._validate_interfaces()

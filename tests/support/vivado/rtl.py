@@ -39,11 +39,7 @@ class Core:
 
 
 def read_core(sources: list[Path], top: str) -> Core:
-    """Elaborate the sources in their order.
-
-    Raises:
-        ScriptError: Verilator refuses them, or an attribute cannot be read.
-    """
+    """Elaborate the sources in their order; `ScriptError` if Verilator refuses them."""
     digest = hashlib.sha256(
         b"".join(p.name.encode() + b"\0" + p.read_bytes() + b"\0" for p in sources)
     )

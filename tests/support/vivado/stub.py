@@ -62,17 +62,7 @@ def split_list(text: str) -> list[str]:
 
 
 class Vivado:
-    """One run of Vivado in a folder.
-
-    Attributes:
-        boards: whether the files of the boards in the catalogue are installed.
-        setup_slack, hold_slack: of the worst paths, in ns.
-        outputs: folder of what is generated for block designs.
-        design: the block design.
-        core: the packaged core.
-        said: what the scripts printed.
-        called: names of the commands in their order.
-    """
+    """One run of Vivado in a folder."""
 
     def __init__(
         self,
@@ -100,11 +90,7 @@ class Vivado:
         self._closed = 0
 
     def run(self, script: str = "build.tcl") -> None:
-        """Run ``vivado -mode batch -source`` in the folder.
-
-        Raises:
-            ScriptError: the script stopped.
-        """
+        """Run ``vivado -mode batch -source`` in the folder."""
         run_script(f"source {script}", self.folder, commands(), self.answer)
 
     def answer(self, name: str, words: list[str]) -> str:

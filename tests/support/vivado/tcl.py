@@ -50,20 +50,7 @@ class ScriptError(Exception):
 
 
 def run_script(script: str, folder: Path, names: Iterable[str], answer: Answer) -> str:
-    """Evaluate a script in a folder.
-
-    Args:
-        script: of Tcl.
-        folder: working folder.
-        names: commands that Python answers; ``puts`` to the terminal is another.
-        answer: see `Answer`.
-
-    Returns:
-        The result of the script.
-
-    Raises:
-        ScriptError: the script ended with an error.
-    """
+    """The result of a Tcl script in a folder, in which Python answers commands of these names."""
     try:
         import tkinter  # noqa: PLC0415  (not every Python has it)
     except ImportError:

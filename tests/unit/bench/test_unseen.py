@@ -18,7 +18,7 @@ from tilewright.bench.networks import timm_networks, unseen
 from tilewright.bench.networks.settings import NetworksSettings
 from tilewright.bench.networks.timm_networks import IN_THE_ZOO, VERSION, drawn, families
 from tilewright.bench.networks.unseen import Unseen, left_behind
-from tilewright.bench.networks.zoo_network import MEMBERS
+from tilewright.bench.networks.zoo import MEMBERS
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 FAMILIES = {f"family{n}": [f"f{n}-{k}" for k in range(n + 1)] for n in range(6)}

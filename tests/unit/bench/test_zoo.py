@@ -12,8 +12,16 @@ from tilewright.bench.framework.study import run_study
 from tilewright.bench.hardware import decode
 from tilewright.bench.hardware.settings import DecodeSettings
 from tilewright.bench.networks.settings import NetworksSettings
-from tilewright.bench.networks.zoo import BEFORE_FILE, QUICK, Zoo, before_milliseconds, summary
-from tilewright.bench.networks.zoo_network import CONTROLS, MEMBERS, TRAINED
+from tilewright.bench.networks.zoo import (
+    BEFORE_FILE,
+    CONTROLS,
+    MEMBERS,
+    QUICK,
+    TRAINED,
+    Zoo,
+    before_milliseconds,
+    summary,
+)
 from tilewright.bench.speed import first_count
 from tilewright.bench.speed.settings import FirstCountSettings
 from tilewright.host.common.yaml_files import read_yaml_mapping

@@ -14,10 +14,8 @@ import pytest
 from support.command_line import call
 from support.networks.small_models import Model
 from support.randomness import generator
-from typer.testing import CliRunner
 
 from tilewright.cli import compile as command
-from tilewright.cli.commands import app
 from tilewright.cli.common import progress as shown
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.compiler import pipeline
@@ -134,7 +132,7 @@ def test_the_count_is_told_before_the_file_is_written(tmp_path, monkeypatch) -> 
         raise ProgramError("the disk is full", field=str(path))
 
     monkeypatch.setattr(artefact, "save", full)
-    done = CliRunner().invoke(app, [*WORDS, "-o", str(tmp_path / "digits.tw")])
+    done = call(*WORDS, "-o", str(tmp_path / "digits.tw"))
     assert done.exit_code == 2
     assert "cycles on the twin" in done.stdout
     assert "the disk is full" in done.stderr
@@ -146,7 +144,7 @@ def test_the_file_is_written_where_the_twin_fails(tmp_path, monkeypatch) -> None
 
     monkeypatch.setattr("tilewright.sim.twin.network_timing.time_network", fails)
     path = tmp_path / "digits.tw"
-    assert CliRunner().invoke(app, [*WORDS, "-o", str(path)]).exit_code == 2
+    assert call(*WORDS, "-o", str(path)).exit_code == 2
     assert artefact.load(path).name == "digits"
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 from rich.text import Text
-from typer.testing import CliRunner
+from support.command_line import call
 
 from tilewright import bench, cli
-from tilewright.cli.commands import app
 from tilewright.cli.common import progress as module
 from tilewright.cli.common.application import say
 from tilewright.cli.common.console import PrintableConsole
@@ -95,7 +94,7 @@ def test_what_is_said_keeps_its_lines_and_no_control_characters(capsys):
 def test_errors_about_a_file_hold_no_control_characters(tmp_path, text, words):
     path = tmp_path / f"{EVIL.replace('/', '')}.yaml"
     path.write_text(text, encoding="utf-8")
-    done = CliRunner().invoke(app, [str(path) if word == "FILE" else word for word in words])
+    done = call(*[str(path) if word == "FILE" else word for word in words])
     assert done.exit_code == 2, done.output
     assert "\x1b" not in done.output
     assert all(line.isprintable() for line in done.output.split("\n"))

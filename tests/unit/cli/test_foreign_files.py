@@ -4,14 +4,12 @@
 import inspect
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.command_line import call, commands, refusal
 from support.randomness import fresh_rng
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from tilewright.cli.certify import certify, exhaust
 from tilewright.cli.commands import app
@@ -32,7 +30,8 @@ WRITTEN = {
 READ = {
     *("--hw", "--rtl", "--manifest", "--labels", "--input", "--images", "--calibration"),
     *("--bitstream", "--bitstreams", "--key", "--token", "--recorded", "--schedule"),
-    *("--secret", "--tls-key", "--token-file", "--maestro", "--zigzag", "--tflite", "--to"),
+    *("--secret", "--tls-key", "--certificate", "--token-file", "--maestro", "--zigzag"),
+    *("--tflite", "--to"),
 }
 WORDS = {
     "bitstream": [["bitstream", "tiny-4x4", "--dry-run", "--out", "TREE", "--board", board]
@@ -86,30 +85,21 @@ def test_foreign_files_outlive_every_command(kind, tmp_path, monkeypatch):
         before = {**plant(tree, rng), **contents(tree.parent)}
         names = {"TREE": str(tree), "FILE": str(tree.parent / "mine"),
                  "FILE.csv.gz": str(tree.parent / "mine.csv.gz")}  # fmt: skip
-        done = CliRunner().invoke(app, [names.get(word, word) for word in words])
+        done = call(*(names.get(word, word) for word in words))
         assert done.exception is None or isinstance(done.exception, SystemExit), words
         assert kept(before), (words, done.output)
-
-
-def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, (*words, name))
-        else:
-            yield (*words, name), command
 
 
 def test_every_command_refuses_a_foreign_file_for_its_json(tmp_path):
     mine = tmp_path / "mine.json"
     mine.write_text('{"rows": [1]}', encoding="utf-8")
-    for words, command in commands(get_command(app)):
+    for words, command in commands():
         if not any("--json" in each.opts for each in command.params):
             continue
         needed = [
             each for each in command.params if each.required and each.param_type_name == "argument"
         ]
-        done = CliRunner().invoke(app, [*words, "--json", str(mine), *("x" for _ in needed)])
-        assert done.exit_code == 2, words
+        refusal(*words.split(), "--json", str(mine), *("x" for _ in needed))
         assert mine.read_text(encoding="utf-8") == '{"rows": [1]}', words
 
 
@@ -118,7 +108,7 @@ def test_every_option_with_a_place_is_known_to_these_tests():
     kinds = {"FILE", "FOLDER", "PAGE"}
     found = {
         option
-        for _, command in commands(get_command(app))
+        for _, command in commands()
         for each in command.params
         if each.metavar in kinds and each.param_type_name == "option"
         for option in each.opts
@@ -130,11 +120,11 @@ def test_every_option_with_a_place_is_known_to_these_tests():
 def test_a_second_run_replaces_what_the_first_one_made_and_nothing_else(tmp_path):
     folder = tmp_path / "f"
     words = ["bitstream", "tiny-4x4", "--dry-run", "--out", str(folder)]
-    assert CliRunner().invoke(app, words).exit_code == 0
+    assert call(*words).exit_code == 0
     (folder / "rtl" / "tw_core.sv").write_text("cut", encoding="utf-8")
     (folder / "rtl" / "notes.txt").write_text("mine", encoding="utf-8")
     (folder / "vivado.log").write_text("mine", encoding="utf-8")
-    assert CliRunner().invoke(app, words).exit_code == 0
+    assert call(*words).exit_code == 0
     assert (folder / "rtl" / "tw_core.sv").read_text() == next(
         RTL_DIR.rglob("tw_core.sv")
     ).read_text()
@@ -143,35 +133,32 @@ def test_a_second_run_replaces_what_the_first_one_made_and_nothing_else(tmp_path
     # A board with other files: what the first run made goes, and build.sh is free.
     open_words = ["bitstream", "tiny-4x4", "--dry-run", "--board", "ulx3s", "--out", str(folder)]
     (folder / "build.sh").write_text("mine", encoding="utf-8")
-    refused = CliRunner().invoke(app, open_words)
+    refused = call(*open_words)
     assert refused.exit_code == 2
     assert "must be free" in refused.output
     assert (folder / "build.tcl").is_file()
     (folder / "build.sh").unlink()
-    assert CliRunner().invoke(app, open_words).exit_code == 0
+    assert call(*open_words).exit_code == 0
     assert not (folder / "build.tcl").exists()
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     folder, elsewhere = tmp_path / "f", tmp_path / "elsewhere"
     words = ["bitstream", "tiny-4x4", "--dry-run", "--out", str(folder)]
-    assert CliRunner().invoke(app, words).exit_code == 0
+    assert call(*words).exit_code == 0
     shutil.copytree(folder / "rtl", elsewhere)
     shutil.rmtree(folder / "rtl")
     (folder / "rtl").symlink_to(elsewhere)
     before = contents(elsewhere)
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 2, done.output
+    refusal(*words)
     assert contents(elsewhere) == before
 
 
 @pytest.mark.parametrize("name", ["rtl", "mine.txt"])
 def test_the_folder_of_a_clone_is_refused_in_one_line(name, tmp_path):
     (tmp_path / name).mkdir()
-    done = CliRunner().invoke(app, ["bitstream", "tiny-4x4", "--dry-run", "--out", str(tmp_path)])
-    assert done.exit_code == 2
-    assert done.stderr.count("\n") == 1
-    assert "--out: must be a new or empty folder" in done.stderr
+    done = refusal("bitstream", "tiny-4x4", "--dry-run", "--out", str(tmp_path))
+    assert "--out: must be a new or empty folder" in done
 
 
 # -- what commands do with a user's files and memories unless they are told otherwise -------------
@@ -198,7 +185,7 @@ def test_a_file_is_said_to_be_replaced_once_it_is_and_never_before(tmp_path, wor
     file = tmp_path / "mine.html"
     file.write_text(MINE, encoding="utf-8")
     names = {"FILE": str(file), "FOLDER": str(tmp_path)}
-    done = CliRunner().invoke(app, [names.get(word, word) for word in words])
+    done = call(*(names.get(word, word) for word in words))
     assert (done.exit_code == 0) == replaced, done.output
     assert (file.read_text(encoding="utf-8") == MINE) != replaced
     assert (f"{file}: replaced the file that was there" in done.stderr) == replaced

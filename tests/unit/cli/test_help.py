@@ -5,13 +5,13 @@ import contextlib
 import inspect
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, MISSING, dataclass
 from enum import Enum, StrEnum
 from typing import Any, get_args
 
 import pytest
 import typer
+from support.command_line import commands
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -22,27 +22,8 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.options import option, takes
 from tilewright.tuner.study.options import split_layers
 
-
-def parameters(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every parameter of every command, with how it is typed."""
-    for name, command in group.commands.items():
-        if getattr(command, "commands", None):
-            yield from parameters(command, f"{path}{name} ")
-        for parameter in command.params:
-            yield f"{path}{name} {parameter.opts[0]}", parameter
-
-
-EVERY = dict(parameters(get_command(app)))
-
-
-def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The application and every command of it, with how it is typed."""
-    yield path, command
-    for name, part in getattr(command, "commands", {}).items():
-        yield from commands(part, (*path, name))
-
-
-COMMANDS = dict(commands(get_command(app)))
+COMMANDS = dict(commands())
+EVERY = [(path, each) for path, command in COMMANDS.items() for each in command.params]
 OPTION = r"--[a-z][a-z0-9-]*"
 
 
@@ -55,21 +36,22 @@ def takes_a_word(parameter: Any) -> bool:
 
 
 def test_every_option_says_in_a_word_what_it_takes() -> None:
-    found = {name: each.metavar or "" for name, each in EVERY.items() if takes_a_word(each)}
+    found = [(path, each.opts[0], each.metavar or "") for path, each in EVERY if takes_a_word(each)]
     assert len(found) > 200
-    wrong = {name for name, word in found.items() if not word or word != word.upper()}
-    assert {name for name in wrong if "|" not in found[name]} == set()
+    wrong = [each for each in found if not each[-1] or each[-1] != each[-1].upper()]
+    assert [each for each in wrong if "|" not in each[-1]] == []
 
 
 def test_the_help_of_every_option_is_a_sentence() -> None:
-    assert [name for name, each in EVERY.items() if not (each.help or "").endswith(".")] == []
+    wrong = [(path, each.name) for path, each in EVERY if not (each.help or "").endswith(".")]
+    assert wrong == []
 
 
 def test_a_switch_that_is_off_has_no_second_form() -> None:
     def offers_both(parameter: Any) -> bool:
         return parameter.default is False and bool(parameter.secondary_opts)
 
-    assert [name for name, each in EVERY.items() if offers_both(each)] == []
+    assert [(path, each.name) for path, each in EVERY if offers_both(each)] == []
 
 
 @pytest.mark.parametrize(
@@ -80,9 +62,9 @@ def test_names_of_layers_may_have_commas(text: str, names: tuple[str, ...]) -> N
     assert split_layers(text) == names
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_a_terminal_of_80_columns_cuts_no_word_of_the_help(path: tuple[str, ...]) -> None:
-    done = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "80"})
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_terminal_of_80_columns_cuts_no_word_of_the_help(path: str) -> None:
+    done = CliRunner().invoke(app, [*path.split(), "--help"], env={"COLUMNS": "80"})
     assert done.exit_code == 0
     command, shown = COMMANDS[path], done.stdout
     assert max(map(len, shown.splitlines())) <= 80
@@ -96,6 +78,7 @@ def test_a_terminal_of_80_columns_cuts_no_word_of_the_help(path: tuple[str, ...]
         for word in (*typed, *(parameter.metavar or "").split(), *named):
             assert any(word in each for each in words), word
     told = " ".join(words)
+    assert path in told
     for part in getattr(command, "commands", {}).values():
         assert " ".join(part.get_short_help_str(limit=1000).split()) in told
 
@@ -201,22 +184,14 @@ RAW = ("input should", "unable to parse", "requires an argument", "unexpected ex
 """Words of the libraries that parse."""
 
 
-def numbers(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
-    """Every option of every command that is a number, with the command."""
-    found = [
-        (path, parameter)
-        for parameter in command.params
-        for kind in [parameter.type_descriptor.annotation]
-        if parameter.opts[0].startswith("-") and {kind, *get_args(kind)} & {int, float}
-    ]
-    for name, part in getattr(command, "commands", {}).items():
-        found += numbers(part, (*path, name))
-    return found
-
-
 COMMAND: Any = get_command(app)
 """Made once: Typer's runner makes it for every call."""
-NUMBERS = numbers(COMMAND)
+NUMBERS = [
+    (path, each)
+    for path, each in EVERY
+    if each.opts[0].startswith("-")
+    and {kind := each.type_descriptor.annotation, *get_args(kind)} & {int, float}
+]
 
 
 def error_of(*words: str) -> str:
@@ -233,10 +208,10 @@ def test_every_option_that_is_a_number_says_so() -> None:
     assert len(NUMBERS) > 80
     for path, parameter in NUMBERS:
         option = parameter.opts[0]
-        line = error_of(*path, option, "many")
+        line = error_of(*path.split(), option, "many")
         assert line.startswith(f"{option}: must be a "), line
         assert "number" in line
-        assert line.endswith(f", not 'many'; see 'tilewright {' '.join(path)} --help'")
+        assert line.endswith(f", not 'many'; see 'tilewright {path} --help'")
 
 
 @pytest.mark.parametrize("side", ["min", "max"])
@@ -246,7 +221,7 @@ def test_every_bound_of_an_option_is_told(side: str) -> None:
     for path, parameter in bounded:
         bound = getattr(parameter, side)
         beyond = str(bound - 1 if side == "min" else bound + 1)
-        line = error_of(*path, parameter.opts[0], beyond)
+        line = error_of(*path.split(), parameter.opts[0], beyond)
         assert line.startswith(f"{parameter.opts[0]}: must be a "), line
         assert f" {bound}" in line.partition(", not ")[0]
         assert f"not '{beyond}'" in line

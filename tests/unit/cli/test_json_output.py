@@ -5,11 +5,9 @@ import json
 import shlex
 
 import pytest
-from support.command_line import call, rows
+from support.command_line import call, commands, rows
 from support.documents.json_members import COMMANDS, MAY_MISS, MORE, WORDS, meaning, wrong_in
-from typer.main import get_command
 
-from tilewright.cli.commands import app
 from tilewright.host.common.result_document import rows_of
 from tilewright.host.machine.board import named_boards
 from tilewright.host.machine.hwconfig import named_configs
@@ -28,13 +26,7 @@ WITHOUT = {
 """Commands that print no table of results: a server, and those whose output is a file or a page."""
 
 
-def commands(group, prefix=""):
-    """Every command with its name as it is typed."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{prefix}{name} ")
-        else:
-            yield f"{prefix}{name}", command
+SINGLE = [(name, run) for name, run in commands() if not hasattr(run, "commands")]
 
 
 def takes_json(command):
@@ -43,12 +35,12 @@ def takes_json(command):
 
 
 def test_every_command_that_prints_a_table_takes_json():
-    assert {name for name, run in commands(get_command(app)) if not takes_json(run)} == WITHOUT
+    assert {name for name, run in SINGLE if not takes_json(run)} == WITHOUT
 
 
 def test_the_page_tells_of_every_command_with_json_and_of_every_key():
     told = {command.split(" --")[0] for command in COMMANDS}
-    assert told == {name for name, run in commands(get_command(app)) if takes_json(run)}
+    assert told == {name for name, run in SINGLE if takes_json(run)}
     named = [
         (command, key.removesuffix(MAY_MISS))
         for command, members in COMMANDS.items()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import call
+from support.command_line import call, refusal
 from support.networks.small_models import Model, imported
 
 from tilewright.host.compiler.pack.artefact import load, save
@@ -162,41 +162,35 @@ def test_a_wrong_result_ends_with_a_code_of_its_own(folder, monkeypatch):
     assert "WRONG RESULT: 3 bytes differ" in result.stderr
 
 
+DUAL = "--system dual-tiny"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["smaller.tw"], "--system: must be given for compiled networks"),
-        (["smaller.tw", "--system", "dual-tinny"], "did you mean dual-tiny"),
-        (["no.tw", "--system", "dual-tiny"], "NETWORK: cannot be read"),
-        (["notes.txt", "--system", "dual-tiny"], "must be a compiled network for --system"),
-        (["smaller.tw"] * 3 + ["--system", "dual-tiny"], "dual-tiny has only 2 cores"),
-        (["wide.tw", "--system", "dual-tiny"], "tilewright compile MODEL --hw tiny-4x4"),
-        (["smaller.tw", "--system", "big-little"], "tilewright compile MODEL --hw big-little:0"),
-        (["cpu.tw", "--system", "dual-tiny"], "all its operators run on the CPU"),
-        (["smaller.tw", "fast.tw", "--system", "dual-tiny"], "--board: networks must be compiled"),
-        (["smaller.tw", "--system", "dual-tiny", "--cores", "2"], "--cores"),
-        (["smaller.tw", "--system", "dual-tiny", "--cores", "0,1"], "one per network"),
-        (
-            ["smaller.tw", "--system", "dual-tiny", "--frames", "0"],
-            "--frames: must be 1 whole number of at least 1",
-        ),
-        (
-            ["smaller.tw", "--system", "dual-tiny", "--frames", "2,3"],
-            "must be 1 whole number of at least 1",
-        ),
-        (["smaller.tw", "--system", "dual-tiny", "--weights", "1"], "one per core"),
-        (["smaller.tw", "--system", "dual-tiny", "--weights", "1,99"], "--weights (core 1)"),
-        (["smaller.tw", "--system", "dual-tiny", "--budgets", "9,9999"], "--budgets (core 1)"),
-        (["smaller.tw", "--system", "dual-tiny", "--window", "2"], "--window"),
-        (["smaller.tw", "--system", "dual-tiny", "--window", "0"], "--window"),
-        (["smaller.tw", "--system", "dual-tiny", "--platform", "S2"], "--platform: maps a task"),
-        (["vision", "--frames", "2"], "--frames: runs compiled networks"),
-        (["vision", "mix"], "takes one task or table"),
+        ("smaller.tw", "--system: must be given for compiled networks"),
+        ("smaller.tw --system dual-tinny", "did you mean dual-tiny"),
+        (f"no.tw {DUAL}", "NETWORK: cannot be read"),
+        (f"notes.txt {DUAL}", "must be a compiled network for --system"),
+        (f"smaller.tw smaller.tw smaller.tw {DUAL}", "dual-tiny has only 2 cores"),
+        (f"wide.tw {DUAL}", "tilewright compile MODEL --hw tiny-4x4"),
+        ("smaller.tw --system big-little", "tilewright compile MODEL --hw big-little:0"),
+        (f"cpu.tw {DUAL}", "all its operators run on the CPU"),
+        (f"smaller.tw fast.tw {DUAL}", "--board: networks must be compiled"),
+        (f"smaller.tw {DUAL} --cores 2", "--cores"),
+        (f"smaller.tw {DUAL} --cores 0,1", "one per network"),
+        (f"smaller.tw {DUAL} --frames 0", "--frames: must be 1 whole number of at least 1"),
+        (f"smaller.tw {DUAL} --frames 2,3", "must be 1 whole number of at least 1"),
+        (f"smaller.tw {DUAL} --weights 1", "one per core"),
+        (f"smaller.tw {DUAL} --weights 1,99", "--weights (core 1)"),
+        (f"smaller.tw {DUAL} --budgets 9,9999", "--budgets (core 1)"),
+        (f"smaller.tw {DUAL} --window 2", "--window"),
+        (f"smaller.tw {DUAL} --window 0", "--window"),
+        (f"smaller.tw {DUAL} --platform S2", "--platform: maps a task"),
+        ("vision --frames 2", "--frames: runs compiled networks"),
+        ("vision mix", "takes one task or table"),
     ],
 )
 def test_what_cannot_be_is_one_line(folder, monkeypatch, words, told):
     monkeypatch.chdir(folder)
-    result = call("multicore", *words)
-    assert result.exit_code == 2
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert told in refusal("multicore", *words.split())

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import onnx
 import pytest
-from support.command_line import call
+from support.command_line import call, refusal
 from support.networks.small_models import Model
 
 pytestmark = pytest.mark.usefixtures("told_members")
@@ -75,28 +75,25 @@ def test_the_order_of_cores_can_be_given(folder):
     assert found["summary"]["wrong_elements"] is None
 
 
+GIVEN = " ".join(WORDS)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (
-            ["made.tw", "--pipeline", "--system", "dual-tiny"],
-            "takes one model, .onnx, .tflite or .pt2",
-        ),
-        (["residual.onnx", "--pipeline"], "--system: must be given for --pipeline"),
-        (["residual.onnx", "--pipeline", "--system", "dual-tiny"], "needs calibration data"),
-        (["no.onnx", *WORDS], "MODEL: cannot be read"),
-        (["divided.onnx", *WORDS], "2 regions; on the CPU: Sin"),
-        (["residual.onnx", *WORDS, "--cores", "0,0"], "--cores: must be different cores"),
-        (["residual.onnx", *WORDS, "--frames", "2,2"], "--frames: must be 1 whole number of at"),
-        (["residual.onnx", *WORDS, "--frames", "0"], "--frames: must be 1 whole number of at"),
-        (["residual.onnx", *WORDS, "--one", "edge-8x9"], "--one: no configuration of that name"),
-        (["residual.onnx", *WORDS, "--platform", "S2"], "--platform: is not of --pipeline"),
-        (["residual.onnx", "--system", "dual-tiny", "--search", "2"], "--search: needs --pipeline"),
+        ("made.tw --pipeline --system dual-tiny", "takes one model, .onnx, .tflite or .pt2"),
+        ("residual.onnx --pipeline", "--system: must be given for --pipeline"),
+        ("residual.onnx --pipeline --system dual-tiny", "needs calibration data"),
+        (f"no.onnx {GIVEN}", "MODEL: cannot be read"),
+        (f"divided.onnx {GIVEN}", "2 regions; on the CPU: Sin"),
+        (f"residual.onnx {GIVEN} --cores 0,0", "--cores: must be different cores"),
+        (f"residual.onnx {GIVEN} --frames 2,2", "--frames: must be 1 whole number of at"),
+        (f"residual.onnx {GIVEN} --frames 0", "--frames: must be 1 whole number of at"),
+        (f"residual.onnx {GIVEN} --one edge-8x9", "--one: no configuration of that name"),
+        (f"residual.onnx {GIVEN} --platform S2", "--platform: is not of --pipeline"),
+        ("residual.onnx --system dual-tiny --search 2", "--search: needs --pipeline"),
     ],
 )
 def test_what_cannot_be_is_one_line(folder, monkeypatch, words, told):
     monkeypatch.chdir(folder)
-    result = call("multicore", *words)
-    assert result.exit_code == 2
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert told in refusal("multicore", *words.split())

@@ -10,9 +10,8 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from typer.testing import CliRunner
+from support.command_line import call, refusal
 
-from tilewright.cli.commands import app
 from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.store.store import Store
 
@@ -21,11 +20,7 @@ TUNE = ("tune", "resnet18", "--layers", "C10", "--hw", "tiny-4x4", "--board", "z
 
 
 def error_of(*words: str) -> str:
-    done = CliRunner().invoke(app, list(words))
-    assert done.exit_code == 2, done.output
-    assert isinstance(done.exception, SystemExit), done.exception
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    return line.removeprefix("error: ")
+    return refusal(*words).removeprefix("error: ")
 
 
 @pytest.fixture
@@ -119,7 +114,7 @@ def test_no_file_is_written_twice(home: Path, words: tuple[str, ...], told: str)
 
 
 def test_several_files_may_go_to_a_device(home: Path) -> None:
-    done = CliRunner().invoke(app, [*SIM, "--trace", "/dev/null", "--json", "/dev/null"])
+    done = call(*SIM, "--trace", "/dev/null", "--json", "/dev/null")
     assert done.exit_code == 0, done.output
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support.command_line import call
+from support.command_line import call, refusal
 from support.networks.small_models import Model
 from support.networks.tflite_files import TfliteFile
 from support.randomness import generator, where
 
 from tilewright.host.compiler import pipeline
+from tilewright.tuner.multicore.methods.mapper import GroupMapper
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 ARCHITECTURE = (
@@ -24,7 +25,7 @@ FREE = ARCHITECTURE.replace("energy: 1", "energy: 0").replace("l1_bytes: 3", "ma
 TEXTS = {
     "file": "",
     "old.sqlite": "not a database, but long enough to look like a file\n" * 99,
-    "jobs.csv": "row,lat_core0,reqbw_core0\na,10,1\n",
+    "jobs.csv": "row,lat_core0,reqbw_core0\n" + "".join(f"{n},10,1\n" for n in range(40)),
     "tiny.yaml": ARCHITECTURE,
     "none.yaml": ARCHITECTURE.replace("pes: 4", "pes: 0"),
     "free.yaml": FREE,
@@ -92,10 +93,11 @@ def files(tmp_path_factory) -> Path:
 @pytest.fixture
 def folder(files, monkeypatch) -> Path:
     def never(*_: object, **__: object) -> None:
-        raise AssertionError("it was compiled first")
+        raise AssertionError("it was compiled or searched first")
 
     monkeypatch.chdir(files)
     monkeypatch.setattr(pipeline, "compile_network", never)
+    monkeypatch.setattr(GroupMapper, "run", never)
     return files
 
 
@@ -107,12 +109,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
 def refused(folder: Path, *words: str) -> str:
     """The line that a command is refused with."""
     before = contents(folder)
-    done = call(*words)
-    assert done.exit_code == 2, done.output
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1, done.stderr
+    said = refusal(*words)
     assert contents(folder) == before
-    return done.stderr
+    return said
 
 
 NOISE = "--random-calibration 1"
@@ -280,6 +279,58 @@ ROWS = [
      "--window: is that of budgets, and no core has one; add --budgets"),
     (f"multicore q.onnx --pipeline --system dual-tiny {NOISE}",
      "--random-calibration: is for a float model; this one is quantised already"),
+    ("multicore jobs.csv", "--bandwidth: must be given for a job table"),
+    ("multicore jobs.csv --bandwidth 0", "--bandwidth"),
+    ("multicore jobs.csv --bandwidth 1 --method hreald", "--method: no group mapper of that name"),
+    ("multicore jobs.csv --bandwidth 1 --method magam", "did you mean magma?"),
+    ("multicore jobs.csv --bandwidth 1 --method exact", "only groups of up to"),
+    ("multicore NO.CSV --bandwidth 1", "must be a readable CSV file"),
+    ("multicore no.csv --bandwidth 1", "must be a readable CSV file"),
+    ("multicore visoin", "did you mean vision?"),
+    ("multicore none.csv.gz", "or a file of jobs (.csv, not compressed) or networks (.tw)"),
+    ("multicore vision --platform S9", "no platform of that name"),
+    ("multicore jobs.csv --bandwidth 4 --report file/x", "--report: cannot be written"),
+    ("multicore jobs.csv --bandwidth 4 --trace file/x", "--trace: cannot be written"),
+    # benchmarks
+    ("bench simsped", "did you mean simspeed?"),
+    ("bench tuners --track perlayer", "did you mean per-layer?"),
+    ("bench tuners --layers C70 --networks resnet18", "did you mean C7?"),
+    ("bench tuners --networks resnet81", "did you mean resnet18?"),
+    ("bench tuners --tuners tilewrigth", "did you mean tilewright?"),
+    ("bench tuners --minutes 0 --noise=-1", "--noise", "at least 0"),
+    ("bench tuners --minutes 0 --noise nan", "--noise", "at least 0"),
+    ("bench tuners --minutes 0 --noise inf", "--noise", "at least 0"),
+    ("bench allocate --regime papr", "did you mean paper?"),
+    ("bench allocate --prices bord", "did you mean board?"),
+    ("bench roofline --hw pynq-16x61", "did you mean pynq-16x16?"),
+    ("bench roofline --memory ideel", "did you mean ideal?"),
+    ("bench ablation --memori ideal", "did you mean --memory?"),
+    ("bench mapping --quick --objectives edb", "did you mean edp?"),
+    ("bench mapping --quick --methods gama", "did you mean gamma?"),
+    ("bench mapping --quick --networks resnet81", "did you mean resnet18?"),
+    ("bench mapping --quick --hardware flexible-265", "did you mean flexible-256?"),
+    ("bench multicore --quick --methods magam",
+     "--methods: no group mapper of that name: 'magam'; did you mean magma?"),
+    ("bench multicore --quick --platforms S9", "no platform of that name"),
+    ("bench multicore --quick --tasks visoin", "did you mean vision?"),
+    ("bench multicore --quick --tasks jobs.csv", "bandwidths"),
+    # hardware and verification
+    ("synth pynq-16x61", "did you mean pynq-16x16?"),
+    ("synth pynq-16x16 --board pynk-z2", "did you mean pynq-z2?"),
+    ("synth pynq-16x16 --family xc8", "did you mean xc7?"),
+    ("timing pynq-16x61", "did you mean pynq-16x16?"),
+    ("timing tiny-4x4 --family ecp4", "did you mean ecp5?"),
+    ("timing tiny-4x4 --set mac_pipelin=2", "did you mean mac_pipeline?"),
+    ("pnr tiny-4x4 --device 86k", "did you mean 85k?"),
+    ("bitstream tiny-4x4 --board ulx3", "did you mean ulx3s?"),
+    ("pnr tiny-4x4 --router ruter2", "did you mean router2?"),
+    ("pnr tiny-4x4 --set mac_pipelin=2", "did you mean mac_pipeline?"),
+    ("synth-record recrd", "did you mean record?"),
+    ("verify formal fifoo", "did you mean fifo?"),
+    ("verify formall", "did you mean formal?"),
+    ("verify netlist tiny-4x5", "did you mean tiny-4x4?"),
+    ("verify netlist tiny-4x4 --stage cell", "did you mean cells?"),
+    ("verify coverage --quik", "did you mean --quick?"),
     # mappings
     ("map nonet", "no built-in network", "nonet"),
     ("map resnet18:C22", "C22", "did you mean C2?"),

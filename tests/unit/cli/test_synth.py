@@ -5,7 +5,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from support.command_line import call, rows
+from support.command_line import call, refusal, rows
 
 from tilewright.host.machine.system_config import named_systems
 from tilewright.sim.synth import ecp5_bitstream, place_route, results, synthesis
@@ -43,29 +43,6 @@ def test_synth_writes_a_row_for_each_resource(monkeypatch):
     found = rows("synth", "pynq-16x16")
     assert [row["resource"] for row in found] == ["LUT", "FF", "BRAM36", "DSP"]
     assert found[0] == {"resource": "LUT", "used": 100, "available": 53200}
-
-
-@pytest.mark.parametrize(
-    ("words", "nearest"),
-    [
-        (["synth", "pynq-16x61"], "pynq-16x16"),
-        (["synth", "pynq-16x16", "--board", "pynk-z2"], "pynq-z2"),
-        (["synth", "pynq-16x16", "--family", "xc8"], "xc7"),
-        (["timing", "pynq-16x61"], "pynq-16x16"),
-        (["timing", "tiny-4x4", "--family", "ecp4"], "ecp5"),
-        (["timing", "tiny-4x4", "--set", "mac_pipelin=2"], "mac_pipeline"),
-        (["pnr", "tiny-4x4", "--device", "86k"], "85k"),
-        (["bitstream", "tiny-4x4", "--board", "ulx3"], "ulx3s"),
-        (["pnr", "tiny-4x4", "--router", "ruter2"], "router2"),
-        (["pnr", "tiny-4x4", "--set", "mac_pipelin=2"], "mac_pipeline"),
-        (["synth-record", "recrd"], "record"),
-    ],
-)
-def test_an_unknown_name_is_answered_with_the_nearest(words, nearest):
-    result = call(*words)
-    assert result.exit_code == 2
-    assert f"did you mean {nearest}?" in result.stderr
-    assert result.stderr.count("\n") == 1
 
 
 def placement(hw, *, seed, conditions, manifest, note):
@@ -120,10 +97,9 @@ def test_timing_refuses_a_page_of_somebody_elses_before_any_work(monkeypatch, tm
     monkeypatch.setattr(estimates, "estimate", lambda *_, **__: pytest.fail("it worked already"))
     page = tmp_path / "mine.html"
     page.write_text("mine")
-    result = call("timing", "tiny-4x4", "--html", str(page))
-    assert result.exit_code == 2, result.output
-    assert result.stderr.startswith("error: --html: must be a new file")
-    assert str(page) in result.stderr
+    result = refusal("timing", "tiny-4x4", "--html", str(page))
+    assert result.startswith("error: --html: must be a new file")
+    assert str(page) in result
     assert page.read_text() == "mine"
 
 
@@ -141,9 +117,7 @@ def test_timing_refuses_parameters_of_a_system_and_ecp5_without_a_data_path(tmp_
         ["timing", "tiny-4x4", "--family", "ecp5", "--control"],
         ["timing", "tiny-4x4", "--html", str(tmp_path)],
     ):
-        result = call(*words)
-        assert result.exit_code == 2, result.output
-        assert result.stderr.count("\n") == 1
+        refusal(*words)
 
 
 def test_pnr_places_every_seed_and_writes_the_median(monkeypatch, tmp_path):
@@ -208,9 +182,8 @@ def test_a_dry_run_writes_the_folder_that_open_tools_build_from(tmp_path, board,
     assert told in " ".join(done.stdout.split())
     written = rows("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(out))
     assert {row["file"] for row in written} >= {"build.sh", "tilewright.v", "rtl/tw_core.sv"}
-    refused = call("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--clock", "50")
-    assert refused.exit_code == 2
-    assert "--clock" in refused.stderr
+    refused = refusal("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--clock", "50")
+    assert "--clock" in refused
 
 
 def test_a_bitstream_by_open_tools_is_told_with_its_limit(monkeypatch, tmp_path):
@@ -228,17 +201,14 @@ def test_a_bitstream_by_open_tools_is_told_with_its_limit(monkeypatch, tmp_path)
 
 
 def test_openxc7_is_a_recipe_alone():
-    done = call("bitstream", "tiny-4x4", "--board", "openxc7-z7020")
-    assert done.exit_code == 2
-    assert "--dry-run" in done.stderr
+    assert "--dry-run" in refusal("bitstream", "tiny-4x4", "--board", "openxc7-z7020")
 
 
 def test_a_configuration_that_cannot_fit_an_open_board_is_refused_before_any_tool(tmp_path):
     words = ["bitstream", "pynq-16x16", "--board", "ulx3s", "--out", str(tmp_path)]
-    refused = call(*words)
-    assert refused.exit_code == 2
-    assert "of 156 (MULT18X18D)" in refused.stderr
-    assert "such as tiny-4x4" in refused.stderr
+    refused = refusal(*words)
+    assert "of 156 (MULT18X18D)" in refused
+    assert "such as tiny-4x4" in refused
     assert "pynq-16x16 does not fit ulx3s" in call(*words, "--dry-run").stdout
 
 
@@ -247,7 +217,4 @@ def test_a_folder_that_cannot_be_written_names_its_option(tmp_path, board):
     file = tmp_path / "file"
     file.write_text("")
     words = ["bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(file)]
-    refused = call(*words)
-    assert refused.exit_code == 2
-    assert "--out: must be a new or empty folder" in refused.stderr
-    assert refused.stderr.count("\n") == 1
+    assert "--out: must be a new or empty folder" in refusal(*words)

@@ -99,11 +99,7 @@ class Outcome:
 
 
 class MappingGame:
-    """Proposals and rewards of one nest on one architecture.
-
-    Attributes:
-        best: shape ``[lanes]``, the least cost of each lane since its reset; infinite before.
-    """
+    """Proposals and rewards of one nest on one architecture, for lanes side by side."""
 
     def __init__(
         self,

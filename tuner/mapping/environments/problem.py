@@ -12,11 +12,7 @@ import numpy.typing as npt
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
-from tilewright.tuner.mapping.architecture import (
-    DEFAULT_ARCHITECTURE,
-    Architecture,
-    load_architecture,
-)
+from tilewright.tuner.mapping import architecture
 from tilewright.tuner.mapping.cost import Objective
 from tilewright.tuner.mapping.environments.game import OBSERVED, MappingGame, Reward
 from tilewright.tuner.mapping.nest import LoopNest, nest_of
@@ -35,7 +31,7 @@ OBSERVED_BOUND: Final = 100.0
 """Beyond every logarithm that a player sees."""
 
 
-def space_of(layer: Layer, hardware: str | Path | Architecture) -> MappingSpace:
+def space_of(layer: Layer, hardware: str | Path | architecture.Architecture) -> MappingSpace:
     """The space of a layer on hardware."""
     if not isinstance(layer, (str, Workload, LoopNest)):
         raise ConfigError(
@@ -45,13 +41,13 @@ def space_of(layer: Layer, hardware: str | Path | Architecture) -> MappingSpace:
         network, _, name = layer.partition(":")
         layer = load_network(network)[name]
     nest = nest_of(layer) if isinstance(layer, Workload) else layer
-    return MappingSpace(nest, load_architecture(hardware))
+    return MappingSpace(nest, architecture.load_architecture(hardware))
 
 
 def game_of(
     *,
     layer: Layer = DEFAULT_LAYER,
-    hardware: str | Path | Architecture = DEFAULT_ARCHITECTURE,
+    hardware: str | Path | architecture.Architecture = architecture.DEFAULT_ARCHITECTURE,
     objective: Objective | str = Objective.EDP,
     reward: Reward | str = Reward.INVERSE,
     optimum: float | None = None,

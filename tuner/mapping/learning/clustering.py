@@ -67,14 +67,7 @@ class Clustering:
 
 
 def cluster(space: MappingSpace, rows: Batch, costs: Reals, *, kept: float = KEPT) -> Clustering:
-    """Cluster the knobs of a space by what the best samples have in common.
-
-    Args:
-        space: of the samples.
-        rows: samples, shape ``[n, len(COLUMNS)]``.
-        costs: theirs, shape ``[n]``; infinite ones are left out.
-        kept: share of the samples that counts.
-    """
+    """Cluster a space's knobs by what the best samples, a share of ``kept``, have in common."""
     order = np.argsort(costs, kind="stable")[: int(np.ceil(kept * np.isfinite(costs).sum()))]
     if len(order) < 2:
         raise ConfigError(

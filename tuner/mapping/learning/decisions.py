@@ -61,12 +61,7 @@ class _Order:
 
 
 class Decisions:
-    """The decisions of one space.
-
-    Attributes:
-        knobs: the knob of each decision, shape ``[decisions]``.
-        width: choices of the decision with the most; masks cut off what others do not have.
-    """
+    """The decisions of one space; masks cut off the choices up to ``width`` that one has not."""
 
     def __init__(self, space: MappingSpace) -> None:
         self._space: Final = space
@@ -111,15 +106,7 @@ class Decisions:
     def draw(
         self, logits: npt.NDArray[np.float32], rng: np.random.Generator
     ) -> tuple[Choices, Masks, npt.NDArray[np.float32]]:
-        """Choose each decision with its probability.
-
-        Args:
-            logits: shape ``[n, decisions, width]``.
-            rng: draws the choices.
-
-        Returns:
-            Choices, their masks, and their log-probabilities, shape ``[n, decisions]``.
-        """
+        """Choices, masks and log-probabilities by logits of shape ``[n, decisions, width]``."""
         # The greatest of logit + Gumbel noise is a draw from the softmax; over loops that are left,
         # the noise may stay as it is drawn.
         noisy = logits + rng.gumbel(size=logits.shape).astype(np.float32)

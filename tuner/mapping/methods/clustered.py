@@ -62,11 +62,8 @@ _SCALE: Final = 8.0
 class TeamMapper(Mapper):
     """Agents that share the reward of the mapping that they propose together.
 
-    A subclass says who decides on what.
-
-    Attributes:
-        central: one critic for the team, which sees the last proposal as well, instead of one
-            per agent, which sees what its agent sees.
+    A subclass says who decides on what, and whether the critic is ``central``: one for the team,
+    which sees the last proposal as well, instead of one per agent, which sees what its agent sees.
     """
 
     central: ClassVar[bool] = False

@@ -38,28 +38,18 @@ _TAPS = (DIMENSIONS.index("R"), DIMENSIONS.index("S"))
 
 @dataclass(frozen=True, kw_only=True)
 class Relaxed:
-    """Mappings with real tiles, ``n`` of them.
+    """``n`` mappings with real tiles."""
 
-    Attributes:
-        outer, inner: tiles, shape ``[n, 6]``; inner ones no larger than outer ones.
-        wide2, wide1: clusters and PEs that share a loop, 1 for others, shape ``[n, 6]``.
-        stays2, stays1: shape ``[n, 3]``; 1 where the loops that leave a tensor are innermost.
-    """
-
-    outer: Tensor
-    inner: Tensor
-    wide2: Tensor
-    wide1: Tensor
-    stays2: Tensor
+    outer: Tensor  # tiles, shape ``[n, 6]``
+    inner: Tensor  # no larger than the outer ones
+    wide2: Tensor  # clusters that share a loop, 1 for others, shape ``[n, 6]``
+    wide1: Tensor  # PEs that do
+    stays2: Tensor  # shape ``[n, 3]``; 1 where the loops that leave a tensor are innermost
     stays1: Tensor
 
 
 def relaxed_log_cost(model: CostModel, objective: Objective, at: Relaxed) -> tuple[Tensor, Tensor]:
-    """Logarithm of the cost, and by which factor of its logarithm the buffers overflow.
-
-    Returns:
-        Two tensors of shape ``[n]``; the second is 0 where the tiles fit.
-    """
+    """Logarithms, shape ``[n]``: of the cost, and of the factor by which buffers overflow, or 0."""
     arch = model.arch
     size = torch.tensor(model.nest.sizes, dtype=at.outer.dtype)
     span2 = torch.minimum(at.outer * at.wide2, size)

@@ -2,7 +2,7 @@
 """What every group mapper has to beat: random samples and populations that know nothing of jobs.
 
 Those of Nevergrad, which M3E runs, are here for whole populations at once, with Nevergrad's
-settings, in the cube of `latent` in coordinates whose spread is 1. Sources:
+settings, in a cube (`Latent`) in coordinates whose spread is 1. Sources:
 
 - the genetic algorithm: Goldberg, "Genetic Algorithms in Search, Optimization and Machine
   Learning", 1989: uniform crossover of two winners of a tournament, mutation by a fresh draw,
@@ -24,9 +24,10 @@ import math
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from tilewright.tuner.multicore.encoding import Population, joined, random_population
-from tilewright.tuner.multicore.methods.latent import Latent, Vectors
+from tilewright.tuner.multicore.encoding import Population, joined, random_cores, random_population
+from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.methods.mapper import GroupMapper, Probe
 
 CHUNK: Final = 1024
@@ -81,11 +82,7 @@ SPREADS: Final = 6.0
 
 
 class StandardCube:
-    """Judges points by the logarithm of their makespans.
-
-    Attributes:
-        width: coordinates.
-    """
+    """Judges points of ``width`` coordinates by the logarithm of their makespans."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe: Final = probe
@@ -203,3 +200,33 @@ class TbpsaMapper(GroupMapper):
                 gained = first.mean() - last.mean() >= SIGNIFICANT * error
                 parents = max(cube.width, int(SHRINKING * parents)) if gained else 2 * parents
                 generations = []
+
+
+Vectors = npt.NDArray[np.float64]
+"""Shape ``[n, latent.width]``, from 0 to 1."""
+
+
+class Latent:
+    """The cube of one table: ``width`` coordinates from 0 to 1, two per job.
+
+    They are its core, in even shares of those that can run it, and its priority.
+    """
+
+    def __init__(self, table: JobTable) -> None:
+        self._table: Final = table
+        self.width: Final = 2 * table.jobs
+
+    def decode(self, vectors: Vectors) -> Population:
+        """Mappings of vectors; what is outside of the cube is cut."""
+        shares, priority = np.split(np.clip(vectors, 0, 1), 2, axis=1)
+        return Population(core=random_cores(self._table, shares), priority=priority.copy())
+
+
+class CmaEsMapper(GroupMapper):
+    """Minimises the logarithm of the makespan."""
+
+    def _search(self, probe: Probe, rng: np.random.Generator) -> None:
+        from tilewright.tuner.search.libraries.cma_restarts import minimise  # noqa: PLC0415  (an extra)
+
+        latent = Latent(probe.instance.table)
+        minimise(lambda at: np.log(probe.makespans(latent.decode(at))), latent.width, rng)

@@ -16,9 +16,8 @@ from typing import Final
 import numpy as np
 
 from tilewright.host.common.errors import ConfigError, TilewrightError
-from tilewright.tuner.multicore.annealing import anneal
 from tilewright.tuner.multicore.encoding import Population, joined
-from tilewright.tuner.multicore.instance import Instance
+from tilewright.tuner.multicore.instance import Instance, anneal
 from tilewright.tuner.multicore.job_table import JobTable, Numbers
 from tilewright.tuner.search.samples import SampleProbe, SampleTrace, Seed, spend
 

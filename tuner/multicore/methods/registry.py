@@ -45,9 +45,8 @@ _BUILTIN: Final = {
     "de": _baseline("DifferentialEvolutionMapper", "differential evolution"),
     "pso": _baseline("ParticleSwarmMapper", "particle swarm optimisation"),
     "tbpsa": _baseline("TbpsaMapper", "test-based population-size adaptation"),
-    "cma-es": Entry(
-        "methods.latent", "CmaEsMapper", "CMA-ES over a continuous coding, with restarts",
-        packages=("cmaes",),
+    "cma-es": _baseline(
+        "CmaEsMapper", "CMA-ES over a continuous coding, with restarts", packages=("cmaes",)
     ),
     "a2c": _learning("A2cMapper", "advantage actor-critic, one agent"),
     "ppo": _learning("PpoMapper", "proximal policy optimisation, one agent"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulated annealing over mappings of one problem, which `Allocator` judges.
-// tuner/multicore/annealing.py binds it.
+// tuner/multicore/instance.py binds it.
 #pragma once
 
 #include <cmath>

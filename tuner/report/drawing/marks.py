@@ -137,15 +137,7 @@ def path(points: Sequence[Pixel | None], *, step: bool = False, closed: bool = F
 
 
 def marker(shape: str, at: Pixel, size: float, *, kind: str = "", tip: str = "") -> str:
-    """A point of a chart.
-
-    Args:
-        shape: of `palette.MARKERS`, or ``ring``.
-        at: its centre.
-        size: its width in pixels.
-        kind: CSS classes.
-        tip: what is shown when it is pointed at.
-    """
+    """A point of a chart, ``size`` pixels wide: a shape of `palette.MARKERS`, or ``ring``."""
     x, y = at
     r = size / 2
     if shape in ("circle", "ring"):

@@ -15,21 +15,15 @@ from typing import Final
 
 import numpy as np
 
-from tilewright.tuner.search.gaussian.residual import (
-    FITTED,
-    Floats,
-    Observation,
-    Posterior,
-    fit_kernel_shape,
-)
+from tilewright.tuner.search.gaussian import residual
 
 
-def below(z: Floats) -> Floats:
+def below(z: residual.Floats) -> residual.Floats:
     """Probability that a standard normal lies below each value."""
     return 0.5 * (1 + np.array([math.erf(v) for v in z / math.sqrt(2)]))
 
 
-def expected_improvement(gain: Floats, spread: Floats) -> Floats:
+def expected_improvement(gain: residual.Floats, spread: residual.Floats) -> residual.Floats:
     """Expected improvement of a normal with mean ``gain`` and standard deviation ``spread``.
 
     Equation 15 of Jones, Schonlau and Welch, Efficient global optimization, 1998.
@@ -50,36 +44,26 @@ class Feasibility:
     """Outcomes of points so far, and what they say of others."""
 
     def __init__(self) -> None:
-        self._features: Final[list[Floats]] = []
+        self._features: Final[list[residual.Floats]] = []
         self._valid: Final[list[bool]] = []
 
-    def add(self, features: Floats, *, valid: bool) -> None:
-        """Take in an outcome.
-
-        Args:
-            features: of the point, float64 of shape (features,).
-            valid: it could be measured.
-        """
+    def add(self, features: residual.Floats, *, valid: bool) -> None:
+        """Take in whether a point of these features, shape (features,), could be measured."""
         self._features.append(features)
         self._valid.append(valid)
 
-    def chances(self, features: Floats) -> Floats:
-        """Probability that points are valid; 1 as long as none was found to be otherwise.
-
-        Args:
-            features: of the points, float64 of shape (points, features).
-
-        Returns:
-            Float64 of shape (points,).
-        """
+    def chances(self, features: residual.Floats) -> residual.Floats:
+        """Probability that each point, a row, is valid; 1 while none was found to be otherwise."""
         if all(self._valid):
             return np.ones(len(features))
         valid = np.array(self._valid[-RECENT:], dtype=np.float64)
         share = float(valid.mean())
         outcomes = [
-            Observation(features=point, residual=label - share, log_cost=0.0)
+            residual.Observation(features=point, residual=label - share, log_cost=0.0)
             for point, label in zip(self._features[-RECENT:], valid.tolist(), strict=True)
         ]
-        process = Posterior(outcomes, [], features, fit_kernel_shape(outcomes[-FITTED:], []))
+        process = residual.Posterior(
+            outcomes, [], features, residual.fit_kernel_shape(outcomes[-residual.FITTED :], [])
+        )
         level = process.mean + share - 0.5
         return np.clip(below(level / np.sqrt(process.variance)), LEAST, 1.0)

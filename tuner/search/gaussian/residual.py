@@ -141,18 +141,7 @@ def _stacked(
 
 
 class Posterior:
-    """Mean and variance of the residual at some points, updated point by point.
-
-    Args:
-        own: observations of the task.
-        others: observations of other tasks.
-        points: features of the points to judge, float64 of shape (points, features).
-        shape: of the kernel.
-
-    Attributes:
-        mean: float64 of shape (points,).
-        variance: float64 of shape (points,).
-    """
+    """Mean and variance of the residual at some points, (points,) each, updated point by point."""
 
     def __init__(
         self,

@@ -64,12 +64,8 @@ COVERED_VALUES: Final = 16
 class Candidates:
     """Points that may be proposed, as parallel arrays.
 
-    Attributes:
-        indices: the points.
-        prior: float64 of shape (candidates,): log of the predicted cost.
-        features: float64 of shape (candidates, features).
-        left: bool of shape (candidates,): neither proposed nor found invalid.
-        places: positions of the points.
+    ``prior`` is the log of their predicted cost, ``features`` has shape (candidates, features), and
+    ``left`` says which are neither proposed nor found invalid.
     """
 
     def __init__(self, indices: Sequence[Index], prior: Floats, features: Floats) -> None:
@@ -115,17 +111,8 @@ def least_covered(
 ) -> npt.NDArray[np.bool_]:
     """Candidates of the values of unordered knobs that were proposed least; all when all were.
 
-    Values of an unordered knob tell nothing of each other, so each is tried `COVERED` times
-    before the others are judged by it.
-
-    Args:
-        space: of the points.
-        proposed: points proposed so far.
-        candidates: points in question.
-        left: bool of shape (candidates,): those that may be chosen.
-
-    Returns:
-        Bool of shape (candidates,): which of those left come into question now.
+    Values of an unordered knob tell nothing of each other, so each is tried `COVERED` times before
+    the others are judged by it. ``left`` and the result are bool of shape (candidates,).
     """
     tries = np.full(len(candidates), COVERED)
     for column in unordered_knobs(space):

@@ -52,13 +52,8 @@ import torch
 from torch import Tensor, nn
 
 from tilewright.tuner.search.learning.mappo import Reals, generalised_advantages
+from tilewright.tuner.search.model_based import planned_search
 from tilewright.tuner.search.model_based.cost_model import Objective
-from tilewright.tuner.search.model_based.planned_search import (
-    Explorer,
-    Leaders,
-    ModelBasedTuner,
-    Score,
-)
 from tilewright.tuner.search.space import Index, Space
 from tilewright.tuner.search.torch_threads import one_thread
 from tilewright.tuner.search.tuner import Offer
@@ -121,7 +116,7 @@ class AdaptiveExploration:
             [*self._policy.parameters(), *self._value.parameters()], lr=LEARNING_RATE, eps=1e-5
         )
 
-    def maximise(self, score: Score, leaders: Leaders) -> None:
+    def maximise(self, score: planned_search.Score, leaders: planned_search.Leaders) -> None:
         """Walk, learn, and offer every point reached to ``leaders``."""
         with one_thread():
             if self._settling:
@@ -134,7 +129,9 @@ class AdaptiveExploration:
                     if not gained:
                         break
 
-    def _start(self, count: int, score: Score, leaders: Leaders) -> list[Index]:
+    def _start(
+        self, count: int, score: planned_search.Score, leaders: planned_search.Leaders
+    ) -> list[Index]:
         """Valid samples to walk from."""
         drawn = (self._space.sample(self._rng) for _ in range(count))
         starts = [point for point in drawn if point is not None]
@@ -142,7 +139,7 @@ class AdaptiveExploration:
         return starts
 
     def _stretch(
-        self, starts: list[Index], score: Score, leaders: Leaders
+        self, starts: list[Index], score: planned_search.Score, leaders: planned_search.Leaders
     ) -> tuple[list[Index], bool]:
         """Walk and learn from it; where the walks end, and whether they met a new leader."""
         if not starts:
@@ -314,7 +311,7 @@ def _cluster(
 P = TypeVar("P")
 
 
-class ChameleonCodeTuner(ModelBasedTuner[P]):
+class ChameleonCodeTuner(planned_search.ModelBasedTuner[P]):
     """Adaptive exploration alone; arguments as `ModelBasedTuner`."""
 
     takes: ClassVar = frozenset({Offer.EXPERIENCE})
@@ -326,7 +323,7 @@ class ChameleonCodeTuner(ModelBasedTuner[P]):
         super().__init__(space, objective=objective, **options)
         self._exploration: Final = AdaptiveExploration(space, self.rng, settling=self.SETTLING)
 
-    def _explorer(self) -> Explorer:
+    def _explorer(self) -> planned_search.Explorer:
         return self._exploration
 
 

@@ -109,12 +109,7 @@ def confidence_sampling(
 
 
 def softmax_order(values: npt.NDArray[np.float64], rng: np.random.Generator) -> list[int]:
-    """Draws without replacement with the softmax of standardised values (Gumbel top-k).
-
-    Args:
-        values: shape (points,).
-        rng: draws.
-    """
+    """Draws without replacement with the softmax of standardised values (Gumbel top-k)."""
     logits = (values - values.mean()) / (values.std() + 1e-9) / TEMPERATURE
     return [int(i) for i in np.argsort(-(logits + rng.gumbel(size=len(values))), kind="stable")]
 

@@ -38,15 +38,10 @@ def generalised_advantages(
     trace: float,
     walking: npt.NDArray[np.bool_] | None = None,
 ) -> Reals:
-    """Advantages of the steps of walks side by side.
+    """Advantages (T, W) of walks side by side, with gamma ``discount`` and lambda ``trace``.
 
-    Args:
-        rewards: shape (T, W).
-        values: shape (T + 1, W), of the points before each step and of the last one; 0 where
-            a walk has ended, because nothing follows.
-        discount: gamma.
-        trace: lambda.
-        walking: shape (T, W), whether a walk made this step; all did when left out.
+    Values are (T + 1, W), of the points before each step and of the last one, and 0 where a walk
+    has ended, because nothing follows. ``walking`` (T, W): which walks made a step; None: all did.
     """
     made = np.ones(rewards.shape, dtype=np.bool_) if walking is None else walking
     surprises = rewards + discount * values[1:] - values[:-1]

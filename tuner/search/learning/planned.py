@@ -81,15 +81,7 @@ class PlannedTuner(Tuner[P]):
 
     @abstractmethod
     def _confidence(self, features: Features, scores: Scores) -> Scores:
-        """How sure the algorithm is of candidates, for confidence sampling.
-
-        Args:
-            features: shape (points, features).
-            scores: shape (points,), the surrogate's.
-
-        Returns:
-            Shape (points,); only differences count.
-        """
+        """How sure the algorithm is of candidates, shape (points,); only differences count."""
 
     # -- the loop ---------------------------------------------------------------------------
 

@@ -74,11 +74,7 @@ def divide_knobs(
 
 
 class Moves:
-    """The moves of each knob of a space, as a table of targets.
-
-    Attributes:
-        count: moves of the knob with the most; rows of knobs with fewer end in `NO_MOVE`.
-    """
+    """The moves of each knob, as a table of targets; rows of knobs with fewer end in `NO_MOVE`."""
 
     def __init__(self, knobs: Sequence[Knob], *, jump: bool = False) -> None:
         rows = [_targets(knob, jump=jump) for knob in knobs]
@@ -89,15 +85,7 @@ class Moves:
         ]
 
     def targets(self, knob: int, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Where each move of a knob leads.
-
-        Args:
-            knob: its number.
-            positions: shape (walkers,), where the knob is.
-
-        Returns:
-            Shape (walkers, count): positions, or `NO_MOVE`.
-        """
+        """Where each move leads a knob at positions (walkers,): (walkers, count), or `NO_MOVE`."""
         return self._tables[knob][positions]
 
 
@@ -141,11 +129,7 @@ def _blank_layer(inputs: int, outputs: int) -> nn.Linear:
 
 
 class Team(nn.Module):
-    """The actors of all agents.
-
-    Attributes:
-        turn: knobs in the order in which a step moves them: agent by agent.
-    """
+    """The actors of all agents; ``turn`` lists the knobs as a step moves them, agent by agent."""
 
     def __init__(
         self,
@@ -166,14 +150,7 @@ class Team(nn.Module):
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits of moves.
-
-        Args:
-            features: shape (points, features).
-
-        Returns:
-            Shape (points, knobs, moves), knobs in the order of the space.
-        """
+        """Logits, shape (points, knobs, moves), for features of shape (points, features)."""
         rows = [
             actor(features[:, agent.columns]).unflatten(-1, (len(agent.knobs), self._choices))
             for agent, actor in zip(self.agents, self.actors, strict=True)
@@ -187,14 +164,5 @@ class Team(nn.Module):
         return logits
 
     def log_probabilities(self, features: Tensor, masks: Tensor) -> Tensor:
-        """Log-probabilities of moves under masks.
-
-        Args:
-            features: shape (points, features).
-            masks: bool of shape (points, knobs, moves), true where a move is allowed; at least
-                one in every row.
-
-        Returns:
-            Shape (points, knobs, moves); about `FORBIDDEN` where the mask is false.
-        """
+        """Logits' log-probabilities under masks (points, knobs, moves); `FORBIDDEN` at false."""
         return torch.log_softmax(self(features).masked_fill(~masks, FORBIDDEN), dim=-1)

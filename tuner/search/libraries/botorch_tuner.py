@@ -137,12 +137,7 @@ class BotorchTuner(Tuner[P]):
         return [point for point in dict.fromkeys(near + far) if self.is_new(point)]
 
     def _fitted(self, features: Tensor, targets: Tensor) -> Any:
-        """A process on these points, its hyper-parameters fitted when it is time.
-
-        Args:
-            features: shape (points, features).
-            targets: shape (points, 1).
-        """
+        """A process on points (points, features), its hyper-parameters fitted when it is time."""
         model = SingleTaskGP(
             features,
             targets,

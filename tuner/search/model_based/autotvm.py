@@ -20,12 +20,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
-from tilewright.tuner.search.model_based.planned_search import (
-    Explorer,
-    Leaders,
-    ModelBasedTuner,
-    Score,
-)
+from tilewright.tuner.search.model_based import planned_search
 from tilewright.tuner.search.space import Index, Space
 from tilewright.tuner.search.tuner import Offer
 
@@ -46,7 +41,7 @@ class SimulatedAnnealing:
         self._free: Final = np.flatnonzero(self._sizes > 1)
         self._chains: list[Index] = []
 
-    def maximise(self, score: Score, leaders: Leaders) -> None:
+    def maximise(self, score: planned_search.Score, leaders: planned_search.Leaders) -> None:
         """Anneal; everything valid that a chain stood on is offered to ``leaders``."""
         chains = self._start()
         if not chains:
@@ -92,7 +87,7 @@ class SimulatedAnnealing:
 P = TypeVar("P")
 
 
-class AutoTvmTuner(ModelBasedTuner[P]):
+class AutoTvmTuner(planned_search.ModelBasedTuner[P]):
     """XGBoost rank model with parallel simulated annealing; arguments as `ModelBasedTuner`."""
 
     takes: ClassVar = frozenset({Offer.EXPERIENCE})
@@ -101,5 +96,5 @@ class AutoTvmTuner(ModelBasedTuner[P]):
         super().__init__(space, **options)
         self._annealing: Final = SimulatedAnnealing(space, self.rng)
 
-    def _explorer(self) -> Explorer:
+    def _explorer(self) -> planned_search.Explorer:
         return self._annealing

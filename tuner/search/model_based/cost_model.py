@@ -150,13 +150,7 @@ def relative_speed(costs: Costs) -> Costs:
 
 
 def average_recall(scores: Scores, speeds: Costs, top: int) -> float:
-    """Mean over n = 1 ... top of the share of the n best points among the n highest scores.
-
-    Args:
-        scores: shape (points,), predicted.
-        speeds: shape (points,), measured.
-        top: largest n.
-    """
+    """Mean over n = 1 ... top of the share of the n best points among the n highest scores."""
     n = min(top, len(scores))
     worst = np.maximum(_places(scores), _places(speeds))
     hits = np.cumsum(np.bincount(worst, minlength=n)[:n])

@@ -13,20 +13,12 @@ from support.documents.html_structure import assert_well_made
 from support.documents.seen_in_browser import assert_shown_well
 from support.search.arena_records import NETWORK, PARTS, a_part, a_record, a_study, some_records
 
-from tilewright.bench.arena import tables
+from tilewright.bench.arena import tables, tasks
 from tilewright.bench.arena.confirm import confirm, point_of
 from tilewright.bench.arena.document import document
 from tilewright.bench.arena.page_tables import signed
 from tilewright.bench.arena.plots import curves, page, reached
 from tilewright.bench.arena.tables import load_table
-from tilewright.bench.arena.tasks import (
-    NETWORKS,
-    drawn,
-    make_task,
-    parts_of,
-    pynq_z2_choice,
-    tasks_of,
-)
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.lowering import lower
 from tilewright.host.network.workload import conv2d
@@ -45,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def joint(folder):
-    return load_table(make_task("per-layer", LAYER), folder)
+    return load_table(tasks.make_task("per-layer", LAYER), folder)
 
 
 def test_a_joint_table_agrees_with_the_rules_and_the_twin_on_a_sample(joint):
@@ -64,7 +56,7 @@ def test_a_joint_table_agrees_with_the_rules_and_the_twin_on_a_sample(joint):
 
 
 def test_every_configuration_has_legal_points(joint):
-    assert joint.cycles.shape[0] == len(pynq_z2_choice())
+    assert joint.cycles.shape[0] == len(tasks.pynq_z2_choice())
     assert all((part > 0).any() for part in joint.cycles)
 
 
@@ -85,9 +77,9 @@ def test_configurations_of_a_timing_class_share_a_landscape_that_agrees_with_the
 def test_a_sifted_table_is_complete_near_the_optimum_and_runs_the_rest_on_demand(
     folder, tmp_path, monkeypatch, track
 ):
-    whole = load_table(make_task(track, LAYER), folder)
+    whole = load_table(tasks.make_task(track, LAYER), folder)
     monkeypatch.setattr(tables, "WHOLE_WORK", 0)
-    sifted = load_table(make_task(track, LAYER), tmp_path)
+    sifted = load_table(tasks.make_task(track, LAYER), tmp_path)
     assert sifted.best == whole.best
     about, truth = sifted.summary(), whole.summary()
     assert {name for name in about if about[name] != truth[name]} == {"whole"}
@@ -99,23 +91,23 @@ def test_a_sifted_table_is_complete_near_the_optimum_and_runs_the_rest_on_demand
     asked = np.argwhere(whole.legal & ~known)[::40]
     for index in map(tuple, asked.tolist()):
         assert sifted.measure(index) == whole.measure(index)
-    again = load_table(make_task(track, LAYER), tmp_path)
+    again = load_table(tasks.make_task(track, LAYER), tmp_path)
     known = sifted.cycles > 0
     assert (again.cycles[known] == sifted.cycles[known]).all(), "what was asked for is kept"
 
 
 def test_what_is_drawn_depends_on_names_alone():
     names = [f"layer {number}" for number in range(20)]
-    few, more = drawn(names, 5), drawn(names, 9)
+    few, more = tasks.drawn(names, 5), tasks.drawn(names, 9)
     assert len(few) == 5
     assert set(few) < set(more)
     assert more == [name for name in names if name in more]
-    assert set(drawn(names[::-1], 5)) == set(few)
-    assert drawn(names, None) == drawn(names, 99) == names
+    assert set(tasks.drawn(names[::-1], 5)) == set(few)
+    assert tasks.drawn(names, None) == tasks.drawn(names, 99) == names
 
 
 def test_the_schedule_track_is_the_first_configurations_column(joint, folder):
-    alone = load_table(make_task("schedule", LAYER), folder)
+    alone = load_table(tasks.make_task("schedule", LAYER), folder)
     hw = joint.task.configs[0]
     for flat in np.flatnonzero(alone.legal)[::7]:
         _, schedule = point_of(alone, int(flat))
@@ -131,7 +123,7 @@ def test_a_table_on_disk_is_read_and_serves_equal_layers_of_other_names(folder, 
         raise AssertionError("measured again")
 
     monkeypatch.setattr(Twin, "batch", never)
-    again = load_table(make_task("per-layer", LAYER.renamed("other", count=7)), folder)
+    again = load_table(tasks.make_task("per-layer", LAYER.renamed("other", count=7)), folder)
     assert (again.cycles == joint.cycles).all()
 
 
@@ -145,7 +137,7 @@ def test_another_twin_starts_another_table(folder, monkeypatch):
     monkeypatch.setattr(tables, "identity_of", lambda _: "twin-of-tomorrow")
     monkeypatch.setattr(Twin, "batch", measured)
     with pytest.raises(CalledError):
-        load_table(make_task("per-layer", LAYER), folder)
+        load_table(tasks.make_task("per-layer", LAYER), folder)
 
 
 def test_summary_is_of_the_table(joint):
@@ -158,27 +150,29 @@ def test_summary_is_of_the_table(joint):
 
 
 def test_the_choice_differs_in_arrays_lanes_and_buffers_and_fits_the_board():
-    configs = pynq_z2_choice()
+    configs = tasks.pynq_z2_choice()
     assert 6 <= len({hw.config_hash for hw in configs}) == len(configs) <= 10
     for name in ("block_in", "block_out", "vector_lanes", "inp_bytes", "wgt_bytes", "acc_bytes"):
         assert len({getattr(hw, name) for hw in configs}) > 1
 
 
 def test_equal_layers_of_two_networks_are_one_task():
-    assert set(tasks_of("schedule", ["vgg16", "vgg19"])) == set(tasks_of("schedule", ["vgg16"]))
+    assert set(tasks.tasks_of("schedule", ["vgg16", "vgg19"])) == set(
+        tasks.tasks_of("schedule", ["vgg16"])
+    )
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", tasks.NETWORKS)
 def test_the_parts_of_a_network_are_its_layers(name):
     network = load_network(name)
-    parts = parts_of("per-layer", network)
+    parts = tasks.parts_of("per-layer", network)
     assert sum(part.count for part in parts) == network.layers
-    assert {part.task for part in parts} == set(tasks_of("per-layer", [name]))
+    assert {part.task for part in parts} == set(tasks.tasks_of("per-layer", [name]))
 
 
 def test_an_unknown_track_lists_the_known_ones():
     with pytest.raises(ConfigError, match="per-layer, schedule"):
-        make_task("shared", LAYER)
+        tasks.make_task("shared", LAYER)
 
 
 # -- winners of the tables on the full RTL --------------------------------------------------------
@@ -186,7 +180,7 @@ def test_an_unknown_track_lists_the_known_ones():
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    task = make_task("schedule", conv2d("small", 4, 32, 32, 3, 1, 1))
+    task = tasks.make_task("schedule", conv2d("small", 4, 32, 32, 3, 1, 1))
     return load_table(task, tmp_path_factory.mktemp("tables"))
 
 

@@ -4,8 +4,7 @@
 import pytest
 
 from tilewright.bench.framework.study import run_study
-from tilewright.bench.multicore.networks import SideBySide, imported, summarise
-from tilewright.bench.multicore.pipelines import Pipelines
+from tilewright.bench.multicore.networks import Pipelines, SideBySide, imported, summarise
 from tilewright.bench.multicore.settings import PipelineSettings, SideBySideSettings
 from tilewright.host.common.errors import ConfigError
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.programs.bus_faults import decode
 from support.programs.drawing import any_layer
 from support.programs.hazards import check_hazards
+from support.programs.lowered import checked
 from support.programs.refused_schedules import CASES, HARDWARE, SCHEDULE, TINY, WORKLOAD
 from support.randomness import fresh_rng, generator, where
 
@@ -80,11 +81,7 @@ def run_and_check(hw, workload, schedule, *, seed=0):
     """Lower, run, compare with the golden output, the counted work and the race checker."""
     low = lower(hw, workload, schedule)
     tensors = random_tensors(workload, np.random.default_rng(seed))
-    result = ReferenceDevice(hw).run(low.program, low.image(tensors))
-    assert np.array_equal(low.output(result.memory), conv2d_int8(workload, tensors))
-    counted = [result.counters[n] for n in ("macs_tiles", "bytes_read", "bytes_written")]
-    assert counted == [low.macs_tiles, low.bytes_read, low.bytes_written]
-    check_hazards(hw, low.program)
+    checked(low, low.image(tensors), conv2d_int8(workload, tensors))
     return low
 
 

@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from support.programs.bus_faults import decode
 
 from tilewright.host.common.errors import ProgramError
-from tilewright.host.lowering.program_builder import (
-    ProgramBuilder,
-    field_shift,
-    pack_gemm,
-    pack_load,
-    pack_store,
-    pack_vector,
-)
+from tilewright.host.lowering import program_builder
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import FORMATS, UNIT_OF, Instruction, Opcode, Unit
 from tilewright.host.machine.program import layout_regions
@@ -25,10 +18,10 @@ from tilewright.host.machine.program import layout_regions
 HW = HwConfig()
 OPCODE = {unit: opcode for opcode, unit in UNIT_OF.items()}
 PACKERS = {
-    Opcode.LOAD: pack_load,
-    Opcode.GEMM: pack_gemm,
-    Opcode.VECTOR: pack_vector,
-    Opcode.STORE: pack_store,
+    Opcode.LOAD: program_builder.pack_load,
+    Opcode.GEMM: program_builder.pack_gemm,
+    Opcode.VECTOR: program_builder.pack_vector,
+    Opcode.STORE: program_builder.pack_store,
 }
 
 KEYS = st.frozensets(st.sampled_from("abcd"), max_size=2)
@@ -36,7 +29,7 @@ STREAMS = st.lists(st.tuples(st.sampled_from(list(Unit)), KEYS, KEYS), max_size=
 
 
 def build(stream):
-    builder = ProgramBuilder(HW)
+    builder = program_builder.ProgramBuilder(HW)
     for unit, reads, writes in stream:
         builder.emit_word(unit, int(OPCODE[unit]), reads, writes)
     return decode(builder.finish({}, {}))
@@ -162,14 +155,18 @@ def test_fast_packers_refuse_every_value_that_does_not_fit(opcode):
 
 
 def test_field_positions_are_those_of_the_isa_tables():
-    assert pack_load(sram_base=5) >> field_shift(Opcode.LOAD, "sram_base") == 5
+    assert (
+        program_builder.pack_load(sram_base=5)
+        >> program_builder.field_shift(Opcode.LOAD, "sram_base")
+        == 5
+    )
     with pytest.raises(ProgramError, match="nonsense: unknown field"):
-        field_shift(Opcode.LOAD, "nonsense")
+        program_builder.field_shift(Opcode.LOAD, "nonsense")
 
 
 def test_finish_appends_finish_and_places_the_stream_last():
-    builder = ProgramBuilder(HW)
-    builder.emit_word(Unit.LOAD, pack_load(x_size=1, y_size=1, z_size=1), (), ())
+    builder = program_builder.ProgramBuilder(HW)
+    builder.emit_word(Unit.LOAD, program_builder.pack_load(x_size=1, y_size=1, z_size=1), (), ())
     sizes = {"inp": 5000, "uop": 8}
     program = builder.finish(sizes, {"uop": bytes(8)})
     assert [i.opcode for i in decode(program)] == [Opcode.LOAD, Opcode.FINISH]
@@ -180,9 +177,9 @@ def test_finish_appends_finish_and_places_the_stream_last():
 
 
 def test_refuses_what_follows_the_end():
-    builder = ProgramBuilder(HW)
+    builder = program_builder.ProgramBuilder(HW)
     builder.finish({}, {})
     with pytest.raises(ProgramError, match="finished"):
-        builder.emit_word(Unit.LOAD, pack_load(), (), ())
+        builder.emit_word(Unit.LOAD, program_builder.pack_load(), (), ())
     with pytest.raises(ProgramError, match="finished"):
         builder.finish({}, {})

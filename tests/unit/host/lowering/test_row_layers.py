@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.networks.qgraph_floats import evaluate as evaluate_floats
 from support.networks.rows import masked_softmax, some_function
-from support.programs.hazards import check_hazards
+from support.programs.lowered import checked
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import ProgramError, WorkloadError
@@ -53,10 +53,7 @@ def test_programs_compute_what_is_specified(
     function = masked_softmax(shape, rng) if masked else some_function(kind, shape[1], rng)
     data = rng.integers(-128, 128, shape).astype(np.int8)
     lowered = lower_rows(hw, shape, function)
-    memory = lowered.image(data)
-    check_hazards(hw, lowered.program, memory)
-    result = ReferenceDevice(hw).run(lowered.program, memory)
-    assert (lowered.output(result.memory) == compute_rows(data, function)).all()
+    checked(lowered, lowered.image(data), compute_rows(data, function))
 
 
 @settings(max_examples=20, deadline=None)
@@ -79,10 +76,7 @@ def test_a_mask_that_is_given_at_run_time_is_part_of_what_is_specified(
     lowered = lower_rows(hw, (1, *shape), function)
     for _ in range(2):  # one program, two masks
         mask = rng.integers(-128, 1, (1, channels, 1, 1)).astype(np.int8)
-        memory = lowered.image(data, mask)
-        check_hazards(hw, lowered.program, memory)
-        result = ReferenceDevice(hw).run(lowered.program, memory)
-        assert (lowered.output(result.memory) == compute_rows(data, function, mask)).all()
+        checked(lowered, lowered.image(data, mask), compute_rows(data, function, mask))
 
 
 def test_a_mask_of_several_images_is_refused() -> None:
@@ -100,10 +94,7 @@ def test_rows_of_more_blocks_than_the_parameters_that_fit(kind: str, block_in: i
     function = some_function(kind, shape[1], rng)
     data = rng.integers(-128, 128, shape).astype(np.int8)
     lowered = lower_rows(hw, shape, function)
-    memory = lowered.image(data)
-    check_hazards(hw, lowered.program, memory)
-    result = ReferenceDevice(hw).run(lowered.program, memory)
-    assert (lowered.output(result.memory) == compute_rows(data, function)).all()
+    checked(lowered, lowered.image(data), compute_rows(data, function))
 
 
 def test_long_images_are_cut_so_that_transfers_run_beside_the_vector_unit() -> None:
@@ -129,10 +120,7 @@ def test_rows_without_a_mask_do_not_load_one(bias: float) -> None:
         function = Softmax.of(0.1, addend=addend)
         data = rng.integers(-128, 128, shape).astype(np.int8)
         lowered = lower_rows(ROWED, shape, function)
-        memory = lowered.image(data)
-        check_hazards(ROWED, lowered.program, memory)
-        result = ReferenceDevice(ROWED).run(lowered.program, memory)
-        assert (lowered.output(result.memory) == compute_rows(data, function)).all()
+        checked(lowered, lowered.image(data), compute_rows(data, function))
         counts.append(lowered.program.instruction_count)
     assert counts[1] < counts[0]
 

@@ -6,7 +6,8 @@ from itertools import product, starmap
 
 import numpy as np
 import pytest
-from support.programs.hazards import check_hazards
+from support.programs.drawing import any_schedule
+from support.programs.lowered import checked
 from support.randomness import generator, often, sample, where
 
 from tilewright.host.common.errors import ConfigError, ScheduleError, WorkloadError
@@ -22,7 +23,6 @@ from tilewright.host.network.golden import LayerTensors, conv2d_int8, random_ten
 from tilewright.host.network.layout import chains, input_block, output_block
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
-from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 
 ROOMY = load_hwconfig("tiny-4x4").with_(
@@ -69,44 +69,17 @@ def next_layer(rng, shape: tuple[int, int, int, int], block: int) -> Workload:
 
 
 def some_schedule(rng, hw: HwConfig, workload: Workload) -> Schedule:
-    """A legal schedule; the default one where twenty random ones are not."""
-    shape = geometry(hw, workload)
-    unit = shape.tile_ci_unit
-
-    def tile(extent: int) -> int:
-        return int(rng.integers(1, extent + 1))
-
-    for _ in range(20):
-        blocks = tile(-(-shape.reduce_blocks // unit)) * unit
-        schedule = Schedule(
-            tile_b=tile(shape.batches), tile_h=tile(shape.out_height),
-            tile_w=tile(shape.out_width),
-            tile_ci=1 if shape.depthwise else min(blocks, shape.reduce_blocks),
-            tile_co=tile(shape.out_blocks), h_threading=tile(2), oc_threading=tile(2),
-            loop_order=list(LoopOrder)[tile(3) - 1], fusion=list(Fusion)[tile(2) - 1],
-        )  # fmt: skip
-        if legal(hw, workload, schedule).ok:
-            return schedule
-    return default_schedule(hw, workload)
-
-
-def run(low: LoweredLayer, image: np.ndarray) -> np.ndarray:
-    """The memory after a run whose work is what lowering says it is."""
-    result = ReferenceDevice(low.hw).run(low.program, image)
-    counted = [result.counters[n] for n in ("macs_tiles", "bytes_read", "bytes_written")]
-    assert counted == [low.macs_tiles, low.bytes_read, low.bytes_written]
-    assert low.macs_tiles == geometry(low.hw, low.workload).mac_tiles
-    check_hazards(low.hw, low.program)
-    return result.memory
+    """A legal schedule; the default one where a hundred random ones are not."""
+    return any_schedule(rng, hw, workload) or default_schedule(hw, workload)
 
 
 def check(hw: HwConfig, workload: Workload, schedule: Schedule, *, seed: int = 0) -> LoweredLayer:
     """Right on the reference, and the same from the native lowering."""
     low = lower(hw, workload, schedule)
-    facts = where(hw=hw.parameters(), workload=workload, schedule=schedule)
     tensors = random_tensors(workload, np.random.default_rng(seed))
-    memory = run(low, low.image(tensors))
-    assert np.array_equal(low.output(memory), conv2d_int8(workload, tensors)), facts
+    checked(low, low.image(tensors), conv2d_int8(workload, tensors))
+    assert low.macs_tiles == geometry(hw, workload).mac_tiles
+    facts = where(hw=hw.parameters(), workload=workload, schedule=schedule)
     assert NativeLowering(hw, workload).lower(schedule) == low, facts
     return low
 
@@ -206,9 +179,8 @@ def chained(rng, hw: HwConfig, layers: int) -> None:
                 tensors = replace(tensors, residual=tensor)
         padding = rng.integers(0, 256, low.program.regions["out"].nbytes, dtype=np.uint8)
         low.program.write(image, "out", padding)
-        memory = run(low, image)
         tensor = conv2d_int8(workload, tensors)
-        assert np.array_equal(low.output(memory), tensor), facts
+        memory = checked(low, image, tensor).memory
         stored, shape = low.program.read(memory, "out").copy(), workload.output_shape
 
 
@@ -338,7 +310,7 @@ def test_weights_of_padded_channels_meet_whatever_lies_there():
     assert not stored[1, :, :, 2:].any()
     stored[1, :, :, 2:] = 0x7F
     low.program.write(image, "inp", stored.ravel())
-    assert np.array_equal(low.output(run(low, image)), conv2d_int8(workload, tensors))
+    checked(low, image, conv2d_int8(workload, tensors))
 
 
 # -- Weights of 4 bits: packed where the array unpacks them, int8 elsewhere, with equal results
@@ -373,10 +345,7 @@ def test_results_do_not_depend_on_how_weights_are_kept(name, layer, option):
     low, tensors = lowered(hw, narrow), random_operands(hw, narrow, np.random.default_rng(3))
     lowest, highest = tensors.weights.min(), tensors.weights.max()
     assert (lowest, highest) == (-8, 7) if option < 2 else lowest < -8
-    result = ReferenceDevice(hw).run(low.program, low.image(tensors))
-    assert np.array_equal(low.output(result.memory), conv2d_int8(narrow, tensors))
-    assert result.counters["bytes_read"] == low.bytes_read
-    check_hazards(hw, low.program)
+    checked(low, low.image(tensors), conv2d_int8(narrow, tensors))
     assert {i.values["int4"] for i in weight_loads(low)} == {min(option, 1)}
     tiles = lowered(hw, layer).program.regions["wgt"].nbytes // hw.wgt_tile_bytes
     size = hw.int4_tile_bytes or hw.wgt_tile_bytes

@@ -6,13 +6,7 @@ from hypothesis import strategies as st
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.yaml_files import read_yaml_mapping
-from tilewright.host.machine.hwconfig import (
-    PARAMETERS,
-    RULES,
-    HwConfig,
-    load_hwconfig,
-    named_configs,
-)
+from tilewright.host.machine import hwconfig
 
 ILLEGAL = {
     # rule: changes of the default configuration that break it and no earlier rule
@@ -36,7 +30,7 @@ ILLEGAL = {
     },
     "read_fifo_burst": None,
 }
-for _p in PARAMETERS:
+for _p in hwconfig.PARAMETERS:
     ILLEGAL[f"{_p.name}_range"] = {_p.name: 2 * _p.high if _p.power_of_two else _p.high + 1}
     if _p.power_of_two:
         # 12 is inside every range that holds a non-power; 1536 inside the byte ranges
@@ -53,19 +47,19 @@ def holds(rule, values):
 
 
 def test_every_rule_has_a_case():
-    assert set(ILLEGAL) == {rule.name for rule in RULES}
+    assert set(ILLEGAL) == {rule.name for rule in hwconfig.RULES}
 
 
 @pytest.mark.parametrize(
-    "rule", [r for r in RULES if r.name not in UNREACHABLE], ids=lambda r: r.name
+    "rule", [r for r in hwconfig.RULES if r.name not in UNREACHABLE], ids=lambda r: r.name
 )
 def test_each_rule_refuses_an_illegal_value_with_its_text(rule):
     changes = ILLEGAL[rule.name]
-    values = HwConfig().parameters() | changes
-    broken = [r.name for r in RULES if not holds(r, values)]
+    values = hwconfig.HwConfig().parameters() | changes
+    broken = [r.name for r in hwconfig.RULES if not holds(r, values)]
     assert broken[0] == rule.name, broken
     with pytest.raises(ConfigError) as caught:
-        HwConfig(**changes)
+        hwconfig.HwConfig(**changes)
     error = caught.value
     assert (error.rule, error.field, error.remedy) == (rule.text, rule.field, rule.remedy)
     assert error.value == values[rule.field]
@@ -73,24 +67,24 @@ def test_each_rule_refuses_an_illegal_value_with_its_text(rule):
     assert rule.field in str(error)
 
 
-@pytest.mark.parametrize("parameter", PARAMETERS, ids=lambda p: p.name)
+@pytest.mark.parametrize("parameter", hwconfig.PARAMETERS, ids=lambda p: p.name)
 def test_values_below_the_range_are_refused(parameter):
     with pytest.raises(ConfigError, match=f"from {parameter.low} to {parameter.high}"):
-        HwConfig(**{parameter.name: parameter.low - 1})
+        hwconfig.HwConfig(**{parameter.name: parameter.low - 1})
 
 
-@pytest.mark.parametrize("parameter", PARAMETERS, ids=lambda p: p.name)
+@pytest.mark.parametrize("parameter", hwconfig.PARAMETERS, ids=lambda p: p.name)
 @pytest.mark.parametrize("value", [True, 8.0, "8", None, [8]])
 def test_values_that_are_no_integer_are_refused(parameter, value):
     with pytest.raises(ConfigError, match="must be an integer") as caught:
-        HwConfig(**{parameter.name: value})
+        hwconfig.HwConfig(**{parameter.name: value})
     assert caught.value.field == parameter.name
 
 
 @st.composite
 def drawn_values(draw):
     values = {}
-    for p in PARAMETERS:
+    for p in hwconfig.PARAMETERS:
         if p.power_of_two:
             low, high = p.low.bit_length() - 1, p.high.bit_length() - 1
             values[p.name] = 1 << draw(st.integers(low, high), label=p.name)
@@ -119,7 +113,7 @@ def test_construction_succeeds_exactly_when_a_separate_statement_of_the_rules_ho
         and (not v["int4_weights"] or v["block_in"] * v["block_out"] >= v["axi_data_bits"] // 4)
     )
     try:
-        HwConfig(**v)
+        hwconfig.HwConfig(**v)
     except ConfigError:
         assert not legal
     else:
@@ -129,16 +123,16 @@ def test_construction_succeeds_exactly_when_a_separate_statement_of_the_rules_ho
 @settings(deadline=None)
 @given(drawn_values(), st.sampled_from(sorted(UNREACHABLE)))
 def test_rules_that_no_case_reaches_follow_from_the_others(values, name):
-    others = [r for r in RULES if r.name != name]
+    others = [r for r in hwconfig.RULES if r.name != name]
     assume(all(holds(r, values) for r in others))
-    assert holds(next(r for r in RULES if r.name == name), values)
+    assert holds(next(r for r in hwconfig.RULES if r.name == name), values)
 
 
 @settings(deadline=None)
 @given(drawn_values())
 def test_depths_times_tiles_are_the_buffers(values):
     try:
-        hw = HwConfig(**values)
+        hw = hwconfig.HwConfig(**values)
     except ConfigError:
         return
     for name, tile in (
@@ -155,7 +149,7 @@ def test_depths_times_tiles_are_the_buffers(values):
 @settings(deadline=None)
 @given(st.data())
 def test_bank_mask_is_the_union_of_the_banks_of_each_tile(data):
-    hw = HwConfig(
+    hw = hwconfig.HwConfig(
         acc_bytes=data.draw(st.sampled_from([1024, 2048, 4096, 131072])),
         acc_bank_count=data.draw(st.sampled_from([2, 4])),
         block_out=64,
@@ -169,7 +163,7 @@ def test_bank_mask_is_the_union_of_the_banks_of_each_tile(data):
 
 
 def test_the_hash_depends_on_every_parameter_and_not_on_the_name():
-    base = HwConfig()
+    base = hwconfig.HwConfig()
     assert base.with_(name="other").config_hash == base.config_hash
     changed = {
         "batch": 2, "block_in": 8, "block_out": 8, "vector_lanes": 8, "mac_pipeline": 3,
@@ -179,7 +173,7 @@ def test_the_hash_depends_on_every_parameter_and_not_on_the_name():
         "mac_lut_columns": 3, "activation_table": 1, "row_unit": 1,
         "int4_weights": 1, "acc_bank_count": 2,
     }  # fmt: skip
-    assert set(changed) == {p.name for p in PARAMETERS}
+    assert set(changed) == {p.name for p in hwconfig.PARAMETERS}
     hashes = set()
     for name, value in changed.items():
         extra = {"vector_lanes": 8} if name == "block_out" else {}
@@ -188,21 +182,21 @@ def test_the_hash_depends_on_every_parameter_and_not_on_the_name():
     assert 0 <= base.config_hash < 2**32
 
 
-@pytest.mark.parametrize("name", named_configs())
+@pytest.mark.parametrize("name", hwconfig.named_configs())
 def test_named_configurations_load_and_carry_their_name(name):
-    hw = load_hwconfig(name)
+    hw = hwconfig.load_hwconfig(name)
     assert hw.name == name
-    assert HwConfig.from_mapping(yaml.safe_load(hw.to_yaml())) == hw
+    assert hwconfig.HwConfig.from_mapping(yaml.safe_load(hw.to_yaml())) == hw
 
 
 def test_pynq_16x16_is_the_default():
-    assert load_hwconfig("pynq-16x16").parameters() == HwConfig().parameters()
+    assert hwconfig.load_hwconfig("pynq-16x16").parameters() == hwconfig.HwConfig().parameters()
 
 
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(ConfigError) as caught:
-        load_hwconfig("pynq-17x17")
-    assert all(name in caught.value.remedy for name in named_configs())
+        hwconfig.load_hwconfig("pynq-17x17")
+    assert all(name in caught.value.remedy for name in hwconfig.named_configs())
 
 
 @pytest.mark.parametrize(
@@ -223,7 +217,7 @@ def test_bad_yaml_gives_one_configuration_error(tmp_path, text, message):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
-        load_hwconfig(path)
+        hwconfig.load_hwconfig(path)
 
 
 def test_syntax_errors_name_the_line(tmp_path):
@@ -235,19 +229,19 @@ def test_syntax_errors_name_the_line(tmp_path):
 
 def test_unreadable_files_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="readable file"):
-        load_hwconfig(tmp_path / "none.yaml")
+        hwconfig.load_hwconfig(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9\n")
     with pytest.raises(ConfigError, match="UTF-8"):
-        load_hwconfig(tmp_path / "latin.yaml")
+        hwconfig.load_hwconfig(tmp_path / "latin.yaml")
 
 
 def test_a_key_that_is_given_twice_is_refused(tmp_path) -> None:
     path = tmp_path / "twice.yaml"
     path.write_text("batch: 1\nblock_in: 8\nbatch: 2\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="given twice") as caught:
-        load_hwconfig(path)
+        hwconfig.load_hwconfig(path)
     assert caught.value.field.endswith(":3")
 
 
 def test_hardware_without_an_option_keeps_the_identity_that_it_had_before_the_option():
-    assert load_hwconfig("tiny-4x4").config_hash == 0x1BB4F631
+    assert hwconfig.load_hwconfig("tiny-4x4").config_hash == 0x1BB4F631

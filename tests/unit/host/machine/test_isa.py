@@ -4,13 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.host.common.errors import ProgramError
-from tilewright.host.machine import isa
-from tilewright.host.machine.hwconfig import (
-    INSTRUCTION_BYTES,
-    PARAM_BYTES_PER_CHANNEL,
-    PARAMETERS,
-    UOP_BYTES,
-)
+from tilewright.host.machine import hwconfig, isa
 from tilewright.host.machine.isa import (
     FORMATS,
     HEADER,
@@ -49,7 +43,7 @@ def instructions(draw):
 @given(instructions())
 def test_decode_inverts_encode(instruction):
     data = instruction.encode()
-    assert len(data) == INSTRUCTION_BYTES
+    assert len(data) == hwconfig.INSTRUCTION_BYTES
     assert Instruction.decode(data) == instruction
 
 
@@ -84,8 +78,8 @@ def test_packing_puts_each_field_after_the_one_before(name, data):
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_layouts_fit_their_words_and_names_are_unique(name):
     layout = LAYOUTS[name]
-    limit = {"UOP": 8 * UOP_BYTES, "PARAM": 8 * PARAM_BYTES_PER_CHANNEL}.get(
-        name, 8 * INSTRUCTION_BYTES
+    limit = {"UOP": 8 * hwconfig.UOP_BYTES, "PARAM": 8 * hwconfig.PARAM_BYTES_PER_CHANNEL}.get(
+        name, 8 * hwconfig.INSTRUCTION_BYTES
     )
     assert layout_bits(layout) <= limit
     assert len({f.name for f in layout}) == len(layout)
@@ -125,7 +119,7 @@ def test_unknown_fields_are_refused_by_name():
 
 
 def largest(name):
-    return next(p.high for p in PARAMETERS if p.name == name)
+    return next(p.high for p in hwconfig.PARAMETERS if p.name == name)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +144,15 @@ def test_index_fields_reach_the_last_tile_of_the_largest_legal_buffer(
 
 
 def test_a_phase_can_name_every_block_of_the_longest_tile():
-    blocks = largest("block_in") // next(p.low for p in PARAMETERS if p.name == "block_out")
+    blocks = largest("block_in") // next(
+        p.low for p in hwconfig.PARAMETERS if p.name == "block_out"
+    )
     assert bounds(next(f for f in FORMATS[Opcode.LOAD] if f.name == "phase"))[1] >= blocks - 1
 
 
 def test_a_count_of_micro_ops_can_name_all_of_them():
     field = next(f for f in FORMATS[Opcode.GEMM] if f.name == "uop_count")
-    assert bounds(field)[1] >= largest("uop_bytes") // UOP_BYTES
+    assert bounds(field)[1] >= largest("uop_bytes") // hwconfig.UOP_BYTES
 
 
 @settings(deadline=None)

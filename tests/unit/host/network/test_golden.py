@@ -12,21 +12,8 @@ from hypothesis import strategies as st
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network import int4_tiles, requant
 from tilewright.host.network.golden import accumulate, conv2d_int8, random_tensors
-from tilewright.host.network.int4_tiles import (
-    are_packable,
-    group_shape,
-    pack_int4,
-    scales_of,
-    unpack_int4,
-)
-from tilewright.host.network.requant import (
-    MULTIPLIER_MAX,
-    RequantParams,
-    clip_bounds,
-    requantise,
-    snap_scales,
-)
 from tilewright.host.network.workload import Kind, Workload, conv2d, maxpool
 
 
@@ -84,7 +71,7 @@ def test_accumulators_equal_torch(workload, seed):
     assert np.array_equal(got, expected)
     output = conv2d_int8(workload, tensors)
     assert output.shape == workload.output_shape
-    assert np.array_equal(output, requantise(expected, tensors.requant, tensors.residual))
+    assert np.array_equal(output, requant.requantise(expected, tensors.requant, tensors.residual))
 
 
 def test_extreme_operands_stay_exact():
@@ -164,11 +151,11 @@ def any_tiles(hw: HwConfig, rng: np.random.Generator, count: int = 3) -> np.ndar
 @given(seed=st.integers(0, 2**32 - 1))
 def test_plain_weights_lie_two_in_a_byte_and_come_back(seed: int) -> None:
     numbers = np.random.default_rng(seed).integers(-8, 8, 2 * PLAIN.wgt_tile_bytes).astype(np.int8)
-    packed = pack_int4(numbers.view(np.uint8), PLAIN)
+    packed = int4_tiles.pack_int4(numbers.view(np.uint8), PLAIN)
     assert packed.size == 2 * PLAIN.int4_tile_bytes
     for at, byte in enumerate(packed.tolist()):
         assert (byte & 15, byte >> 4) == (numbers[2 * at] % 16, numbers[2 * at + 1] % 16)
-    tiles = unpack_int4(packed.reshape(2, -1), PLAIN)
+    tiles = int4_tiles.unpack_int4(packed.reshape(2, -1), PLAIN)
     assert tiles.shape == (2, PLAIN.wgt_tile_bytes)
     assert np.array_equal(tiles.view(np.int8).ravel(), numbers)
 
@@ -177,9 +164,9 @@ def test_plain_weights_lie_two_in_a_byte_and_come_back(seed: int) -> None:
 def test_what_4_bits_do_not_hold_is_refused(number: int) -> None:
     weights = np.zeros(PLAIN.wgt_tile_bytes, dtype=np.int8)
     weights[3] = number
-    assert not are_packable(weights.view(np.uint8), PLAIN)
+    assert not int4_tiles.are_packable(weights.view(np.uint8), PLAIN)
     with pytest.raises(WorkloadError, match="must be from -8 to 7") as caught:
-        pack_int4(weights.view(np.uint8), PLAIN, "fc.weights")
+        int4_tiles.pack_int4(weights.view(np.uint8), PLAIN, "fc.weights")
     assert caught.value.value == (min(number, 0), max(number, 0))
     assert caught.value.field == "fc.weights"
 
@@ -189,24 +176,24 @@ def test_what_4_bits_do_not_hold_is_refused(number: int) -> None:
 def test_scaled_weights_come_back(name: str, seed: int) -> None:
     hw = ARRAYS[name]
     tiles = any_tiles(hw, np.random.default_rng(seed)).view(np.uint8).ravel()
-    assert are_packable(tiles, hw)
-    packed = pack_int4(tiles, hw)
+    assert int4_tiles.are_packable(tiles, hw)
+    packed = int4_tiles.pack_int4(tiles, hw)
     assert packed.size == 3 * hw.int4_tile_bytes
-    assert np.array_equal(unpack_int4(packed.reshape(3, -1), hw).ravel(), tiles)
+    assert np.array_equal(int4_tiles.unpack_int4(packed.reshape(3, -1), hw).ravel(), tiles)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_no_tiles_are_no_weights(name: str) -> None:
     hw = ARRAYS[name]
     none = np.zeros((0, hw.int4_tile_bytes), dtype=np.uint8)
-    assert unpack_int4(none, hw).shape == (0, hw.wgt_tile_bytes)
+    assert int4_tiles.unpack_int4(none, hw).shape == (0, hw.wgt_tile_bytes)
 
 
 def test_a_beat_of_scales_lies_before_its_groups() -> None:
     hw = ARRAYS["two beats of scales"]
     groups = any_tiles(hw, np.random.default_rng(5), count=1)
     groups[:] = 7 * (1 + np.arange(len(groups)) % 16)[:, None]  # scales from 1 to 16
-    beats = pack_int4(groups.view(np.uint8).ravel(), hw).reshape(-1, hw.axi_bytes)
+    beats = int4_tiles.pack_int4(groups.view(np.uint8).ravel(), hw).reshape(-1, hw.axi_bytes)
     assert len(beats) == len(groups) + 2
     for number, group in enumerate(groups):
         chunk, place = divmod(number, 2 * hw.axi_bytes)
@@ -218,7 +205,7 @@ def test_a_beat_of_scales_lies_before_its_groups() -> None:
 
 def test_a_group_takes_its_least_scale() -> None:
     groups = np.array([[0, 0], [7, -8], [8, 2], [-128, 112], [9, 1], [16, 8]], dtype=np.int8)
-    assert scales_of(groups).tolist() == [1, 1, 2, 16, 0, 4]
+    assert int4_tiles.scales_of(groups).tolist() == [1, 1, 2, 16, 0, 4]
 
 
 def test_a_group_that_no_scale_fits_is_refused_with_its_weights() -> None:
@@ -226,20 +213,20 @@ def test_a_group_that_no_scale_fits_is_refused_with_its_weights() -> None:
     tiles = any_tiles(hw, np.random.default_rng(2))
     tiles[17] = 5
     tiles[17, 3:5] = 101, 100
-    assert not are_packable(tiles.view(np.uint8).ravel(), hw)
+    assert not int4_tiles.are_packable(tiles.view(np.uint8).ravel(), hw)
     with pytest.raises(WorkloadError, match="times a scale from 1 to 16") as caught:
-        pack_int4(tiles.view(np.uint8).ravel(), hw)
+        int4_tiles.pack_int4(tiles.view(np.uint8).ravel(), hw)
     assert caught.value.value == tiles[17].tolist()
 
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_groups_are_beats_of_a_tile(name: str) -> None:
     hw = ARRAYS[name]
-    outputs, inputs = group_shape(hw)
+    outputs, inputs = int4_tiles.group_shape(hw)
     assert outputs * inputs == 2 * hw.axi_bytes
     numbers = np.ones((hw.block_out, hw.block_in), dtype=np.int8)
     numbers[:outputs, :inputs] = 7 * 13  # one group with a scale of its own
-    packed = pack_int4(numbers.view(np.uint8).ravel(), hw)
+    packed = int4_tiles.pack_int4(numbers.view(np.uint8).ravel(), hw)
     assert packed[0] & 15 == 13 - 1
     assert not packed[0] >> 4
     assert not packed[1 : hw.axi_bytes].any()
@@ -252,10 +239,10 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 INT8 = st.integers(-128, 127)
 
 
-def one_channel(**changes: int) -> RequantParams:
+def one_channel(**changes: int) -> requant.RequantParams:
     values = {"bias": 0, "m1": 1, "m2": 0, "shift": 0, "zero_point": 0, **changes}
     clip = {name: values.pop(name) for name in ("clip_min", "clip_max") if name in values}
-    return RequantParams(**{name: np.array([v]) for name, v in values.items()}, **clip)
+    return requant.RequantParams(**{name: np.array([v]) for name, v in values.items()}, **clip)
 
 
 @settings(max_examples=400, deadline=None)
@@ -272,7 +259,7 @@ def test_equals_rational_arithmetic_with_one_rounding(
     )
     exact = Fraction((acc + bias) * m1 + residual * m2 * 256, 2**shift)
     expected = min(max(round(exact) + zero_point, low), high)  # Fraction rounds half to even
-    got = requantise(
+    got = requant.requantise(
         np.full((1, 1, 1, 1), acc, dtype=np.int32),
         params,
         np.full((1, 1, 1, 1), residual, dtype=np.int8),
@@ -284,12 +271,12 @@ def test_equals_rational_arithmetic_with_one_rounding(
 @given(numerator=st.integers(-200, 200), shift=st.integers(1, 3))
 def test_ties_round_to_even(numerator, shift):
     params = one_channel(m1=1, shift=shift)
-    got = requantise(np.full((1, 1, 1, 1), numerator, dtype=np.int32), params)
+    got = requant.requantise(np.full((1, 1, 1, 1), numerator, dtype=np.int32), params)
     assert int(got[0, 0, 0, 0]) == round(Fraction(numerator, 2**shift))
 
 
 def test_parameters_apply_to_their_own_channel():
-    params = RequantParams(
+    params = requant.RequantParams(
         bias=np.array([0, 10]),
         m1=np.array([1, 2]),
         m2=np.array([0, 0]),
@@ -297,23 +284,25 @@ def test_parameters_apply_to_their_own_channel():
         zero_point=np.array([5, 0]),
     )
     acc = np.array([[[[1, 2]], [[3, 4]]]], dtype=np.int32)
-    assert requantise(acc, params).tolist() == [[[[6, 7]], [[13, 14]]]]
+    assert requant.requantise(acc, params).tolist() == [[[[6, 7]], [[13, 14]]]]
 
 
-@given(scale=st.floats(0.0, MULTIPLIER_MAX, allow_subnormal=True))
+@given(scale=st.floats(0.0, requant.MULTIPLIER_MAX, allow_subnormal=True))
 def test_snapped_scale_is_the_nearest_of_its_shift(scale):
-    m, _, shift = map(int, snap_scales(scale, 0.0))
-    assert 0 <= m <= MULTIPLIER_MAX
+    m, _, shift = map(int, requant.snap_scales(scale, 0.0))
+    assert 0 <= m <= requant.MULTIPLIER_MAX
     assert 0 <= shift <= 47
     assert abs(Fraction(m, 2**shift) - Fraction(scale)) <= Fraction(1, 2 ** (shift + 1))
     if m < 2**14 and m:
         # Fewer than 15 bits only where the range of shifts ends.
-        assert shift in {0, 47} or round(Fraction(scale) * 2 ** (shift + 1)) > MULTIPLIER_MAX
+        assert (
+            shift in {0, 47} or round(Fraction(scale) * 2 ** (shift + 1)) > requant.MULTIPLIER_MAX
+        )
 
 
 @given(first=st.floats(1e-9, 1000.0), second=st.floats(1e-9, 1000.0))
 def test_joint_snapping_keeps_both_scales_as_precise_as_one_shift_allows(first, second):
-    m1, m2, shift = map(int, snap_scales(first, second))
+    m1, m2, shift = map(int, requant.snap_scales(first, second))
     assert max(m1, m2) >= 2**14 or shift == 47
     for m, scale, places in ((m1, first, shift), (m2, second, shift - 8)):
         half_a_step = Fraction(1, 2) / Fraction(2) ** places
@@ -322,7 +311,7 @@ def test_joint_snapping_keeps_both_scales_as_precise_as_one_shift_allows(first, 
 
 def test_a_residual_leaves_the_accumulator_enough_bits():
     """A typical residual block: 12 bits where a plain common shift would leave 4."""
-    m1, m2, _ = snap_scales(0.001, 0.9)
+    m1, m2, _ = requant.snap_scales(0.001, 0.9)
     assert m1 >= 2**11
     assert m2 >= 2**13
 
@@ -330,7 +319,7 @@ def test_a_residual_leaves_the_accumulator_enough_bits():
 @pytest.mark.parametrize("scale", [-1.0, float("nan"), float("inf"), 32767.6, 1e30])
 def test_refuses_a_scale_without_a_multiplier(scale):
     with pytest.raises(WorkloadError, match="scale: must be a finite number"):
-        snap_scales(scale, 0.0)
+        requant.snap_scales(scale, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +333,7 @@ def test_refuses_a_parameter_that_does_not_fit(field, value):
 
 def test_refuses_parameters_of_different_length():
     with pytest.raises(WorkloadError, match="m1: must be a one-dimensional array"):
-        RequantParams(
+        requant.RequantParams(
             bias=np.zeros(2, int), m1=np.zeros(3, int), m2=np.zeros(2, int),
             shift=np.zeros(2, int), zero_point=np.zeros(2, int),
         )  # fmt: skip
@@ -357,13 +346,13 @@ def test_refuses_reversed_clip_bounds():
 
 def test_refuses_shapes_that_do_not_match():
     with pytest.raises(WorkloadError, match="acc: must be NCHW with 1 channels"):
-        requantise(np.zeros((1, 2, 1, 1), dtype=np.int32), one_channel())
+        requant.requantise(np.zeros((1, 2, 1, 1), dtype=np.int32), one_channel())
     with pytest.raises(WorkloadError, match="residual: must have the accumulator's shape"):
-        requantise(
+        requant.requantise(
             np.zeros((1, 1, 2, 2), dtype=np.int32), one_channel(), np.zeros((1, 1, 2, 1), np.int8)
         )
 
 
 def test_relu_raises_the_lower_bound():
-    assert clip_bounds(conv2d("a", 4, 4, 4, 1, 0, 1, relu=True)) == (0, 127)
-    assert clip_bounds(conv2d("a", 4, 4, 4, 1, 0, 1, relu=False)) == (-128, 127)
+    assert requant.clip_bounds(conv2d("a", 4, 4, 4, 1, 0, 1, relu=True)) == (0, 127)
+    assert requant.clip_bounds(conv2d("a", 4, 4, 4, 1, 0, 1, relu=False)) == (-128, 127)

@@ -12,20 +12,8 @@ from hypothesis import strategies as st
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import PARAM_FIELDS, unpack_fields
+from tilewright.host.network import layout
 from tilewright.host.network.golden import accumulate, random_tensors
-from tilewright.host.network.layout import (
-    blocks_of,
-    chains,
-    fold_activations,
-    fold_weights,
-    input_block,
-    output_block,
-    pack_activations,
-    pack_depthwise_weights,
-    pack_params,
-    pack_weights,
-    unpack_activations,
-)
 from tilewright.host.network.workload import conv2d
 
 SHAPES = st.tuples(*[st.integers(1, 7)] * 4)
@@ -41,9 +29,9 @@ def random_int8(shape, seed=0):
 def test_activations_lie_where_the_layout_says(shape, batch, block, extra):
     data = random_int8(shape)
     n, channels, height, width = shape
-    blocks = blocks_of(channels, block) + extra
-    packed = pack_activations(data, batch=batch, block=block, channel_blocks=blocks)
-    assert packed.size == blocks_of(n, batch) * batch * blocks * block * height * width
+    blocks = layout.blocks_of(channels, block) + extra
+    packed = layout.pack_activations(data, batch=batch, block=block, channel_blocks=blocks)
+    assert packed.size == layout.blocks_of(n, batch) * batch * blocks * block * height * width
     remaining = packed.view(np.int8).copy()
     for i, c, y, x in itertools.product(*map(range, shape)):
         tile = (((i // batch) * blocks + c // block) * height + y) * width + x
@@ -57,8 +45,8 @@ def test_activations_lie_where_the_layout_says(shape, batch, block, extra):
 @given(shape=SHAPES, batch=BLOCKS, block=BLOCKS)
 def test_activations_round_trip(shape, batch, block):
     data = random_int8(shape)
-    packed = pack_activations(data, batch=batch, block=block)
-    assert np.array_equal(unpack_activations(packed, shape, batch=batch, block=block), data)
+    packed = layout.pack_activations(data, batch=batch, block=block)
+    assert np.array_equal(layout.unpack_activations(packed, shape, batch=batch, block=block), data)
 
 
 @pytest.mark.parametrize("blocks", [(4, 16), (16, 4), (8, 8)])
@@ -66,8 +54,8 @@ def test_activations_round_trip(shape, batch, block):
 def test_layers_chain_if_the_batch_is_one_or_the_blocks_are_equal(blocks, batch):
     hw = HwConfig(block_in=blocks[0], block_out=blocks[1], batch=batch, vector_lanes=4)
     stored = (max(blocks),) * 2 if batch == 1 else blocks
-    assert (input_block(hw), output_block(hw)) == stored
-    assert chains(hw) == (batch == 1 or blocks == (8, 8))
+    assert (layout.input_block(hw), layout.output_block(hw)) == stored
+    assert layout.chains(hw) == (batch == 1 or blocks == (8, 8))
 
 
 @settings(max_examples=60, deadline=None)
@@ -75,9 +63,13 @@ def test_layers_chain_if_the_batch_is_one_or_the_blocks_are_equal(blocks, batch)
 def test_weights_lie_where_the_layout_says(shape, block_in, block_out):
     weights = random_int8(shape)
     _, inputs, kernel_h, kernel_w = shape
-    remaining = pack_weights(weights, block_in=block_in, block_out=block_out).view(np.int8).copy()
+    remaining = (
+        layout.pack_weights(weights, block_in=block_in, block_out=block_out).view(np.int8).copy()
+    )
     for o, i, y, x in itertools.product(*map(range, shape)):
-        tile = ((o // block_out) * blocks_of(inputs, block_in) + i // block_in) * kernel_h + y
+        tile = (
+            (o // block_out) * layout.blocks_of(inputs, block_in) + i // block_in
+        ) * kernel_h + y
         at = ((tile * kernel_w + x) * block_out + o % block_out) * block_in + i % block_in
         assert remaining[at] == weights[o, i, y, x]
         remaining[at] = 0
@@ -88,8 +80,8 @@ def test_weights_lie_where_the_layout_says(shape, block_in, block_out):
 @given(channels=st.integers(1, 20), block_in=BLOCKS, block_out=BLOCKS)
 def test_depthwise_tiles_connect_each_channel_to_itself(channels, block_in, block_out):
     weights = random_int8((channels, 1, 2, 3))
-    packed = pack_depthwise_weights(weights, block_in=block_in, block_out=block_out)
-    rows, columns = blocks_of(channels, block_out), max(1, block_out // block_in)
+    packed = layout.pack_depthwise_weights(weights, block_in=block_in, block_out=block_out)
+    rows, columns = layout.blocks_of(channels, block_out), max(1, block_out // block_in)
     size = min(block_in, block_out)
     diagonals = packed.view(np.int8).reshape(rows, columns, 2, 3, size)
     tiles = np.zeros((rows, columns, 2, 3, block_out, block_in), dtype=np.int8)
@@ -114,7 +106,7 @@ def test_depthwise_tiles_connect_each_channel_to_itself(channels, block_in, bloc
 def test_params_follow_the_isa_and_padded_channels_are_zero():
     workload = conv2d("w", 4, 3, 5, 3, 1, 1, residual=True)
     params = random_tensors(workload, np.random.default_rng(1)).requant
-    packed = pack_params(params, block_out=4)
+    packed = layout.pack_params(params, block_out=4)
     assert packed.size == 8 * 16
     for channel in range(8):
         word = int.from_bytes(packed[16 * channel : 16 * channel + 16].tobytes(), "little")
@@ -142,22 +134,22 @@ def test_folding_kernel_columns_keeps_the_convolution(
         workload, width=workload.out_width, channels_in=kernel_w * channels, kernel_w=1,
         stride_w=1, dilation_w=1, pad_left=0, pad_right=0,
     )  # fmt: skip
-    data = fold_activations(
+    data = layout.fold_activations(
         tensors.data, kernel_w=kernel_w, stride_w=stride_w, dilation_w=dilation_w,
         pad_left=pad_left, out_width=workload.out_width,
     )  # fmt: skip
-    got = accumulate(folded, data, fold_weights(tensors.weights))
+    got = accumulate(folded, data, layout.fold_weights(tensors.weights))
     assert np.array_equal(got, accumulate(workload, tensors.data, tensors.weights))
 
 
 def test_refuses_malformed_tensors():
     with pytest.raises(WorkloadError, match="data: must be NCHW"):
-        pack_activations(random_int8((2, 3, 4)), batch=1, block=4)
+        layout.pack_activations(random_int8((2, 3, 4)), batch=1, block=4)
     with pytest.raises(WorkloadError, match="channel_blocks: must be at least 2"):
-        pack_activations(random_int8((1, 5, 1, 1)), batch=1, block=4, channel_blocks=1)
+        layout.pack_activations(random_int8((1, 5, 1, 1)), batch=1, block=4, channel_blocks=1)
     with pytest.raises(WorkloadError, match="weights: must be OIHW"):
-        pack_weights(random_int8((2, 3, 4)), block_in=4, block_out=4)
+        layout.pack_weights(random_int8((2, 3, 4)), block_in=4, block_out=4)
     with pytest.raises(WorkloadError, match=r"weights: must be \(C, 1, KH, KW"):
-        pack_depthwise_weights(random_int8((4, 2, 3, 3)), block_in=4, block_out=4)
+        layout.pack_depthwise_weights(random_int8((4, 2, 3, 3)), block_in=4, block_out=4)
     with pytest.raises(WorkloadError, match="packed: must hold at least 16 bytes"):
-        unpack_activations(np.zeros(15, np.uint8), (1, 3, 2, 2), batch=1, block=4)
+        layout.unpack_activations(np.zeros(15, np.uint8), (1, 3, 2, 2), batch=1, block=4)

@@ -6,9 +6,8 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
+from support.command_line import call
 
-from tilewright.cli import app
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.tasks import load_network
 from tilewright.host.machine.board import load_board, load_memory
@@ -231,6 +230,6 @@ def test_a_layer_of_a_table_runs_on_the_memory_of_a_boards_file(write) -> None:
     path, board = write(f"layers: [{ONE}]\n"), EXAMPLE / "zybo-z7-10.yaml"
     assert load_memory(board) == load_board(board).memory
     words = ["sim", "a", "--network", str(path), "--hw", "tiny-4x4", "--memory", str(board)]
-    done = CliRunner().invoke(app, [*words, "--device", "twin"])
+    done = call(*words, "--device", "twin")
     assert done.exit_code == 0, done.output
     assert "bit-exact" in done.output

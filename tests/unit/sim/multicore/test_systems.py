@@ -14,10 +14,10 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.isa import Memory
 from tilewright.host.machine.system_config import load_system
 from tilewright.host.runtime.system_device import Submission
+from tilewright.sim.devices import SYSTEM_DEVICES, WITH_DATA, open_system
 from tilewright.sim.multicore.device import VerilatorSystem
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.system_devices import SYSTEM_DEVICES, WITH_DATA, open_system
 from tilewright.sim.verify.coverage_campaign import random_memory
 from tilewright.sim.verilator import build
 from tilewright.sim.verilator.device import VerilatorDevice

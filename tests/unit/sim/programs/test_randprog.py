@@ -5,21 +5,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.programs import loops
 from support.programs.hazards import check_hazards
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.machine.hwconfig import (
-    INSTRUCTION_BYTES,
-    HwConfig,
-    load_hwconfig,
-    named_configs,
-)
+from tilewright.host.machine import hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode, Operand, Reduce, VectorOp
 from tilewright.host.machine.program import Program
 from tilewright.sim.programs.randprog import random_program
 from tilewright.sim.reference.device import ReferenceDevice
 
-TINY = load_hwconfig("tiny-4x4")
+TINY = hwconfig.load_hwconfig("tiny-4x4")
 
 
 def decoded(program: Program) -> list[Instruction]:
@@ -31,7 +27,7 @@ def powers(low: int, high: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def any_config(draw: st.DrawFn) -> HwConfig:
+def any_config(draw: st.DrawFn) -> hwconfig.HwConfig:
     """Legal configurations over the whole space; buffers mostly near the smallest legal size."""
     batch, block_in = draw(powers(0, 3)), draw(powers(2, 6))
     block_out = min(draw(powers(2, 6)), 4096 // (batch * block_in))
@@ -50,7 +46,7 @@ def any_config(draw: st.DrawFn) -> HwConfig:
         for name, nbytes in tile.items()
     }
     bus = min(draw(powers(5, 9)), 32 * elements)
-    return HwConfig(
+    return hwconfig.HwConfig(
         batch=batch,
         block_in=block_in,
         block_out=block_out,
@@ -66,7 +62,9 @@ def any_config(draw: st.DrawFn) -> HwConfig:
 
 @settings(max_examples=40, deadline=None)
 @given(hw=any_config(), seed=st.integers(0, 2**32 - 1))
-def test_program_is_legal_and_race_free_on_any_configuration(hw: HwConfig, seed: int) -> None:
+def test_program_is_legal_and_race_free_on_any_configuration(
+    hw: hwconfig.HwConfig, seed: int
+) -> None:
     program, memory = random_program(hw, np.random.default_rng(seed), instructions=25)
     result = ReferenceDevice(hw, strict=True).run(program, memory)
     report = check_hazards(hw, program, memory)
@@ -75,10 +73,10 @@ def test_program_is_legal_and_race_free_on_any_configuration(hw: HwConfig, seed:
     assert result.counters["bytes_written"] > 0
 
 
-@pytest.mark.parametrize("name", named_configs())
+@pytest.mark.parametrize("name", hwconfig.named_configs())
 def test_work_is_bounded_in_cycles(name: str) -> None:
     """The work of each unit, one after another, without latencies: far below 20,000 cycles."""
-    hw = load_hwconfig(name)
+    hw = hwconfig.load_hwconfig(name)
     for seed in range(5):
         counters = (
             ReferenceDevice(hw).run(*random_program(hw, np.random.default_rng(seed))).counters
@@ -172,17 +170,17 @@ def test_a_chain_inside_one_vector_instruction_occurs() -> None:
             if i.opcode != Opcode.VECTOR or v["op"] in (VectorOp.REQUANT, VectorOp.MOV):
                 continue
             written: set[int] = set()
-            for o in range(v["iter_outer"]):
-                for n in range(v["iter_inner"]):
-                    found |= v["src_base"] + o * v["src_outer"] + n * v["src_inner"] in written
-                    written.add(v["dst_base"] + o * v["dst_outer"] + n * v["dst_inner"])
+            for o, n in loops.nest(v):
+                src, dst = loops.places(v, ("src", "dst"), o, n)
+                found |= src in written
+                written.add(dst)
     assert found
 
 
 @pytest.mark.parametrize("name", ["tiny-4x4", "batch2-8x16"])
 def test_a_lost_gemm_iteration_is_mostly_visible_in_the_result(name: str) -> None:
     """Results are hidden only where the program itself overwrites or clips them."""
-    hw = load_hwconfig(name)
+    hw = hwconfig.load_hwconfig(name)
     device = ReferenceDevice(hw, strict=False)
     visible = tried = 0
     for seed in range(12):
@@ -194,10 +192,10 @@ def test_a_lost_gemm_iteration_is_mostly_visible_in_the_result(name: str) -> Non
             if instruction.opcode != Opcode.GEMM or values["iter_outer"] == 1:
                 continue
             values["iter_outer"] -= 1
-            at = stream.offset + index * INSTRUCTION_BYTES
+            at = stream.offset + index * hwconfig.INSTRUCTION_BYTES
             mutated = memory.copy()
             encoded = Instruction(Opcode.GEMM, values).encode()
-            mutated[at : at + INSTRUCTION_BYTES] = np.frombuffer(encoded, dtype=np.uint8)
+            mutated[at : at + hwconfig.INSTRUCTION_BYTES] = np.frombuffer(encoded, dtype=np.uint8)
             try:
                 result = device.run(program, mutated).memory
             except TilewrightError:

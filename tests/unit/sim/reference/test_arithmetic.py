@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The vectorised arithmetic against unbounded Python integers and exact fractions."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.programs.elements import OPERATIONS, reduced, requantised, signed
 
 from tilewright.host.machine.isa import MAX_SHIFT, PARAM_FIELDS, Reduce, VectorOp
-from tilewright.host.network.row_arithmetic import exp2, log2
 from tilewright.sim.reference.arithmetic import (
     INT32_MAX,
     INT32_MIN,
@@ -24,14 +22,6 @@ from tilewright.sim.reference.footprint import GemmBlock
 INT32 = st.integers(INT32_MIN, INT32_MAX) | st.sampled_from([INT32_MIN, -1, 0, 1, INT32_MAX])
 IMMEDIATE = st.integers(-(2**15), 2**15 - 1)
 INT8 = st.integers(-128, 127)
-
-
-def wrap(value: int) -> int:
-    return (value + 2**31) % 2**32 - 2**31
-
-
-def saturate(value: int) -> int:
-    return min(max(value, INT32_MIN), INT32_MAX)
 
 
 @settings(deadline=None)
@@ -51,23 +41,12 @@ def test_products_accumulate_as_one_after_another(seed, pairs):
         product = inp[i].astype(object) @ wgt[w].astype(object).T
         expected[a] = product if start else expected[a] + product
     accumulate_products(acc, inp, wgt, GemmBlock(**index, fresh=fresh))
-    assert acc.tolist() == [[[wrap(v) for v in row] for row in tile] for tile in expected.tolist()]
+    assert acc.tolist() == [
+        [[signed(v, 32) for v in row] for row in tile] for tile in expected.tolist()
+    ]
 
 
-ALU = {
-    VectorOp.MIN: min,
-    VectorOp.MAX: max,
-    VectorOp.ADD: lambda x, y: saturate(x + y),
-    VectorOp.SHR: lambda x, y: x >> min(max(y, 0), 31),
-    VectorOp.MUL: lambda x, y: saturate(x * y),
-    VectorOp.MOV: lambda x, y: y,
-    VectorOp.SUB: lambda x, y: saturate(x - y),
-    VectorOp.SQUARE: lambda x, y: saturate(x * ((x + 2**17) % 2**18 - 2**17)),
-    VectorOp.EXP2: lambda x, y: int(exp2(x)),
-}
-
-
-@pytest.mark.parametrize("op", list(ALU))
+@pytest.mark.parametrize("op", list(OPERATIONS))
 @given(
     pairs=st.lists(st.tuples(INT32 | st.integers(0, 32 << 16), IMMEDIATE), min_size=1, max_size=20)
 )
@@ -75,11 +54,11 @@ def test_alu_operations_are_exact_and_saturate(op, pairs):
     source, operand = (np.array(column) for column in zip(*pairs, strict=True))
     result = vector_alu(op, source.astype(np.int32), operand.astype(np.int64))
     assert result.dtype == np.int32
-    assert result.tolist() == [ALU[op](x, y) for x, y in pairs]
+    assert result.tolist() == [OPERATIONS[op](x, y) for x, y in pairs]
 
 
 def test_every_operation_but_requantise_has_a_model():
-    assert set(ALU) == set(VectorOp) - {VectorOp.REQUANT}
+    assert set(OPERATIONS) == set(VectorOp) - {VectorOp.REQUANT}
 
 
 @given(
@@ -100,14 +79,7 @@ def test_rows_are_reduced_over_their_tiles_and_the_channels_that_count(
     for b, found in enumerate(result[:, 0].tolist()):
         row = [int(v) for tile in tiles[:-1] for v in tile[b]]
         row += [int(v) for v in tiles[-1][b][: lanes or shape[2]]]
-        assert (
-            found
-            == {
-                Reduce.MAX: max(row),
-                Reduce.SUM: saturate(sum(row)),
-                Reduce.LOG_SUM: int(log2(sum(row))),
-            }[kind]
-        )
+        assert found == reduced(kind, row)
 
 
 def test_the_sum_of_a_row_wraps_at_48_bits():
@@ -155,7 +127,5 @@ def test_requantisation_is_the_exact_fraction_rounded_half_to_even_once(
         params,
         *clip,
     )
-    total = (acc + values["bias"]) * values["m1"] + (residual or 0) * values["m2"] * 256
-    exact = round(Fraction(total, 2 ** values["shift"])) + values["zero_point"]
-    assert result[0, 0, 0] == min(max(exact, clip[0]), clip[1])
+    assert result[0, 0, 0] == requantised(acc, residual or 0, values, *clip)
     assert result.dtype == np.int8

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.programs import loops
 
 from tilewright.host.common.errors import ProgramError
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -53,33 +54,22 @@ TRANSFERS = st.fixed_dictionaries(
 )
 
 
-def walk(v):
-    """(scratchpad tile, DRAM tile or None for padding) of every tile, one after another."""
-    tile = v["sram_base"]
-    for z in range(v["z_size"]):
-        for y in range(-v["pad_top"], v["y_size"] + v["pad_bottom"]):
-            for x in range(-v["pad_left"], v["x_size"] + v["pad_right"]):
-                inside = 0 <= y < v["y_size"] and 0 <= x < v["x_size"]
-                yield tile, z * v["z_stride"] + y * v["y_stride"] + x if inside else None
-                tile += 1
-
-
 @given(v=TRANSFERS, tile_bytes=st.sampled_from([8, 32]))
 def test_a_transfer_walks_planes_rows_and_columns(v, tile_bytes):
-    steps, found = list(walk(v)), transfer(v, tile_bytes)
-    loaded = [(t, v["dram_offset"] + tile_bytes * d) for t, d in steps if d is not None]
+    steps, found = list(loops.tiles(v)), transfer(v, tile_bytes)
+    loaded = [(t, v["dram_offset"] + tile_bytes * d) for t, d, _ in steps if d is not None]
     assert list(zip(found.tiles.tolist(), found.dram.tolist(), strict=True)) == loaded
-    assert [t for t, _ in steps] == list(range(found.first, found.first + found.count))
+    assert [t for t, *_ in steps] == list(range(found.first, found.first + found.count))
 
 
 @given(v=TRANSFERS, depth=st.integers(1, 60), memory_bytes=st.integers(0, 500))
 def test_a_transfer_is_faulty_exactly_when_its_walk_leaves_a_memory(v, depth, memory_bytes):
-    pad, steps = Scratchpad(depth=depth, tile_bytes=8), list(walk(v))
+    pad, steps = Scratchpad(depth=depth, tile_bytes=8), list(loops.tiles(v))
     if not steps:
         expected = ErrorCode.ILLEGAL_FIELD
     elif steps[-1][0] >= depth:
         expected = ErrorCode.SRAM_RANGE
-    elif any(d is not None and v["dram_offset"] + 8 * d + 8 > memory_bytes for _, d in steps):
+    elif any(d is not None and v["dram_offset"] + 8 * d + 8 > memory_bytes for _, d, _ in steps):
         expected = ErrorCode.DRAM_RANGE
     else:
         expected = ErrorCode.NONE
@@ -138,25 +128,12 @@ def affine(*names):
 
 @st.composite
 def gemms(draw):
-    rows = draw(st.lists(st.tuples(STEP, STEP, STEP, st.booleans()), min_size=1, max_size=4))
-    packed = b"".join(
-        encode_uop(inp=i, wgt=w, acc=a, first=f).to_bytes(8, "little") for i, w, a, f in rows
-    )
+    uop = st.fixed_dictionaries({"inp": STEP, "wgt": STEP, "acc": STEP, "first": st.booleans()})
+    rows = draw(st.lists(uop, min_size=1, max_size=4))
+    packed = b"".join(encode_uop(**row).to_bytes(8, "little") for row in rows)
     uops = Uops.from_bytes(np.frombuffer(packed, np.uint8).reshape(-1, 8))
     v = draw(st.fixed_dictionaries(LOOPS | affine("acc", "inp", "wgt")))
     return v | {"uop_count": len(rows), "overwrite": draw(st.integers(0, 1))}, rows, uops
-
-
-def products(v, rows):
-    """(acc, inp, wgt, fresh) of every product, by nested loops."""
-    for o in range(v["iter_outer"]):
-        for i in range(v["iter_inner"]):
-            for inp, wgt, acc, first in rows:
-                at = [
-                    v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"] + u
-                    for n, u in (("acc", acc), ("inp", inp), ("wgt", wgt))
-                ]
-                yield (*at, bool(first and v["overwrite"]))
 
 
 @settings(deadline=None)
@@ -171,14 +148,14 @@ def test_gemm_products_are_those_of_the_loop_nest(case):
             *(getattr(b, n).tolist() for n in ("acc", "inp", "wgt", "fresh")), strict=True
         )
     ]
-    assert found == list(products(v, rows))
+    assert found == list(loops.products(v, rows))
 
 
 @given(case=gemms(), depth=st.integers(1, 60))
 def test_a_gemm_is_faulty_exactly_when_a_product_is_out_of_range(case, depth):
     v, rows, uops = case
     pads = {m: Scratchpad(depth=depth, tile_bytes=4) for m in (Memory.ACC, Memory.INP, Memory.WGT)}
-    wrong = any(max(p[:3]) >= depth for p in products(v, rows))
+    wrong = any(max(p[:3]) >= depth for p in loops.products(v, rows))
     assert (gemm_fault(v, uops, pads) == ErrorCode.SRAM_RANGE) == wrong
 
 
@@ -197,13 +174,12 @@ VECTORS = st.fixed_dictionaries(
 
 
 def iterations(v):
-    for o in range(v["iter_outer"]):
-        for i in range(v["iter_inner"]):
-            yield {
-                **{n: v[f"{n}_base"] + o * v[f"{n}_outer"] + i * v[f"{n}_inner"] * inner
-                   for n, inner in (("dst", not v["reduce"]), ("src", 1), ("opd", not v["hold"]))},
-                "param": v["param_base"] + (o if v["param_step"] else 0),
-            }  # fmt: skip
+    for o, i in loops.nest(v):
+        yield {
+            **{n: loops.places(v, (n,), o, i * inner)[0]
+               for n, inner in (("dst", not v["reduce"]), ("src", 1), ("opd", not v["hold"]))},
+            "param": v["param_base"] + (o if v["param_step"] else 0),
+        }  # fmt: skip
 
 
 @given(v=VECTORS)

@@ -6,9 +6,8 @@ import re
 import shutil
 
 import pytest
-from typer.testing import CliRunner
+from support.command_line import call
 
-from tilewright.cli import app
 from tilewright.host.common.errors import BuildError, ConfigError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -127,15 +126,14 @@ def test_a_layer_runs_on_a_variant_and_a_study_refuses_the_twin_for_it(variant, 
     edit(*SHORT_QUEUE)
     edit(*SHORT_COUNT)
     words = ["C10", "--hw", "tiny-4x4", "--rtl", str(manifest)]
-    refused = CliRunner().invoke(
-        app,
-        ["tune", "vta-resnet18", "--layers", *words[:3], "--rtl", str(manifest), "--budget", "2",
-         "--runs", str(tmp_path)],
+    refused = call(
+        "tune", "vta-resnet18", "--layers", *words[:3], "--rtl", str(manifest), "--budget", "2",
+        "--runs", str(tmp_path),
     )  # fmt: skip
     assert refused.exit_code == 2, refused.output
     assert "the twin counts otherwise than this RTL" in refused.stderr
     assert not os.environ.get("TILEWRIGHT_RTL"), "the command leaves nothing behind"
-    assert CliRunner().invoke(app, ["sim", *words, "--device", "twin"]).exit_code == 2
+    assert call("sim", *words, "--device", "twin").exit_code == 2
 
 
 BROKEN_ARRAY = ("assign wgt = wgt_i;", "assign wgt = ~wgt_i;", "tw_mac.sv")
@@ -149,13 +147,12 @@ def test_a_fault_of_the_mac_array_is_noticed_by_every_command_that_measures(
     manifest, edit = variant
     edit(*BROKEN_ARRAY)
     on_it = ["--hw", "tiny-4x4", "--rtl", str(manifest)]
-    ran = CliRunner().invoke(app, ["sim", "C10", *on_it])
+    ran = call("sim", "C10", *on_it)
     assert ran.exit_code != 0
     assert "bit-exact" not in ran.stdout
-    tuned = CliRunner().invoke(
-        app,
-        ["tune", "vta-resnet18", "--layers", "C10", *on_it, "--screen", "none", "--budget", "2",
-         "--runs", str(tmp_path)],
+    tuned = call(
+        "tune", "vta-resnet18", "--layers", "C10", *on_it, "--screen", "none", "--budget", "2",
+        "--runs", str(tmp_path),
     )  # fmt: skip
     assert tuned.exit_code != 0, tuned.output
     contract = type("Mine", (RtlContract,), {"manifest": manifest})()
@@ -166,9 +163,7 @@ def test_a_fault_of_the_mac_array_is_noticed_by_every_command_that_measures(
 
 
 def test_the_reference_refuses_a_variant_because_it_runs_no_rtl(variant) -> None:
-    done = CliRunner().invoke(
-        app, ["sim", "C10", "--hw", "tiny-4x4", "--device", "reference", "--rtl", str(variant[0])]
-    )
+    done = call("sim", "C10", "--hw", "tiny-4x4", "--device", "reference", "--rtl", str(variant[0]))
     assert done.exit_code == 2, done.output
     assert "--rtl: the reference runs no RTL" in done.output
 

@@ -7,9 +7,8 @@ import threading
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from support.command_line import call
 
-from tilewright.cli import app
 from tilewright.cli.common.console import PrintableConsole
 from tilewright.host.common.errors import StoreError
 from tilewright.host.lowering import legal, lower
@@ -182,7 +181,7 @@ def test_an_exported_table_is_of_the_twin_that_it_names(tmp_path, another_twin):
         "layers: [{name: small, height: 4, width: 4, channels_in: 4, channels_out: 4}]"
     )
     for number in (1, 2):
-        done = CliRunner().invoke(app, words)
+        done = call(*words)
         assert done.exit_code == 0, done.output
         assert len(list((tmp_path / "landscapes").glob("*.cycles"))) == number
         another_twin()

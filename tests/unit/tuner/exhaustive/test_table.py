@@ -11,10 +11,9 @@ import sys
 import numpy as np
 import optuna
 import pytest
+from support.command_line import call, refusal
 from support.randomness import fresh_rng
-from typer.testing import CliRunner
 
-from tilewright.cli import app
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -121,7 +120,7 @@ def test_a_file_with_other_bytes_inside_is_refused(path) -> None:
 def test_the_command_writes_a_table_of_a_layer(tmp_path) -> None:
     words = ["export-table", "C10", "--hw", "pynq-16x16", "--folder", str(tmp_path)]
     output = tmp_path / "c10.csv.gz"
-    done = CliRunner().invoke(app, [*words, "--output", str(output)])
+    done = call(*words, "--output", str(output))
     assert done.exit_code == 0, done.output
     assert "memory pynq-z2" in done.stdout
     assert "replaced" not in done.output
@@ -129,11 +128,10 @@ def test_the_command_writes_a_table_of_a_layer(tmp_path) -> None:
     assert f"optimum {table.optimum:,} cycles" in done.output
     assert np.all(table.cycles >= table.about["bound_cycles"])
     assert table.about["identity"]["rtl"].startswith("rtl-")
-    again = CliRunner().invoke(app, [*words, "--output", str(output)])
+    again = call(*words, "--output", str(output))
     assert again.exit_code == 0
     assert f"{output}: replaced the file that was there" in again.stderr
-    refused = CliRunner().invoke(app, [*words, "--output", str(tmp_path / "c10.parquet")])
-    assert refused.exit_code == 2
+    refusal(*words, "--output", str(tmp_path / "c10.parquet"))
 
 
 DEEP = "[" * 100_000

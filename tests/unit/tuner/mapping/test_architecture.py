@@ -16,24 +16,18 @@ from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import LoopOrder, Schedule
 from tilewright.host.network.workload import conv2d
-from tilewright.tuner.mapping.architecture import (
-    ARCHITECTURE_DIR,
-    Architecture,
-    accelerator_architecture,
-    load_architecture,
-    named_architectures,
-)
+from tilewright.tuner.mapping import architecture
 from tilewright.tuner.mapping.cost import CostModel
 from tilewright.tuner.mapping.exchange import loop_lines
 from tilewright.tuner.mapping.mapping import Level, Mapping
 from tilewright.tuner.mapping.nest import LoopNest, Tensor, nest_of
 
-FILES = sorted(path.stem for path in ARCHITECTURE_DIR.glob("*.yaml"))
+FILES = sorted(path.stem for path in architecture.ARCHITECTURE_DIR.glob("*.yaml"))
 
 
-@pytest.mark.parametrize("name", named_architectures())
+@pytest.mark.parametrize("name", architecture.named_architectures())
 def test_a_shipped_architecture_runs_a_layer(name):
-    arch = load_architecture(name)
+    arch = architecture.load_architecture(name)
     outer, inner = arch.outer_parallel[0], arch.inner_parallel[0]
     nest = LoopNest(name="conv", sizes=(8, 8, 8, 8, 3, 3))
     level = Level(tile=(1, 1, 1, 1, 1, 1), order="KCYXRS", parallel=outer)
@@ -43,12 +37,15 @@ def test_a_shipped_architecture_runs_a_layer(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_figure_of_a_shipped_architecture_has_a_source(name):
-    data = read_yaml_mapping(ARCHITECTURE_DIR / f"{name}.yaml", "an architecture")
+    data = read_yaml_mapping(architecture.ARCHITECTURE_DIR / f"{name}.yaml", "an architecture")
     told = [field.strip() for key in data["sources"] for field in key.split(",")]
     assert len(told) == len(set(told))
-    assert set(told) <= {f.name for f in fields(Architecture)}
+    assert set(told) <= {f.name for f in fields(architecture.Architecture)}
     assert set(data) - {"sources"} <= set(told)
-    unsaid = {f.name for f in fields(Architecture) if f.default is MISSING} - {"name", "sources"}
+    unsaid = {f.name for f in fields(architecture.Architecture) if f.default is MISSING} - {
+        "name",
+        "sources",
+    }
     assert unsaid <= set(data)
 
 
@@ -64,7 +61,7 @@ def test_every_figure_of_a_shipped_architecture_has_a_source(name):
     ],
 )
 def test_an_array_of_fixed_shape_refuses_other_shapes(limits, clusters, cluster_size, legal):
-    arch = replace(load_architecture("flexible-256"), **limits)
+    arch = replace(architecture.load_architecture("flexible-256"), **limits)
     level = Level(tile=(1, 1, 1, 1, 1, 1), order="KCYXRS", parallel="K")
     mapping = Mapping(outer=level, inner=level, clusters=clusters, cluster_size=cluster_size)
     model = CostModel(LoopNest(name="fc", sizes=(512, 512, 1, 1, 1, 1)), arch)
@@ -100,7 +97,7 @@ def test_an_array_of_fixed_shape_refuses_other_shapes(limits, clusters, cluster_
 )
 def test_refuses_what_no_accelerator_has(change):
     with pytest.raises(ConfigError):
-        replace(load_architecture("flexible-256"), **change)
+        replace(architecture.load_architecture("flexible-256"), **change)
 
 
 # -- tilewright's accelerator as an architecture, and its schedules as mappings -------------------
@@ -112,19 +109,19 @@ NEST = nest_of(conv2d("c", 28, 128, 128, 3, 1, 1))
 def cost(**changes: object) -> dict[str, float]:
     values = {"tile_h": 7, "tile_w": 7, "tile_ci": 2, "tile_co": 2} | changes
     mapping = mapping_of_schedule(HW, NEST, Schedule(**values))
-    arch = replace(load_architecture("tilewright-pynq-16x16"), l2_bytes=0)
+    arch = replace(architecture.load_architecture("tilewright-pynq-16x16"), l2_bytes=0)
     return CostModel(NEST, arch).cost(mapping)
 
 
 def test_the_array_and_its_scratchpads_are_those_of_the_configuration():
-    arch = load_architecture("tilewright-pynq-16x16")
+    arch = architecture.load_architecture("tilewright-pynq-16x16")
     assert (arch.pes, arch.max_clusters, arch.max_cluster_size) == (256, 16, 16)
     assert arch.l2_bytes == HW.inp_bytes + HW.wgt_bytes + HW.acc_bytes
     assert arch.dram_bytes_per_cycle == 8
 
 
 def test_scratchpads_feed_the_array_in_every_cycle():
-    found, arch = cost(), load_architecture("tilewright-pynq-16x16")
+    found, arch = cost(), architecture.load_architecture("tilewright-pynq-16x16")
     assert found["compute_cycles"] == NEST.macs / 256
     assert found["noc_in_bytes"] / arch.noc_bytes_per_cycle <= found["compute_cycles"]
     assert found["noc_out_bytes"] / arch.noc_bytes_per_cycle <= found["compute_cycles"]
@@ -159,7 +156,7 @@ def test_dram_traffic_follows_what_stays_in_a_scratchpad(changes, weights, spati
 
 def test_several_images_at_once_are_refused():
     with pytest.raises(ConfigError, match="no loop over images"):
-        accelerator_architecture(load_hwconfig("batch2-8x16"), load_memory("ideal"))
+        architecture.accelerator_architecture(load_hwconfig("batch2-8x16"), load_memory("ideal"))
 
 
 # -- the printed loops are those of the mapping ---------------------------------------------------

@@ -10,10 +10,9 @@ from support.search.multicore import random_instance
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.allocation import Policy
-from tilewright.tuner.multicore.annealing import anneal
 from tilewright.tuner.multicore.bounds import loads_of, lower_bound
 from tilewright.tuner.multicore.encoding import Population, random_population
-from tilewright.tuner.multicore.instance import Instance
+from tilewright.tuner.multicore.instance import Instance, anneal
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.solve import best_mapping
 

@@ -24,15 +24,9 @@ from tilewright.host.network.workload import dense
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.network_timing import time_network
 from tilewright.testing.analytic import BOARD
+from tilewright.tuner.report import partition
 from tilewright.tuner.report.page import page, schedules_yaml, write_html
 from tilewright.tuner.report.pareto import Point, pareto, pareto_lines
-from tilewright.tuner.report.partition import (
-    Block,
-    PartitionPicture,
-    blocks,
-    partition_page,
-    write_partition,
-)
 from tilewright.tuner.report.result_json import conditions_of, summary_of, task_rows
 from tilewright.tuner.report.summary import share_lines
 from tilewright.tuner.study.best_network import cost_of, stored_share
@@ -158,10 +152,10 @@ def test_a_page_shows_every_block_and_every_operator(tmp_path) -> None:
     network = imported(model.proto(y), name="<forked>")
     compiled = compile_network(network, HW, PYNQ, offload_all=True).network
     timing = time_network(compiled, PYNQ.memory)
-    found = blocks(compiled, PYNQ, timing)
+    found = partition.blocks(compiled, PYNQ, timing)
     assert [block.where for block in found] == ["accelerator", "cpu", "accelerator"]
     assert found[1].title == "CPU: Sigmoid, Tanh"
-    page = partition_page(compiled, network.qdq, PYNQ, timing)
+    page = partition.partition_page(compiled, network.qdq, PYNQ, timing)
     for name in [n for block in found for n in block.operators]:
         assert name in page
     assert "<forked>" not in page
@@ -169,15 +163,15 @@ def test_a_page_shows_every_block_and_every_operator(tmp_path) -> None:
     structure = structure_of(page)
     assert structure.unclosed == structure.loads == []
     assert structure.charts_without_name == structure.uneven_tables == 0
-    write_partition(page, tmp_path / "net.html")
+    partition.write_partition(page, tmp_path / "net.html")
     with pytest.raises(StoreError, match="cannot be written"):
-        write_partition(page, tmp_path)
+        partition.write_partition(page, tmp_path)
 
 
 def test_lines_of_one_lane_do_not_overlap() -> None:
-    block = Block(where="cpu", title="x" * 99, operators=(), seconds=0.0, tip="")
+    block = partition.Block(where="cpu", title="x" * 99, operators=(), seconds=0.0, tip="")
     edges = [(0, 2), (0, 3), (2, 5), (3, 4), (1, 6)]
-    picture = PartitionPicture(alt="", blocks=[block] * 7, edges=edges)
+    picture = partition.PartitionPicture(alt="", blocks=[block] * 7, edges=edges)
     lanes: dict[int, int] = {}
     for lane, first, last in picture._lanes():
         assert last > first + 1
@@ -185,7 +179,7 @@ def test_lines_of_one_lane_do_not_overlap() -> None:
         lanes[lane] = last
     assert sorted(lanes) == [0, 1, 2]
     assert picture.svg(358).count("...") == 7
-    assert np.all([PartitionPicture(alt="", blocks=[], edges=[]).svg(358)])
+    assert np.all([partition.PartitionPicture(alt="", blocks=[], edges=[]).svg(358)])
 
 
 # -- the Pareto archive ---------------------------------------------------------------------------

@@ -10,10 +10,9 @@ from typing import Any
 
 import optuna
 import pytest
+from support.command_line import call
 from support.search.trials import SETTINGS, add, measured, request
-from typer.testing import CliRunner
 
-from tilewright.cli import app
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.board import load_board, load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -98,7 +97,7 @@ def test_the_command_makes_the_same_settings(monkeypatch, changes, fidelity) -> 
     assert again.remarks == ()
     words = shlex.split(again.command.replace("\\\n", ""))  # as a shell reads it
     assert words[:1] == ["tilewright"]
-    answer = CliRunner().invoke(app, words[1:])
+    answer = call(*words[1:])
     assert answer.exit_code == 0, answer.output
     assert found["settings"].to_mapping() == wanted.to_mapping()
     assert (found["options"].name, found["options"].fidelity) == ("s", fidelity)
@@ -121,7 +120,7 @@ def test_a_study_on_boards_names_their_pool_and_bitstreams(monkeypatch, screen: 
     wanted = replace(PLAIN, screen=screen, configs=1, base=load_hwconfig("tiny-4x4"))
     again = repeat(result_of(wanted, "board"))
     assert ["pool.yaml" in remark for remark in again.remarks] == [True]
-    answer = CliRunner().invoke(app, shlex.split(again.command.replace("\\\n", ""))[1:])
+    answer = call(*shlex.split(again.command.replace("\\\n", ""))[1:])
     assert answer.exit_code == 0, answer.output
     assert found["settings"].to_mapping() == wanted.to_mapping()
     assert (found["options"].fidelity, str(found["options"].boards)) == ("board", "pool.yaml")

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from support.command_line import call
 from support.randomness import generator
 from support.search.analytic_oracle import AnalyticOracle, run
 from support.search.results import Found as StudyResult
 from support.search.results import network_curve, task_curve
-from typer.testing import CliRunner
 
-from tilewright.cli import app
 from tilewright.host.common.errors import StoreError
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.testing.analytic import TASKS
@@ -306,7 +305,7 @@ def test_per_layer_pages_have_no_archive_and_one_curve(tmp_path: Path) -> None:
 
 
 def command(folder: Path, *more: str):
-    return CliRunner().invoke(app, ["report", "study", "--store", str(folder / "s.sqlite"), *more])
+    return call("report", "study", "--store", str(folder / "s.sqlite"), *more)
 
 
 def test_the_command_writes_the_chosen_configuration_as_a_file_for_hw(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.tuner.schedule import shortlist as module
+from tilewright.tuner.schedule import spaces
 from tilewright.tuner.schedule.layer_model import FEATURES, LayerModel
 from tilewright.tuner.schedule.network_prior import NetworkPrior, network_prior
 from tilewright.tuner.schedule.rules import host_rules
@@ -28,12 +29,6 @@ from tilewright.tuner.schedule.shortlist import (
     timing_class,
 )
 from tilewright.tuner.schedule.space_prior import JointPrior, SchedulePrior, schedule_points
-from tilewright.tuner.schedule.spaces import (
-    HardwareChoice,
-    HardwareSpace,
-    JointSpace,
-    ScheduleSpace,
-)
 
 RULES = host_rules()
 HW = load_hwconfig("pynq-16x16")
@@ -55,7 +50,7 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def some(space: ScheduleSpace, count: int, seed: int) -> np.ndarray:
+def some(space: spaces.ScheduleSpace, count: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     found = {space.sample(rng) for _ in range(count)}
     return np.array(sorted(i for i in found if i is not None), dtype=np.int64)
@@ -73,7 +68,7 @@ def test_ranks_schedules_as_the_twin_does(
     network = load_network("vta-resnet18")
     task = layer if isinstance(layer, Workload) else network[layer]
     timing = load_memory(memory)
-    space = ScheduleSpace(task, config, RULES, "full")
+    space = spaces.ScheduleSpace(task, config, RULES, "full")
     points = schedule_points(space.knobs, some(space, 60, 3))
     cycles = Twin(config, timing).batch(NativeLowering(config, task), points).cycles
     predicted = LayerModel(config, task, timing).predict(points).cycles
@@ -101,7 +96,7 @@ def test_follows_the_twin_where_tiles_cut_stored_blocks(memory: str, residual: b
 
 def test_judges_legality_as_the_lowering_does() -> None:
     task = load_network("vta-resnet18")["C8"]
-    space = ScheduleSpace(task, HW, RULES, "full")
+    space = spaces.ScheduleSpace(task, HW, RULES, "full")
     rng = np.random.default_rng(5)
     positions = np.stack([rng.integers(len(k), size=80) for k in space.knobs], axis=1)
     judged = SchedulePrior(HW, task, load_memory("ideal")).judge(
@@ -117,7 +112,7 @@ def test_judges_legality_as_the_lowering_does() -> None:
 
 def test_a_prior_without_a_mask_judges_what_does_not_fit_too() -> None:
     task = load_network("vta-resnet18")["C8"]
-    space = ScheduleSpace(task, HW, RULES, "full")
+    space = spaces.ScheduleSpace(task, HW, RULES, "full")
     huge = np.array([[len(knob) - 1 for knob in space.knobs]])
     prior = SchedulePrior(HW, task, load_memory("ideal"))
     assert not prior.judge(space.knobs, huge, masked=True).legal.any()
@@ -134,7 +129,7 @@ def test_a_tile_of_more_output_blocks_than_there_are_is_predicted_as_one_of_all_
 def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
     task, memory = load_network("vta-resnet18")["C7"], load_memory("pynq-z2")
     configs = [HW, load_hwconfig("pynq-16x32")]
-    space = JointSpace(task, HardwareChoice(configs), RULES, "full")
+    space = spaces.JointSpace(task, spaces.HardwareChoice(configs), RULES, "full")
     rng = np.random.default_rng(1)
     indices = [i for i in (space.sample(rng) for _ in range(150)) if i is not None]
     joint = JointPrior(configs, task, memory)
@@ -147,7 +142,7 @@ def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
 
 
 def test_schedules_survive_the_way_from_positions_to_points() -> None:
-    space = ScheduleSpace(load_network("vta-resnet18")["C10"], HW, RULES, "full")
+    space = spaces.ScheduleSpace(load_network("vta-resnet18")["C10"], HW, RULES, "full")
     positions = some(space, 20, 9)
     expected = encode_schedules(space.decode(tuple(row)) for row in positions.tolist())
     assert (schedule_points(space.knobs, positions) == expected).all()
@@ -217,7 +212,7 @@ def test_depths_of_a_class_are_predicted_together_as_one_by_one(predict) -> None
         name: tuple(sorted({getattr(start, name) * s // 4 for s in (2, 4, 8)}))
         for name in ("inp_bytes", "wgt_bytes", "acc_bytes", "param_bytes")
     }
-    depths = largest_depths(HardwareSpace(BOARD, start, RULES, choices), RULES)
+    depths = largest_depths(spaces.HardwareSpace(BOARD, start, RULES, choices), RULES)
     together = predict.of_depths(depths)
     assert together == [NetworkPrior(TASKS, BOARD.memory, RULES, "full")(hw) for hw in depths]
     assert len(set(together)) > 1, "depths decide what is legal"
@@ -245,7 +240,7 @@ def test_a_class_whose_first_depths_are_its_largest_is_listed_once(
 ) -> None:
     """With the objective area it was twice: its second trials ended the study."""
     only = TINY.with_(name="only", block_out=8)
-    space = HardwareSpace(PYNQ, only, HOST_RULES, {"inp_bytes": (only.inp_bytes,)})
+    space = spaces.HardwareSpace(PYNQ, only, HOST_RULES, {"inp_bytes": (only.inp_bytes,)})
     monkeypatch.setattr(module, "class_starts", lambda *_: [(space, only)])
     found = shortlist(
         PYNQ, TINY, HOST_RULES, bound_of_pair, 9,

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from support.command_line import call
 from support.postgres import new_database
 from support.randomness import fresh_rng, generator
 from support.search.analytic_oracle import run
 from support.search.trials import DIALECTS, SETTINGS, add, measured, new_location, request
-from typer.testing import CliRunner
 
-from tilewright.cli.commands import app
 from tilewright.host.common.errors import StoreError
 from tilewright.tuner.store.schema import REVISION
 from tilewright.tuner.store.store import Store
@@ -231,7 +230,7 @@ def whole(tmp_path_factory) -> Path:
 def reported(store: Path) -> None:
     words = ["report", "--store", str(store), "--runs", str(store.parent),
              "--json", str(store.with_suffix(".json"))]  # fmt: skip
-    done = CliRunner().invoke(app, words)
+    done = call(*words)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise AssertionError(f"a traceback: {done.exception!r}") from done.exception
     assert done.exit_code in (0, 1, 2), done.output

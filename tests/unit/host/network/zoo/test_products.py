@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of Transformers and recommenders against torch definitions, whose products are counted."""
 
+import sys
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from tilewright.host.network.zoo import load_network
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "examples"))
+
+from networks.transformer import Encoder
 
 PRODUCTS_BY_NAME = {"__matmul__", "matmul", "bmm"}
 
@@ -149,6 +155,10 @@ def ids(count):
 
 
 DEFINITIONS = {
+    "transformer_encoder": (
+        lambda: Encoder(layers=6, width=512, heads=8, hidden=2048),
+        lambda: (torch.empty(1, 128, 512),),
+    ),
     "bert_base": (lambda: Bert(12, 768, 12), lambda: (tokens(),)),
     "bert_tiny": (lambda: Bert(2, 128, 2), lambda: (tokens(),)),
     "gpt2": (Gpt2, lambda: (tokens(),)),
@@ -185,3 +195,7 @@ def test_definitions_have_the_published_size(name, parameters):
 def test_all_hidden_layers_of_a_recommender_have_relu(name):
     for w in load_network(name).workloads:
         assert w.relu == (w.name not in ("score", "interaction"))
+
+
+def test_the_encoder_has_relu_where_the_paper_has_it():
+    assert [w.name for w in load_network("transformer_encoder").workloads if w.relu] == ["inner"]

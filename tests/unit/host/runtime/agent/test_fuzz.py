@@ -6,7 +6,6 @@ import json
 import logging
 import random
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -17,18 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.boards.agents import (
-    EXPECTED,
-    IMAGE,
-    PROGRAM,
-    TINY,
-    TOKEN,
-    member,
-    pack_prefix,
-    remote_device,
-    serving,
-    works,
-)
+from support.boards import agents
 from support.boards.hostile import ENDS, NAME, STATES, Client, Impatient
 from support.randomness import SLOW_SHARE, fresh_rng
 
@@ -56,7 +44,7 @@ def attack(count: int, monkeypatch, caplog, *, secure: bool) -> None:
     rng = random.Random(int(fresh_rng().integers(2**63)))
     caplog.set_level(logging.WARNING)
     before = threading.active_count()
-    with serving(
+    with agents.serving(
         Impatient(), identity=identity() if secure else None, connections=8, lease_seconds=2.0,
         memory_bytes=1 << 20, program_bytes=1 << 20,
     ) as address:  # fmt: skip
@@ -72,10 +60,10 @@ def attack(count: int, monkeypatch, caplog, *, secure: bool) -> None:
                 staying.append(client)
             while len(staying) > 5:
                 staying.pop(0).close()
-        works(address, wait_seconds=120, plain=not secure)
+        agents.works(address, wait_seconds=120, plain=not secure)
         for client in staying:
             client.close()
-        works(address, wait_seconds=120, plain=not secure)
+        agents.works(address, wait_seconds=120, plain=not secure)
     failures = [r for r in caplog.records if r.exc_info or r.levelno > logging.WARNING]
     assert not failures, failures[0].getMessage()
     assert all(record.getMessage().isprintable() for record in caplog.records)
@@ -160,22 +148,24 @@ def test_hostile_messages_let_nobody_in_lose_nothing_and_leave_memory_flat(tmp_p
             assert_kept(agent.address, lost)
             lost = ask_and_vanish(agent.address)
         else:
-            works(agent.address, wait_seconds=120, plain=False)
+            agents.works(agent.address, wait_seconds=120, plain=False)
         memory.append(agent.resident_bytes())
         print(f"part {part}: {memory[-1] / 2**20:.1f} MiB", flush=True)  # noqa: T201  (pytest -s)
     assert agent.end() == 0
     assert max(memory) - memory[PARTS // 10] <= FLAT_BYTES, memory
     lines = [json.loads(line) for line in agent.log.read_text().splitlines()]
     assert not [line for line in lines if line["level"] == "error"]
-    assert not {TOKEN.decode(), TOKEN.hex()} & set(re.findall(r"\w+", agent.log.read_text()))
+    assert not {agents.TOKEN.decode(), agents.TOKEN.hex()} & set(
+        re.findall(r"\w+", agent.log.read_text())
+    )
     assert len(list((tmp_path / "journal").iterdir())) <= MOST_ENTRIES
 
 
 def ask_and_vanish(address: str) -> str:
     """Run a program, and do not take its result; the trial."""
     trial = fresh_rng().bytes(16).hex()
-    channel = member(address, identity=True)
-    channel.send("load", describe(PROGRAM)[1], digest=NAME, **describe(PROGRAM)[0])
+    channel = agents.member(address, identity=True)
+    channel.send("load", describe(agents.PROGRAM)[1], digest=NAME, **describe(agents.PROGRAM)[0])
     assert channel.receive(seconds=20).kind == "loaded"
     channel.send("run", [bytes(4)], digest=NAME, max_cycles=1, trial=trial)
     assert channel.receive(seconds=20, max_body=1 << 20).kind == "ran"
@@ -185,7 +175,7 @@ def ask_and_vanish(address: str) -> str:
 
 def assert_kept(address: str, trial: str) -> None:
     """The result is there although the program is not: it did not run again."""
-    channel = member(address, identity=True)
+    channel = agents.member(address, identity=True)
     channel.send("run", [bytes(4)], digest=NAME, max_cycles=1, trial=trial)
     assert channel.receive(seconds=20, max_body=1 << 20).kind == "ran"
     channel.send("leave")
@@ -194,7 +184,7 @@ def assert_kept(address: str, trial: str) -> None:
 
 # -- Whatever answers at an agent's address, a client ends in a right result or in one clear
 WELCOME = {
-    "hw": asdict(TINY), "limits": Limits().to_mapping(), "board": "", "bitstreams": {},
+    "hw": asdict(agents.TINY), "limits": Limits().to_mapping(), "board": "", "bitstreams": {},
 }  # fmt: skip
 ERROR = {
     "class": "DeviceError", "rule": "rule", "field": "field", "value": 1, "shown": None,
@@ -216,36 +206,24 @@ class Liar:
 
     def __init__(self, rng: random.Random, *, secure: bool) -> None:
         self._rng, self._secure = rng, secure
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._honest = rng.randrange(5)
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
 
-    def _serve(self) -> None:
-        with suppress(TilewrightError, OSError):
-            self._converse(Channel(self._listener.accept()[0], seconds=20))
-        self._listener.close()
-
-    def _converse(self, channel: Channel) -> None:
-        try:
-            if self._honest == 0 and self._rng.random() < 0.5:
+    def converse(self, channel: Channel) -> None:
+        if self._honest == 0 and self._rng.random() < 0.5:
+            return self._lie(channel)
+        channel.accept_tls(identity() if self._secure else None)
+        if self._honest == 0:
+            return self._lie(channel)
+        proof = admit(channel, agents.TOKEN)
+        if self._honest == 1:
+            return self._lie(channel, mac=proof)
+        channel.send("welcome", mac=proof, **WELCOME)
+        for left, kind in ((2, "leased"), (3, "loaded"), (4, "ran")):
+            channel.receive(seconds=10, max_body=1 << 24)
+            if left == self._honest:
                 return self._lie(channel)
-            channel.accept_tls(identity() if self._secure else None)
-            if self._honest == 0:
-                return self._lie(channel)
-            proof = admit(channel, TOKEN)
-            if self._honest == 1:
-                return self._lie(channel, mac=proof)
-            channel.send("welcome", mac=proof, **WELCOME)
-            for left, kind in ((2, "leased"), (3, "loaded"), (4, "ran")):
-                channel.receive(seconds=10, max_body=1 << 24)
-                if left == self._honest:
-                    return self._lie(channel)
-                channel.send(kind)
-            return None
-        finally:
-            channel.close()
+            channel.send(kind)
+        return None
 
     def _lie(self, channel: Channel, **proof: str) -> None:
         rng = self._rng
@@ -262,12 +240,7 @@ class Liar:
             body = rng.choice((bytes(4), rng.randbytes(50))) if rng.random() < 0.2 else b""
             if kind == "ran" and not body:
                 body = bytes(4)
-            channel._socket.sendall(pack_prefix(len(header), len(body)) + header + body)
-
-    def close(self) -> None:
-        with suppress(OSError):
-            socket.create_connection(self._listener.getsockname(), timeout=1).close()
-        self._thread.join(30)
+            channel._socket.sendall(agents.pack_prefix(len(header), len(body)) + header + body)
 
 
 def attack_client(count: int, monkeypatch, *, secure: bool) -> None:
@@ -277,19 +250,17 @@ def attack_client(count: int, monkeypatch, *, secure: bool) -> None:
     rng = random.Random(int(fresh_rng().integers(2**63)))
     errors = []
     for _ in range(count):
-        liar = Liar(rng, secure=secure)
-        try:
-            device = remote_device(liar.address, plain=not secure)
+        with agents.impostor(Liar(rng, secure=secure).converse) as address:
             try:
-                result = device.run(PROGRAM, IMAGE)
-                assert result.memory.shape == EXPECTED.shape
-                assert result.memory.dtype == np.uint8
-            finally:
-                device.close()
-        except TilewrightError as error:
-            errors.append(str(error))
-        finally:
-            liar.close()
+                device = agents.remote_device(address, plain=not secure)
+                try:
+                    result = device.run(agents.PROGRAM, agents.IMAGE)
+                    assert result.memory.shape == agents.EXPECTED.shape
+                    assert result.memory.dtype == np.uint8
+                finally:
+                    device.close()
+            except TilewrightError as error:
+                errors.append(str(error))
     assert len(errors) > count // 2
     assert all(error.isprintable() for error in errors)
     assert max(map(len, errors)) < 20_000

@@ -6,16 +6,7 @@ import json
 import logging
 
 import pytest
-from support.boards.agents import (
-    IMAGE,
-    PROGRAM,
-    TINY,
-    TOKEN,
-    SlowDevice,
-    dial,
-    remote_device,
-    serving,
-)
+from support.boards import agents
 
 from tilewright import __version__
 from tilewright.host.common.errors import DeviceError
@@ -32,43 +23,45 @@ from tilewright.host.runtime.agent.tls import make_identity
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
 def test_it_tells_what_it_serves_and_what_it_did(secure):
-    device = SlowDevice()
-    with serving(device, board="pynq-z2", identity=make_identity() if secure else None) as address:
+    device = agents.SlowDevice()
+    with agents.serving(
+        device, board="pynq-z2", identity=make_identity() if secure else None
+    ) as address:
 
         def status() -> AgentStatus:
-            return ask_status(address, TOKEN, plain=not secure)
+            return ask_status(address, agents.TOKEN, plain=not secure)
 
         first = status()
-        assert (first.version, first.hw, first.board) == (__version__, TINY.name, "pynq-z2")
-        assert first.config_hash == f"{TINY.config_hash:08x}"
+        assert (first.version, first.hw, first.board) == (__version__, agents.TINY.name, "pynq-z2")
+        assert first.config_hash == f"{agents.TINY.config_hash:08x}"
         assert (first.leased, first.trials, first.last_error) == (False, 0, "")
-        client = remote_device(address, plain=not secure)
-        client.run(PROGRAM, IMAGE)
+        client = agents.remote_device(address, plain=not secure)
+        client.run(agents.PROGRAM, agents.IMAGE)
         device.broken = True
         with pytest.raises(DeviceError):
-            client.run(PROGRAM, IMAGE)
+            client.run(agents.PROGRAM, agents.IMAGE)
         second = status()
         assert (second.leased, second.trials, second.closing) == (True, 1, False)
         assert second.last_error == "RuntimeError: a defect of the device"
         assert second.uptime_seconds > first.uptime_seconds
         device.broken = False
-        client.run(PROGRAM, IMAGE)
+        client.run(agents.PROGRAM, agents.IMAGE)
         client.close()
 
 
 def test_it_takes_the_device_from_nobody_and_costs_no_scrub():
-    device = SlowDevice()
-    with serving(device) as address:
-        ask_status(address, TOKEN, plain=True)
+    device = agents.SlowDevice()
+    with agents.serving(device) as address:
+        ask_status(address, agents.TOKEN, plain=True)
     assert device.scrubs == 0
 
 
 def test_who_does_not_know_the_token_hears_nothing(monkeypatch):
     monkeypatch.setattr(authentication, "_REFUSAL_PAUSE", 0.01)
-    with serving() as address:
+    with agents.serving() as address:
         with pytest.raises(AuthenticationError):
             ask_status(address, b"another secret 123", plain=True)
-        channel = Channel(dial(address))
+        channel = Channel(agents.dial(address))
         channel.send("status")
         assert channel.receive(seconds=10).kind == "bye"
         channel.close()
@@ -112,18 +105,18 @@ def log():
 
 def test_each_event_is_a_line_that_says_who_what_and_how_long(log, tmp_path, monkeypatch):
     monkeypatch.setattr(authentication, "_REFUSAL_PAUSE", 0.01)
-    device = SlowDevice()
-    with serving(device, journal=Journal(tmp_path / "journal")) as address:
-        client = remote_device(address)
-        client.run(PROGRAM, IMAGE)
+    device = agents.SlowDevice()
+    with agents.serving(device, journal=Journal(tmp_path / "journal")) as address:
+        client = agents.remote_device(address)
+        client.run(agents.PROGRAM, agents.IMAGE)
         device.broken = True
         with pytest.raises(DeviceError):
-            client.run(PROGRAM, IMAGE)
+            client.run(agents.PROGRAM, agents.IMAGE)
         client.close()
-        for token in (TOKEN + b"x", b"a secret nobody has"):
+        for token in (agents.TOKEN + b"x", b"a secret nobody has"):
             with pytest.raises(DeviceError):
-                authentication.join(authentication.Channel(dial(address)), token)
-    assert TOKEN.decode() not in log.getvalue()
+                authentication.join(authentication.Channel(agents.dial(address)), token)
+    assert agents.TOKEN.decode() not in log.getvalue()
     assert "a secret nobody has" not in log.getvalue()
     events = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [event["event"] for event in events] == [

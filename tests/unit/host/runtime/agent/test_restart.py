@@ -14,16 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.boards.agents import (
-    EXPECTED,
-    IMAGE,
-    PROGRAM,
-    TINY,
-    TOKEN,
-    SlowDevice,
-    remote_device,
-    works,
-)
+from support.boards import agents
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import DeviceError
@@ -33,7 +24,7 @@ from tilewright.host.runtime.agent.server import AgentServer
 SCRIPT = Path(__file__).resolve().parents[4] / "support" / "boards" / "mortal_agent.py"
 
 
-class Held(SlowDevice):
+class Held(agents.SlowDevice):
     """Its runs end when they are let go."""
 
     def __init__(self) -> None:
@@ -56,7 +47,7 @@ def in_thread(action):
 
 
 def served(device):
-    server = AgentServer(device, listen="127.0.0.1:0", token=TOKEN, identity=None)
+    server = AgentServer(device, listen="127.0.0.1:0", token=agents.TOKEN, identity=None)
     threading.Thread(target=server.serve, daemon=True).start()
     return server
 
@@ -65,16 +56,16 @@ def test_a_run_under_way_ends_its_client_has_the_result_and_those_who_wait_are_t
     device, results, told = Held(), [], []
     server = served(device)
     address, idle = server.address, threading.Event()
-    holder = remote_device(address)
+    holder = agents.remote_device(address)
 
     def wait_for_it() -> None:
         idle.set()
         with pytest.raises(ConnectionLostError, match="the agent is shutting down") as error:
-            remote_device(address, wait_seconds=60)
+            agents.remote_device(address, wait_seconds=60)
         told.append(error.value)
 
     def run() -> None:
-        results.append(holder.run(PROGRAM, IMAGE).memory)
+        results.append(holder.run(agents.PROGRAM, agents.IMAGE).memory)
 
     with in_thread(run):
         assert device.running.wait(20)
@@ -87,23 +78,23 @@ def test_a_run_under_way_ends_its_client_has_the_result_and_those_who_wait_are_t
                     pass
                 assert not results, "the run is under way"
                 device.go.set()
-    assert np.array_equal(results[0], EXPECTED)
+    assert np.array_equal(results[0], agents.EXPECTED)
     with pytest.raises(DeviceError, match=r"shutting down|closed the connection|no agent answers"):
-        holder.run(PROGRAM, IMAGE)
+        holder.run(agents.PROGRAM, agents.IMAGE)
     with pytest.raises(DeviceError, match="no agent answers"):
-        remote_device(address)
+        agents.remote_device(address)
     holder.close()
 
 
 def test_a_run_that_does_not_end_in_the_grace_is_given_up():
-    device = SlowDevice()
+    device = agents.SlowDevice()
     device.slow = True
     server = served(device)
-    holder = remote_device(server.address)
+    holder = agents.remote_device(server.address)
 
     def run() -> None:
         with pytest.raises(DeviceError):
-            holder.run(PROGRAM, IMAGE)
+            holder.run(agents.PROGRAM, agents.IMAGE)
 
     with in_thread(run):
         assert device.running.wait(20)
@@ -113,11 +104,11 @@ def test_a_run_that_does_not_end_in_the_grace_is_given_up():
 
 
 def test_a_client_that_does_nothing_is_told_when_the_agent_ends():
-    server = served(SlowDevice())
-    holder = remote_device(server.address)
+    server = served(agents.SlowDevice())
+    holder = agents.remote_device(server.address)
     server.stop(grace_seconds=60)
     with pytest.raises(ConnectionLostError):
-        holder.run(PROGRAM, IMAGE)
+        holder.run(agents.PROGRAM, agents.IMAGE)
     holder.close()
 
 
@@ -139,7 +130,7 @@ class Agent:
                 [sys.executable, SCRIPT, self._folder, point, str(seed), self.address],
                 stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
-        assert self.process.stdout.readline().startswith(TINY.name)
+        assert self.process.stdout.readline().startswith(agents.TINY.name)
 
     def end(self) -> int:
         self.process.terminate()
@@ -168,14 +159,14 @@ def agent(tmp_path):
 )
 def test_a_killed_agents_successor_has_each_result_that_was_kept(agent, point, runs):
     agent.start(point)
-    client = remote_device(agent.address, wait_seconds=60)
+    client = agents.remote_device(agent.address, wait_seconds=60)
     with pytest.raises(ConnectionLostError, match="asks whether this run has ended"):
-        client.run(PROGRAM, IMAGE)
+        client.run(agents.PROGRAM, agents.IMAGE)
     agent.process.wait(60)
     agent.start("none")
-    assert np.array_equal(client.run(PROGRAM, IMAGE).memory, EXPECTED)
+    assert np.array_equal(client.run(agents.PROGRAM, agents.IMAGE).memory, agents.EXPECTED)
     assert agent.runs() == runs
-    client.run(PROGRAM, IMAGE)
+    client.run(agents.PROGRAM, agents.IMAGE)
     assert agent.runs() == runs + 1, "a result that arrived is not given again"
     client.close()
 
@@ -185,10 +176,10 @@ def test_kills_at_any_moment_lose_no_result_that_was_told_of(agent):
     rng = random.Random(int(fresh_rng().integers(2**63)))
     lost = 0
     agent.start("random", rng.random())
-    client = remote_device(agent.address, wait_seconds=60)
+    client = agents.remote_device(agent.address, wait_seconds=60)
     while lost < 20:
         try:
-            assert np.array_equal(client.run(PROGRAM, IMAGE).memory, EXPECTED)
+            assert np.array_equal(client.run(agents.PROGRAM, agents.IMAGE).memory, agents.EXPECTED)
         except DeviceError:
             lost += 1
             agent.process.wait(60)
@@ -202,25 +193,25 @@ def test_kills_at_any_moment_lose_no_result_that_was_told_of(agent):
 
 def test_a_signal_lets_the_run_end_and_the_exit_code_is_0(agent):
     agent.start("slow")
-    client = remote_device(agent.address)
+    client = agents.remote_device(agent.address)
     results = []
-    with in_thread(lambda: results.append(client.run(PROGRAM, IMAGE).memory)):
+    with in_thread(lambda: results.append(client.run(agents.PROGRAM, agents.IMAGE).memory)):
         assert agent.process.stdout.readline() == "runs\n"
         assert agent.end() == 0
-    assert np.array_equal(results[0], EXPECTED)
+    assert np.array_equal(results[0], agents.EXPECTED)
     assert [len(agent.events(name)) for name in ("stopping", "trial", "stopped")] == [1, 1, 1]
     agent.start("none")
-    works(agent.address)
+    agents.works(agent.address)
     client.close()
 
 
 def test_a_second_signal_does_not_wait_for_the_run(agent):
     agent.start("stuck")
-    client = remote_device(agent.address)
+    client = agents.remote_device(agent.address)
 
     def run() -> None:
         with pytest.raises(DeviceError):
-            client.run(PROGRAM, IMAGE)
+            client.run(agents.PROGRAM, agents.IMAGE)
 
     with in_thread(run):
         assert agent.process.stdout.readline() == "runs\n"

@@ -20,6 +20,7 @@ from support.boards.agents import (
     SlowDevice,
     answered,
     dial,
+    impostor,
     left,
     member,
     pack_prefix,
@@ -54,44 +55,28 @@ def test_a_wrong_token_is_refused_and_the_right_one_works(monkeypatch):
         works(address)
 
 
-class Impostor:
-    """Listens and answers the handshake without the token."""
-
-    def __init__(self, answer) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
-        self.heard = b""
-        self._answer = answer
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        connection, _ = self._socket.accept()
-        channel = Channel(connection)
-        channel.receive(seconds=10).expect("hello")
-        channel.send("challenge", nonce="00" * 32)
-        proof = channel.receive(seconds=10)
-        self.heard = str(proof.fields).encode()
-        channel.send("welcome", mac=self._answer(proof), hw={}, limits={})
-        channel.close()
-
-    def close(self) -> None:
-        self._thread.join(10)
-        self._socket.close()
-
-
 @pytest.mark.parametrize(
     "answer",
     [lambda proof: "00" * 32, lambda proof: proof.fields["mac"]],
     ids=["guess", "reflection"],
 )
 def test_an_agent_that_does_not_know_the_token_is_found_out(answer):
-    impostor = Impostor(answer)
-    with pytest.raises(AuthenticationError, match="agent must know the token"):
-        remote_device(impostor.address)
-    impostor.close()
-    assert TOKEN not in impostor.heard
-    assert TOKEN.hex().encode() not in impostor.heard
+    heard = []
+
+    def converse(channel: Channel) -> None:
+        channel.receive(seconds=10).expect("hello")
+        channel.send("challenge", nonce="00" * 32)
+        proof = channel.receive(seconds=10)
+        heard.append(str(proof.fields).encode())
+        channel.send("welcome", mac=answer(proof), hw={}, limits={})
+
+    with (
+        impostor(converse) as address,
+        pytest.raises(AuthenticationError, match="agent must know the token"),
+    ):
+        remote_device(address)
+    assert TOKEN not in heard[0]
+    assert TOKEN.hex().encode() not in heard[0]
 
 
 def test_a_proof_that_was_overheard_opens_no_other_connection(monkeypatch):

@@ -20,6 +20,7 @@ from support.boards.agents import (
     TOKEN,
     SlowDevice,
     dial,
+    impostor,
     member,
     pack_prefix,
     remote_device,
@@ -44,10 +45,8 @@ other_identity = functools.cache(make_identity)
 class Between:
     """Listens, connects to an agent for each client, and passes bytes on as it likes.
 
-    Args:
-        address: of the agent.
-        change: gets the direction (``client`` or ``agent``: who sent), how many bytes passed in
-            it, and the next ones; returns what is passed on, or None to cut both connections.
+    ``change`` gets who sent (``client`` or ``agent``), how many bytes passed, and the next ones; it
+    returns what is passed on, or None to cut both connections.
     """
 
     def __init__(self, address: str, change) -> None:
@@ -116,64 +115,45 @@ def test_a_client_gets_the_right_result_and_nobody_reads_it():
     assert PROGRAM.instructions[:32] in middle.heard["client"], "the test itself can hear"
 
 
-class Impersonator:
-    """Has a certificate of its own, and passes every message on between client and agent."""
+def test_somebody_between_with_another_certificate_is_refused_by_both(monkeypatch, caplog):
+    monkeypatch.setattr(authentication, "_REFUSAL_PAUSE", 0.01)
+    caplog.set_level(logging.INFO)
 
-    def __init__(self, address: str) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self._agent = address
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        client = Channel(self._listener.accept()[0], seconds=20)
+    def pass_on(client: Channel) -> None:
+        """With a certificate of its own."""
         client.accept_tls(other_identity())
-        agent = Channel(dial(self._agent), seconds=20)
+        agent = Channel(dial(address), seconds=20)
         agent.start_tls()
         try:
             for source, target in ((client, agent), (agent, client)) * 2:
                 message = source.receive(seconds=10)
                 target.send(message.kind, **message.fields)
         finally:
-            client.close()
             agent.close()
 
-    def close(self) -> None:
-        self._thread.join(20)
-        self._listener.close()
-
-
-def test_somebody_between_with_another_certificate_is_refused_by_both(monkeypatch, caplog):
-    monkeypatch.setattr(authentication, "_REFUSAL_PAUSE", 0.01)
-    caplog.set_level(logging.INFO)
     with serving(identity=identity()) as address:
-        middle = Impersonator(address)
-        with pytest.raises(AuthenticationError, match=r"refuses the token.*somebody stands bet"):
-            remote_device(middle.address, plain=False)
-        middle.close()
+        with (
+            impostor(pass_on) as middle,
+            pytest.raises(AuthenticationError, match=r"refuses the token.*somebody stands bet"),
+        ):
+            remote_device(middle, plain=False)
         works(address, plain=False)
     assert "token: the client must know the token" in caplog.text
 
 
 def test_somebody_between_who_answers_himself_is_found_out():
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def impersonate() -> None:
-        client = Channel(listener.accept()[0], seconds=20)
+    def answer(client: Channel) -> None:
         client.accept_tls(other_identity())
         client.receive(seconds=10).expect("hello")
         client.send("challenge", nonce="00" * 32)
         proof = client.receive(seconds=10).expect("proof")
         client.send("welcome", mac=proof.fields["mac"], hw={}, limits={})
-        client.close()
 
-    thread = threading.Thread(target=impersonate)
-    thread.start()
-    with pytest.raises(AuthenticationError, match="the agent must know the token"):
-        remote_device(f"127.0.0.1:{listener.getsockname()[1]}", plain=False)
-    thread.join(10)
-    listener.close()
+    with (
+        impostor(answer) as address,
+        pytest.raises(AuthenticationError, match="the agent must know the token"),
+    ):
+        remote_device(address, plain=False)
 
 
 @pytest.mark.parametrize("kind", ["flipped", "cut", "added"])

@@ -8,12 +8,7 @@ from support.randomness import fresh_rng
 
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import Objective
-from tilewright.tuner.mapping.methods.plain_form import (
-    efficient_tiles,
-    order_classes,
-    step_tile,
-    without_idle,
-)
+from tilewright.tuner.mapping.methods import plain_form
 from tilewright.tuner.mapping.nest import LoopNest, NestKind
 from tilewright.tuner.mapping.space import INNER, OUTER, MappingSpace
 
@@ -32,8 +27,8 @@ def test_one_of_the_order_classes_is_at_least_as_good_as_any_order(nest):
     costs = space.model.costs(batch)
     for objective in (Objective.LATENCY, Objective.ENERGY, Objective.EDP):
         best = np.full(len(batch), np.inf)
-        for outer in order_classes(nest.kind):
-            for inner in order_classes(nest.kind):
+        for outer in plain_form.order_classes(nest.kind):
+            for inner in plain_form.order_classes(nest.kind):
                 classed = batch.copy()
                 classed[:, OUTER.order], classed[:, INNER.order] = outer, inner
                 best = np.minimum(best, space.model.costs(classed).of(objective))
@@ -45,7 +40,7 @@ def test_idle_pes_cost_and_give_nothing(nest):
     space = MappingSpace(nest, dataclasses.replace(FLEXIBLE, pass_cycles=7))
     batch = space.decode_batch(space.sample_batch(fresh_rng(), 3000))
     before = space.model.costs(batch)
-    after = space.model.costs(without_idle(nest, batch.copy()))
+    after = space.model.costs(plain_form.without_idle(nest, batch.copy()))
     assert after.legal.all()
     for objective in Objective:
         assert (after.of(objective) <= before.of(objective)).all()
@@ -53,12 +48,12 @@ def test_idle_pes_cost_and_give_nothing(nest):
 
 @pytest.mark.parametrize("extent", [1, 2, 3, 7, 12, 97, 224, 1000])
 def test_efficient_tiles_are_the_smallest_for_each_number_of_tiles(extent):
-    assert efficient_tiles(extent) == tuple(
+    assert plain_form.efficient_tiles(extent) == tuple(
         sorted({-(-extent // tiles) for tiles in range(1, extent + 1)})
     )
 
 
 def test_steps_among_efficient_tiles_end_at_the_extremes():
-    assert [step_tile(12, 4, s) for s in (-9, -1, 0, 1, 9)] == [1, 3, 4, 6, 12]
-    assert step_tile(12, 5, 0) == 6
-    assert step_tile(3, 100, 0) == 3
+    assert [plain_form.step_tile(12, 4, s) for s in (-9, -1, 0, 1, 9)] == [1, 3, 4, 6, 12]
+    assert plain_form.step_tile(12, 5, 0) == 6
+    assert plain_form.step_tile(3, 100, 0) == 3

@@ -9,11 +9,7 @@ from support.randomness import fresh_rng  # noqa: E402  (after importorskip)
 
 from tilewright.tuner.mapping.architecture import load_architecture  # noqa: E402  (after importorskip)
 from tilewright.tuner.mapping.cost import Objective  # noqa: E402  (after importorskip)
-from tilewright.tuner.mapping.methods.gradient import (  # noqa: E402  (after importorskip)
-    Relaxed,
-    _fixed,
-    relaxed_log_cost,
-)
+from tilewright.tuner.mapping.methods import gradient  # noqa: E402  (after importorskip)
 from tilewright.tuner.mapping.methods.plain_form import order_classes  # noqa: E402  (after importorskip)
 from tilewright.tuner.mapping.nest import LoopNest  # noqa: E402  (after importorskip)
 from tilewright.tuner.mapping.space import INNER, OUTER, MappingSpace  # noqa: E402  (after importorskip)
@@ -34,13 +30,13 @@ def test_is_close_to_the_cost_model_for_tiles_that_divide(objective):
     batch[:, INNER.order] = classes[rng.integers(3, size=len(batch))]
     batch = space.cut(batch)
     batch = batch[space.model.costs(batch).legal]
-    wide2, wide1, stays2, stays1 = _fixed(batch, classes)
-    at = Relaxed(
+    wide2, wide1, stays2, stays1 = gradient._fixed(batch, classes)
+    at = gradient.Relaxed(
         outer=torch.from_numpy(batch[:, OUTER.tile].astype(float)),
         inner=torch.from_numpy(batch[:, INNER.tile].astype(float)),
         wide2=wide2, wide1=wide1, stays2=stays2, stays1=stays1,
     )  # fmt: skip
-    found, over = relaxed_log_cost(space.model, objective, at)
+    found, over = gradient.relaxed_log_cost(space.model, objective, at)
     exact = np.log(space.model.costs(batch).of(objective))
     assert np.corrcoef(found.numpy(), exact)[0, 1] > 0.9
     assert (over.numpy() < 1e-9).all()

@@ -11,20 +11,15 @@ from tilewright.tuner.multicore.bounds import lower_bound
 from tilewright.tuner.multicore.encoding import population_of, random_population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.methods import mapper
 from tilewright.tuner.multicore.methods.manual import Order, Placement, placed
-from tilewright.tuner.multicore.methods.mapper import (
-    GroupMapper,
-    GroupMapperError,
-    Probe,
-    Trace,
-)
 from tilewright.tuner.multicore.methods.registry import GROUP_MAPPERS, MANUAL, make_group_mapper
 from tilewright.tuner.multicore.methods.tilewright import ai_mt_queues, herald_queues
 from tilewright.tuner.search import TunerError
 from tilewright.tuner.search.samples import BudgetSpentError
 
 
-class Patient(GroupMapper):
+class Patient(mapper.GroupMapper):
     """Samples in fives; Ctrl-C comes after some of them."""
 
     def __init__(self, batches):
@@ -60,7 +55,7 @@ def test_a_listener_hears_of_every_batch():
 def test_the_last_batch_is_counted_as_far_as_it_fits():
     rng = fresh_rng()
     instance = random_instance(rng)
-    probe = Probe(instance, 7, None)
+    probe = mapper.Probe(instance, 7, None)
     first = probe.makespans(random_population(instance.table, 5, rng))
     with pytest.raises(BudgetSpentError):
         probe.makespans(random_population(instance.table, 5, rng))
@@ -72,7 +67,7 @@ def test_the_last_batch_is_counted_as_far_as_it_fits():
 def test_a_found_mapping_is_not_changed_by_the_mapper():
     rng = fresh_rng()
     instance = random_instance(rng)
-    probe = Probe(instance, 9, None)
+    probe = mapper.Probe(instance, 9, None)
     drawn = random_population(instance.table, 3, rng)
     probe.makespans(drawn)
     drawn.core[:] = 0
@@ -84,26 +79,26 @@ def test_refuses_a_budget_of_none_and_a_trace_without_a_mapping():
     instance = random_instance(fresh_rng())
     with pytest.raises(ConfigError, match="positive integer"):
         make_group_mapper("random").run(instance, 0, 0)
-    probe = Probe(instance, 3)
-    with pytest.raises(GroupMapperError, match="no sample"):
-        _ = Trace(mappings=probe.improved(), seed=0, **probe.told()).mapping
+    probe = mapper.Probe(instance, 3)
+    with pytest.raises(mapper.GroupMapperError, match="no sample"):
+        _ = mapper.Trace(mappings=probe.improved(), seed=0, **probe.told()).mapping
 
 
 def test_names_every_mapper_and_refuses_others():
     for name in GROUP_MAPPERS:
         assert GROUP_MAPPERS.summary(name)
-        assert isinstance(make_group_mapper(name), GroupMapper)
+        assert isinstance(make_group_mapper(name), mapper.GroupMapper)
     assert len(MANUAL) == 9
-    with pytest.raises(GroupMapperError, match="no group mapper of that name"):
+    with pytest.raises(mapper.GroupMapperError, match="no group mapper of that name"):
         make_group_mapper("simulated")
-    with pytest.raises(GroupMapperError, match="did you mean heft-greedy"):
+    with pytest.raises(mapper.GroupMapperError, match="did you mean heft-greedy"):
         make_group_mapper("heft-gredy")
     with pytest.raises(TunerError, match="no tuner of that name"):
         make_group_mapper("tuner-simulated")
 
 
 def test_one_sample_is_one_mapping():
-    probe = Probe(random_instance(fresh_rng(), jobs=3, cores=2), 5, None)
+    probe = mapper.Probe(random_instance(fresh_rng(), jobs=3, cores=2), 5, None)
     probe.makespans(population_of([[[0, 1], [2]], [[2], [1, 0]]]))
     assert probe.left == 3
 

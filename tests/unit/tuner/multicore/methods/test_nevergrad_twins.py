@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.search.multicore import random_instance
 
-from tilewright.tuner.multicore.methods.latent import Latent
+from tilewright.tuner.multicore.methods.baselines import Latent
 from tilewright.tuner.multicore.methods.registry import make_group_mapper
 
 nevergrad = pytest.importorskip("nevergrad")

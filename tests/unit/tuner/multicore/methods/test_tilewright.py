@@ -12,15 +12,9 @@ from tilewright.tuner.multicore.bounds import loads_of, lower_bound
 from tilewright.tuner.multicore.encoding import population_of, queues_of, random_population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
+from tilewright.tuner.multicore.methods import tilewright
 from tilewright.tuner.multicore.methods.balance import balanced
 from tilewright.tuner.multicore.methods.registry import MANUAL, make_group_mapper
-from tilewright.tuner.multicore.methods.tilewright import (
-    Rule,
-    manual_mappings,
-    mean_need,
-    paired,
-    ranked,
-)
 from tilewright.tuner.multicore.solve import best_mapping
 
 RECORDED = Path(__file__).parents[1] / "magma"
@@ -82,7 +76,7 @@ def test_ends_at_the_bound():
 
 def test_takes_all_that_manual_mappers_give():
     instance = random_instance(fresh_rng(), 20, 3)
-    known = instance.makespans(manual_mappings(instance))
+    known = instance.makespans(tilewright.manual_mappings(instance))
     for name in ("herald", "ai-mt", *MANUAL):
         found = make_group_mapper(name).run(instance, 1, 0).makespan
         assert np.isclose(known, found, rtol=1e-12).any(), name
@@ -110,12 +104,12 @@ def test_balance_finds_the_even_placement():
     assert loads.makespans(found[None])[0] == 12
 
 
-@pytest.mark.parametrize("rule", list(Rule))
+@pytest.mark.parametrize("rule", list(tilewright.Rule))
 def test_pairing_puts_hungry_jobs_beside_frugal_ones(rule):
     table = JobTable(np.full((8, 2), 10.0), np.repeat([[9.0], [1.0]] * 4, 2, axis=1))
     core = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
-    assert mean_need(table, core) == 10
-    queues = paired(table, core, 10.0, rule)
+    assert tilewright.mean_need(table, core) == 10
+    queues = tilewright.paired(table, core, 10.0, rule)
     assert sorted(queues[0] + queues[1]) == list(range(8))
     instance = Instance(table=table, bandwidth=10.0)
     assert instance.makespans(population_of([queues]))[0] == 40
@@ -126,7 +120,7 @@ def test_ranked_priorities_say_the_same():
     rng = fresh_rng()
     drawn = random_population(random_instance(rng, 15, 3).table, 9, rng)
     drawn.priority[:, ::2] = 0.5
-    again = ranked(drawn)
+    again = tilewright.ranked(drawn)
     for row in range(9):
         assert queues_of(again, row, 3) == queues_of(drawn, row, 3)
         assert len(set(again.priority[row])) == 15

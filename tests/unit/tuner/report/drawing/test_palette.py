@@ -8,14 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tilewright.tuner.report.drawing.marks import (
-    DARK,
-    DASHES,
-    LIGHT,
-    SERIES,
-    series_colour,
-    series_dash,
-)
+from tilewright.tuner.report.drawing import marks
 from tilewright.tuner.report.drawing.page import document, figure, paragraph
 from tilewright.tuner.report.drawing.scales import Axis, compact, spanning
 from tilewright.tuner.report.drawing.xy_chart import XYChart
@@ -84,8 +77,8 @@ def test_the_distance_is_that_of_the_definition() -> None:
 
 
 @pytest.mark.parametrize("vision", VISION)
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-@pytest.mark.parametrize("names", [(*SERIES, "ink"), tuple(STATE_COLOURS.values())], ids=len)
+@pytest.mark.parametrize("colours", [marks.LIGHT, marks.DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("names", [(*marks.SERIES, "ink"), tuple(STATE_COLOURS.values())], ids=len)
 def test_every_two_lines_and_every_two_states_stay_apart(colours, vision, names) -> None:
     assert len(set(names)) == len(names)
     for one, other in itertools.combinations(names, 2):
@@ -93,18 +86,18 @@ def test_every_two_lines_and_every_two_states_stay_apart(colours, vision, names)
         assert distance >= LEAST_DISTANCE, (one, other, distance)
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("colours", [marks.LIGHT, marks.DARK], ids=["light", "dark"])
 def test_text_and_marks_have_the_contrast_of_wcag_aa(colours) -> None:
     for page in ("paper", "panel"):
         for text in ("ink", "muted", "bad", "link"):
             assert contrast(colours[text], colours[page]) >= 4.5, (text, page)
-    for mark in SERIES:
+    for mark in marks.SERIES:
         assert contrast(colours[mark], colours["paper"]) >= 3.0, mark
 
 
 def test_dashes_tell_lines_of_one_colour_apart() -> None:
-    count = len(SERIES) * len(DASHES)
-    assert len({(series_colour(n), series_dash(n)) for n in range(count)}) == count
+    count = len(marks.SERIES) * len(marks.DASHES)
+    assert len({(marks.series_colour(n), marks.series_dash(n)) for n in range(count)}) == count
 
 
 # -- what the parts of a page are made of ---------------------------------------------------------

@@ -10,13 +10,8 @@ from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS
 from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.schedule.spaces import HardwareSpace, JointSpace
 from tilewright.tuner.search.features import FeatureEncoder
+from tilewright.tuner.search.learning import mappo
 from tilewright.tuner.search.learning.dcoc import IppoTuner, PpoTuner
-from tilewright.tuner.search.learning.mappo import (
-    Mappo,
-    MappoSettings,
-    ValueNorm,
-    generalised_advantages,
-)
 from tilewright.tuner.search.learning.onestep import OneStepTuner
 from tilewright.tuner.search.learning.policy import (
     NO_MOVE,
@@ -35,7 +30,7 @@ GROUPS = {"channels": ("tile_ci", "tile_co"), "pixels": ("tile_h", "tile_w")}
 
 
 def test_value_norm_restores_what_it_normalises() -> None:
-    norm, rng = ValueNorm(), np.random.default_rng(0)
+    norm, rng = mappo.ValueNorm(), np.random.default_rng(0)
     assert norm.moments == (0.0, 1.0)
     for _ in range(50):
         norm.update(rng.normal(7.0, 3.0, size=(16, 16)))
@@ -54,11 +49,11 @@ def trained(*, independent=False, view=View.POINT, rounds=12):
     """A learner on a score that wants the third knob low, and mean rewards by rollout."""
     space = full_space()
     encoder, moves, rng = FeatureEncoder(space), Moves(space.knobs), np.random.default_rng(3)
-    learner = Mappo(
+    learner = mappo.Mappo(
         divide_knobs(space, GROUPS, rest="channels", view=view),
         features=encoder.width,
         choices=moves.count,
-        settings=MappoSettings(learning_rate=5e-3),
+        settings=mappo.MappoSettings(learning_rate=5e-3),
         seed=1,
         independent=independent,
     )
@@ -249,7 +244,7 @@ def test_moves_are_drawn_with_the_probabilities_of_the_team() -> None:
 def test_advantages_are_the_weighted_sum_of_all_later_surprises() -> None:
     rng = np.random.default_rng(0)
     rewards, values = rng.normal(size=(6, 3)), rng.normal(size=(7, 3))
-    found = generalised_advantages(rewards, values, discount=0.9, trace=0.8)
+    found = mappo.generalised_advantages(rewards, values, discount=0.9, trace=0.8)
     for t in range(6):
         expected = sum(
             (0.9 * 0.8) ** (k - t) * (rewards[k] + 0.9 * values[k + 1] - values[k])
@@ -260,7 +255,7 @@ def test_advantages_are_the_weighted_sum_of_all_later_surprises() -> None:
 
 def test_advantages_with_full_trace_are_returns_minus_values() -> None:
     rewards, values = np.ones((3, 1)), np.array([[4.0], [0.0], [0.0], [10.0]])
-    found = generalised_advantages(rewards, values, discount=0.5, trace=1.0)
+    found = mappo.generalised_advantages(rewards, values, discount=0.5, trace=1.0)
     assert found[0, 0] == pytest.approx(1 + 0.5 + 0.25 + 0.125 * 10 - 4)
 
 
@@ -268,7 +263,7 @@ def test_nothing_follows_the_end_of_a_walk() -> None:
     walking = np.array([[True, True], [True, False]])
     rewards = np.array([[1.0, 1.0], [2.0, 9.0]], dtype=np.float32)
     values = np.array([[0.5, 0.5], [0.25, 0.0], [4.0, 0.0]], dtype=np.float32)
-    gains = generalised_advantages(rewards, values, discount=0.9, trace=0.99, walking=walking)
+    gains = mappo.generalised_advantages(rewards, values, discount=0.9, trace=0.99, walking=walking)
     last = 2.0 + 0.9 * 4.0 - 0.25
     first = 1.0 + 0.9 * 0.25 - 0.5 + 0.9 * 0.99 * last
     assert gains[:, 0] == pytest.approx([first, last])

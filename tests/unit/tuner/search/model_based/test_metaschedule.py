@@ -22,17 +22,7 @@ pytest.importorskip("tvm")
 
 import tvm_ffi
 
-from tilewright.tuner.search.model_based.metaschedule import (
-    FAILED,
-    SECONDS,
-    KnobFeatures,
-    Mask,
-    Points,
-    StepOneKnob,
-    interrupts_later,
-    task_module,
-    weights,
-)
+from tilewright.tuner.search.model_based import metaschedule
 
 SMALL = {"plan": 16, "population": 64, "warm_up": 16}
 
@@ -48,8 +38,8 @@ def bowl(point) -> float:
     return 10.0 + float(sum((p - 11) ** 2 for p in point))
 
 
-def points_of(space) -> Points:
-    return Points(space, task_module())
+def points_of(space) -> metaschedule.Points:
+    return metaschedule.Points(space, metaschedule.task_module())
 
 
 def drawn_points(space, count: int) -> list[Index]:
@@ -57,7 +47,7 @@ def drawn_points(space, count: int) -> list[Index]:
     return [tuple(int(rng.integers(len(k))) for k in space.knobs) for _ in range(count)]
 
 
-def marks(points: Points, schedule) -> Index:
+def marks(points: metaschedule.Points, schedule) -> Index:
     """The positions that the block notes."""
     found = schedule.get(schedule.get_sblock("point")).annotations
     assert set(found) == set(points.labels)
@@ -92,9 +82,9 @@ def test_modules_are_equal_exactly_when_their_points_are():
 def test_a_knob_is_weighted_as_random_search_draws_it(size, ordered):
     knob = Knob(name="k", values=tuple(range(size)), ordered=ordered)
     rng, count = generator(f"weights {size}"), 20_000
-    expected = np.array(weights(knob)) * count
+    expected = np.array(metaschedule.weights(knob)) * count
     found = np.bincount([knob.draw(rng) for _ in range(count)], minlength=size)
-    assert sum(weights(knob)) == pytest.approx(1)
+    assert sum(metaschedule.weights(knob)) == pytest.approx(1)
     assert (np.abs(found - expected) <= 6 * np.sqrt(expected) + 1).all()
 
 
@@ -103,7 +93,7 @@ def test_a_point_outside_the_mask_is_noted_where_it_is_repaired_to():
     points = points_of(space)
     for drawn in ((29, 29), (5, 28), (7, 8)):
         schedule = points.schedule(drawn)
-        assert Mask(points).apply(schedule)
+        assert metaschedule.Mask(points).apply(schedule)
         assert marks(points, schedule) == repair(space, drawn)
         assert points.drawn(schedule.trace) == drawn
     assert space.valid((7, 8))
@@ -111,12 +101,12 @@ def test_a_point_outside_the_mask_is_noted_where_it_is_repaired_to():
 
 def test_a_point_that_cannot_be_repaired_is_refused():
     points = points_of(Diagonal(30, 30))
-    assert not Mask(points).apply(points.schedule((0, 3)))
+    assert not metaschedule.Mask(points).apply(points.schedule((0, 3)))
 
 
 def test_a_mutation_moves_one_knob_of_the_valid_point():
     points = points_of(Diagonal(30, 1, 30))
-    step = StepOneKnob(points, np.random.default_rng(3))
+    step = metaschedule.StepOneKnob(points, np.random.default_rng(3))
     start = points.trace((29, 0, 29))
     stood = points.point(start)
     assert stood != (29, 0, 29)
@@ -130,7 +120,10 @@ def test_a_mutation_moves_one_knob_of_the_valid_point():
 
 def test_a_space_of_one_point_has_no_mutation():
     points = points_of(Grid(1, 1))
-    assert StepOneKnob(points, np.random.default_rng(0)).apply(points.trace((0, 0))) is None
+    assert (
+        metaschedule.StepOneKnob(points, np.random.default_rng(0)).apply(points.trace((0, 0)))
+        is None
+    )
 
 
 def test_tvm_sees_the_features_that_every_tuner_sees():
@@ -138,7 +131,9 @@ def test_tvm_sees_the_features_that_every_tuner_sees():
     encoder = FeatureEncoder(tuner.space)
     indices = [c.index for c in tuner.ask(5)]
     candidates = [tuner._candidate(index) for index in indices]
-    rows = KnobFeatures(tuner._points, encoder).extract_from(tuner._context, candidates)
+    rows = metaschedule.KnobFeatures(tuner._points, encoder).extract_from(
+        tuner._context, candidates
+    )
     assert [row.shape for row in rows] == [(1, encoder.width)] * 5
     assert (np.concatenate([row.numpy() for row in rows]) == encoder.encode(indices)).all()
 
@@ -160,7 +155,9 @@ def test_tvm_is_told_of_every_measurement_before_it_searches_again():
     values = {index: value for index, value in log if index in told}
     for index, seconds in told.items():
         value = values[index]
-        assert seconds == pytest.approx(FAILED if value is None else value * SECONDS)
+        assert seconds == pytest.approx(
+            metaschedule.FAILED if value is None else value * metaschedule.SECONDS
+        )
     best = tuner._database.get_top_k(tuner._workload, 1)[0]
     measured = [value for value in values.values() if value is not None]
     assert values[tuner._points.point(best.trace)] == min(measured)
@@ -234,7 +231,7 @@ def test_an_interrupt_waits_for_the_end_of_a_round():
     course = []
 
     def interrupted() -> None:
-        with interrupts_later():
+        with metaschedule.interrupts_later():
             os.kill(os.getpid(), signal.SIGINT)
             course.append("searched on")
         course.append("not reached")

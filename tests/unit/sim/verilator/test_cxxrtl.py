@@ -6,9 +6,9 @@ import pytest
 from tilewright.host.common.errors import BuildError, ToolError
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.tools import yosys
-from tilewright.sim.verilator import cxxrtl_build
+from tilewright.sim.verilator import cxxrtl
 from tilewright.sim.verilator.build import MANIFEST, read_manifest
-from tilewright.sim.verilator.cxxrtl_build import build_cxxrtl
+from tilewright.sim.verilator.cxxrtl import build_cxxrtl
 
 TINY = load_hwconfig("tiny-4x4")
 
@@ -28,8 +28,8 @@ def quick(monkeypatch):
         built.append(work.name.partition(".")[0])
         output.write_bytes(b"library")
 
-    monkeypatch.setattr(cxxrtl_build, "_generate", lambda commands, sources, work: None)
-    monkeypatch.setattr(cxxrtl_build, "_compile", compile_nothing)
+    monkeypatch.setattr(cxxrtl, "_generate", lambda commands, sources, work: None)
+    monkeypatch.setattr(cxxrtl, "_compile", compile_nothing)
     return built
 
 
@@ -62,7 +62,7 @@ def test_the_key_follows_everything_that_changes_the_model(quick, rtl, monkeypat
     build_cxxrtl(TINY.with_(axi_data_bits=128), manifest=rtl)
     (rtl.parent / "core" / "tw_fifo.sv").write_text("// another FIFO\n")
     build_cxxrtl(TINY, manifest=rtl)
-    monkeypatch.setattr(cxxrtl_build, "_MODEL_FLAGS", ("-O3",))
+    monkeypatch.setattr(cxxrtl, "_MODEL_FLAGS", ("-O3",))
     build_cxxrtl(TINY, manifest=rtl)
     assert len(set(quick)) == len(quick) == 4
 

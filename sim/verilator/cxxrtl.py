@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the accelerator as a CXXRTL model: Yosys elaborates it, `write_cxxrtl` makes the C++.
+"""`CxxrtlDevice`: the whole RTL in a second simulator, to check the first one; and its build.
 
-The library has the C interface of the verilated one (harness/capi.h) and the same memory model;
-the simulator of the RTL shares nothing with Verilator. The MAC array is elaborated as a device
-gets it. Modules stay apart: the compiler needs a third of the time that one flat module takes.
+Yosys elaborates the accelerator, `write_cxxrtl` makes the C++. The library has the C interface of
+the verilated one (harness/capi.h) and the same memory model; the simulator of the RTL shares
+nothing with Verilator. The MAC array is elaborated as a device gets it. Modules stay apart: the
+compiler needs a third of the time that one flat module takes.
 """
 
 from __future__ import annotations
@@ -13,23 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import BuildError
+from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.sim.tools.build_cache import (
-    cached_library,
-    compile_objects,
-    digest,
-    link_library,
-    source_text,
-)
+from tilewright.sim.tools import build_cache, yosys
 from tilewright.sim.tools.toolchain import find_compiler
-from tilewright.sim.tools.yosys import (
-    copy_sources,
-    cxxrtl_runtime,
-    read_command,
-    run_yosys,
-    yosys_version,
-)
 from tilewright.sim.verilator.build import HARNESS_DIR, TOP, read_manifest
+from tilewright.sim.verilator.device import DEFAULT_WATCHDOG_CYCLES, VerilatorDevice
 
 _STEM: Final = "cxxrtl_top"
 _HARNESS: Final = ("cxxrtl_simulation.cpp", "memory_model.cpp", "capi.cpp")
@@ -47,14 +37,14 @@ _HARNESS_FLAGS: Final = ("-O2", "-Wall", "-Wextra", "-Werror")
 
 def build_cxxrtl(hw: HwConfig, *, manifest: Path | None = None, jobs: int = 2) -> Path:
     """The shared library that simulates ``hw`` with CXXRTL, built when the cache lacks it."""
-    tool, runtime = yosys_version(), cxxrtl_runtime()
+    tool, runtime = yosys.yosys_version(), yosys.cxxrtl_runtime()
     sources = read_manifest(manifest)
     commands = _commands(hw, sources)
-    key = "cxxrtl-" + digest(
+    key = "cxxrtl-" + build_cache.digest(
         [
             *commands,
-            *(f"{path.name}\0{source_text(path)}" for path in sources),
-            *(source_text(HARNESS_DIR / name) for name in (*_HARNESS, *_HEADERS)),
+            *(f"{path.name}\0{build_cache.source_text(path)}" for path in sources),
+            *(build_cache.source_text(HARNESS_DIR / name) for name in (*_HARNESS, *_HEADERS)),
             *(*_FLAGS, *_MODEL_FLAGS, *_HARNESS_FLAGS),
             tool,
             find_compiler().version,
@@ -70,13 +60,13 @@ def build_cxxrtl(hw: HwConfig, *, manifest: Path | None = None, jobs: int = 2) -
             "compiler": find_compiler().version,
         }
 
-    return cached_library(key, make)
+    return build_cache.cached_library(key, make)
 
 
 def _commands(hw: HwConfig, sources: Sequence[Path]) -> list[str]:
     """The Yosys passes; files are those of the working folder."""
     return [
-        read_command(hw, TOP, sources, "--keep-hierarchy"),
+        yosys.read_command(hw, TOP, sources, "--keep-hierarchy"),
         f"hierarchy -top {TOP}",
         "proc",
         "opt_clean",  # it also removes the $buf cells, which write_cxxrtl does not know
@@ -85,8 +75,8 @@ def _commands(hw: HwConfig, sources: Sequence[Path]) -> list[str]:
 
 
 def _generate(commands: Sequence[str], sources: Sequence[Path], work: Path) -> None:
-    copy_sources(sources, work)
-    run_yosys(commands, work)
+    yosys.copy_sources(sources, work)
+    yosys.run_yosys(commands, work)
     if not (work / f"{_STEM}.h").is_file():
         raise BuildError("Yosys must write the model", field=f"{_STEM}.h")
 
@@ -97,4 +87,27 @@ def _compile(work: Path, runtime: Path, output: Path, jobs: int) -> None:
         ([*_FLAGS, *_MODEL_FLAGS, *include], work / f"{_STEM}.cc"),
         *(([*_FLAGS, *_HARNESS_FLAGS, *include], HARNESS_DIR / name) for name in _HARNESS),
     ]
-    link_library(compile_objects(tasks, work, jobs), output)
+    build_cache.link_library(build_cache.compile_objects(tasks, work, jobs), output)
+
+
+class CxxrtlDevice(VerilatorDevice):
+    """A `Device` that runs the RTL as Yosys and CXXRTL understand it.
+
+    Results, error statuses and counters equal those of `VerilatorDevice`, which drives its library
+    through the same interface. It is some 40 times slower and records no waves.
+    """
+
+    def __init__(
+        self,
+        hw: HwConfig,
+        memory: MemoryModel,
+        *,
+        watchdog_cycles: int = DEFAULT_WATCHDOG_CYCLES,
+        library: Path | None = None,
+    ) -> None:
+        super().__init__(
+            hw,
+            memory,
+            watchdog_cycles=watchdog_cycles,
+            library=library or build_cxxrtl(hw),
+        )
