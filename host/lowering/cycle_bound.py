@@ -85,11 +85,20 @@ def _vector_cycles(hw: HwConfig, workload: Workload) -> int:
     return tiles * workload.out_width * total
 
 
-def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
+def bound(
+    hw: HwConfig, workload: Workload, memory: MemoryModel, *, read_bytes: int | None = None
+) -> Bound:
     """The bound of a workload on a configuration and memory.
 
     A channel moves at most min(AXI width, the memory's figure) bytes per cycle; where the
     memory model shares its bandwidth, both directions together also obey that.
+
+    Args:
+        hw: the configuration.
+        workload: what is computed.
+        memory: the memory.
+        read_bytes: most that it reads in its place, behind layers with which it shares operands;
+            None: it is alone.
     """
     rows = _touched(
         out=workload.out_height,
@@ -116,9 +125,10 @@ def bound(hw: HwConfig, workload: Workload, memory: MemoryModel) -> Bound:
         workload.n * workload.channels_in * rows * columns
         + weights
         + math.prod(workload.factor_shape)
-        + workload.channels_out * PARAM_BYTES_PER_CHANNEL
+        + (0 if workload.kind is Kind.GATHER else workload.channels_out * PARAM_BYTES_PER_CHANNEL)
         + (output if workload.residual else 0)
     )
+    read = read if read_bytes is None else min(read, read_bytes)
     compute = geometry(hw, workload).mac_tiles if weighs else _vector_cycles(hw, workload)
     parts = {
         "mac" if weighs else "vector": float(compute),

@@ -74,7 +74,7 @@ def time_layers(code: RegionProgram, memory: MemoryModel) -> tuple[Counters, lis
     for layer in code.layers:
         retired = events[layer.first : layer.first + layer.count, 1]
         end = max(done, int(retired.max()))
-        floor = bound(code.hw, layer.workload, memory)
+        floor = bound(code.hw, layer.workload, memory, read_bytes=layer.bytes_read)
         timings.append(
             LayerTiming(
                 name=layer.name,

@@ -12,7 +12,7 @@ from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import MemoryModel, load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.network.workload import Workload, conv2d, dense, depthwise, maxpool
+from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise, maxpool
 
 PYNQ = HwConfig()
 IDEAL = load_memory("ideal")
@@ -95,6 +95,16 @@ def test_a_bound_costs_no_more_on_a_larger_image():
     """A damaged file may name any size; sets of its rows took gigabytes."""
     wide = replace(conv2d("w", 9, 1, 1, 3, 1, 1), width=2**31 - 1)
     assert bound(PYNQ, wide, IDEAL).read_bytes == 9 * (2**31 - 1) + 9 + 16
+
+
+def test_what_a_layer_does_not_read_in_its_place_is_not_compulsory():
+    """Pixels that move have no parameters; operands of a run are there already."""
+    moved = Workload(name="moved", kind=Kind.GATHER, n=1, height=1, width=1, channels_in=144,
+                     channels_out=144, relu=False)  # fmt: skip
+    assert bound(PYNQ, moved, IDEAL).read_bytes == 144
+    alone = bound(PYNQ, dense("D", 1, 64, 64), IDEAL)
+    assert alone.read_bytes > 64 * 64
+    assert bound(PYNQ, dense("D", 1, 64, 64), IDEAL, read_bytes=64).read_bytes == 64
 
 
 def test_memory_limits_and_names_the_channel():
