@@ -42,7 +42,7 @@ HOLD_BEATS: Final = 16
 """Beats that LOAD can hold, or a longest burst if that has more (rtl/core/tw_hold.sv)."""
 WRITE_BEATS: Final = 4
 """Beats in the FIFO of the write channel, each with its strobes and the mark of a burst's end."""
-FIFO_QUADS: Final = 253
+FIFO_QUADS: Final = 252
 """RAM32M of the other FIFOs (queued instructions, bursts in flight); no parameter sizes them."""
 
 LUT_PER_PRODUCT: Final = 40
@@ -128,13 +128,13 @@ FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=5789.2,
-    lut_per_lane=467.2,
-    lut_per_element=116.7,
-    lut_per_axi_bit=8.2,
-    ff_fixed=7528.6,
-    ff_per_lane=370.0,
-    ff_per_element=75.4,
+    lut_fixed=5860.5,
+    lut_per_lane=460.6,
+    lut_per_element=115.7,
+    lut_per_axi_bit=8.1,
+    ff_fixed=7577.5,
+    ff_per_lane=369.7,
+    ff_per_element=75.6,
 )
 
 

@@ -44,17 +44,14 @@ module tw_counters #(
     write_burst_q <= write_burst_i;
   end
 
-  // Position of a unit's state among its six counters; the unit's own token is left out.
-  function automatic int unsigned slot_of(int unsigned unit, tw_pkg::wait_e state);
-    int unsigned token;
-    token = 32'(state) - 32'(tw_pkg::WaitTokenLoad);
-    unique case (state)
-      tw_pkg::WaitBusy: return 0;
-      tw_pkg::WaitMemory: return 4;
-      tw_pkg::WaitTokenLoad, tw_pkg::WaitTokenGemm, tw_pkg::WaitTokenVector,
-      tw_pkg::WaitTokenStore:
-      return 1 + ((token > unit) ? token - 1 : token);
-      default: return 5;
+  // The state that one of a unit's six counters counts; a unit does not wait for its own token.
+  function automatic tw_pkg::wait_e state_of(int unsigned unit, int unsigned slot);
+    unique case (slot)
+      0: return tw_pkg::WaitBusy;
+      4: return tw_pkg::WaitMemory;
+      5: return tw_pkg::WaitIdle;
+      default:
+      return tw_pkg::wait_e'(32'(tw_pkg::WaitTokenLoad) + (slot > unit ? slot : slot - 1));
     endcase
   endfunction
 
@@ -78,8 +75,8 @@ module tw_counters #(
     logic [AddBits-1:0] step;
     logic [CountBits-1:0] count_q;
     if (State < 4 * UnitStates) begin : gen_state
-      assign step = AddBits'(slot_of(State / UnitStates, state_q[State/UnitStates]) ==
-                             State % UnitStates);
+      assign step = AddBits'(state_q[State/UnitStates] ==
+                             state_of(State / UnitStates, State % UnitStates));
     end else if (Retired < 4) begin : gen_retired
       assign step = AddBits'(retire_q[Retired]);
     end else begin : gen_total

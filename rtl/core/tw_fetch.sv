@@ -163,11 +163,15 @@ module tw_fetch #(
     end
   end
 
-  // Beats reserved from the next cycle on, with the request and without; one is chosen late.
-  logic [CountBits-1:0] kept, asked, most;
-  assign kept  = reserved_q - CountBits'(beat_pop);
-  assign asked = kept + CountBits'(chunk_beats);
+  // Up to `most` reserved beats leave room for a burst, up to `less` for two. That a beat leaves,
+  // or a burst is asked for, is known late and joins comparisons that are done.
+  logic [CountBits-1:0] chunk, most, less;
+  logic room, room_left;  // without a request, and with one
+  assign chunk = CountBits'(chunk_beats);
   assign most  = CountBits'(FifoBeats - chunk_beats);
+  assign less  = CountBits'(FifoBeats - 2 * chunk_beats);
+  assign room  = reserved_q <= most || (beat_pop && reserved_q == most + 1'b1);
+  assign room_left = reserved_q <= less || (beat_pop && reserved_q == less + 1'b1);
 
   always_ff @(posedge clk_i) begin
     idle_q <= all_idle_i && push_o == '0 && !req_valid_o;
@@ -197,8 +201,9 @@ module tw_fetch #(
     end else begin
       if (start_i) active_q <= 1'b1;
       else if (finish_o) active_q <= 1'b0;
-      reserved_q <= req_fire ? asked : kept;
-      room_q     <= req_fire ? asked <= most : kept <= most;
+      reserved_q <= reserved_q + (req_fire ? (beat_pop ? chunk - 1'b1 : chunk) :
+                                  {CountBits{beat_pop}});
+      room_q     <= req_fire ? room_left : room;
     end
   end
 

@@ -136,7 +136,7 @@ module tw_load #(
   tile_t first_q;          // the first one without rows above
   tile_t top_q, around_q;  // tiles of the padding rows above a plane, and between two
   logic bursts_done, bursts_last;
-  logic pads_done, pads_write, pads_full, pads_wait;
+  logic pads_done, pads_write, pads_full, pads_wait_q;
   tile_t pads_addr;
   logic setup_data, flight_push, flight_full, flight_valid, flight_pop;
   flight_t flight_in, flight_out;
@@ -238,7 +238,7 @@ module tw_load #(
       .pad_right_i (cur_q.pad_right),
       .pad_top_i   (cur_q.pad_top),
       .valid_o     (pads_write),
-      .ready_i     (!arrived && !pads_full && !pads_wait),
+      .ready_i     (!arrived && !pads_full && !pads_wait_q),
       .addr_o      (pads_addr),
       .step_o      (pad_step_o),
       .done_o      (pads_done)
@@ -247,8 +247,13 @@ module tw_load #(
 
   // Padding must not overtake data of an earlier instruction on its way to the same memory.
   logic [7:0][3:0] in_flight_q;  // instructions with data on the way, by memory
-  assign pads_wait = in_flight_q[cur_q.memory] != 4'(has_data_q);
+  logic [3:0] ahead, ahead_q;    // those before this one, to its memory
+  logic passes;                  // one of them retires; this one only when its padding is done
+  assign ahead  = issue_q == Setup ? in_flight_q[cur_q.memory] : ahead_q;
+  assign passes = retire_data && act_q.memory == cur_q.memory;
   always_ff @(posedge clk_i) begin
+    ahead_q     <= ahead - 4'(passes);
+    pads_wait_q <= passes ? ahead > 4'd1 : ahead != '0;
     for (int unsigned m = 0; m < 8; m++) begin
       if (rst_i) in_flight_q[m] <= '0;
       else if ((setup_data && cur_q.memory == 3'(m)) && !(retire_data && act_q.memory == 3'(m)))
@@ -461,7 +466,7 @@ module tw_load #(
   // Write port: data first, padding in the other cycles
   logic write_beat, write_pad;
   assign write_beat = place && act_valid_q && in_range && bank_ok && !halt_i;
-  assign write_pad  = pads_write && !arrived && !pads_full && !pads_wait && !halt_i;
+  assign write_pad  = pads_write && !arrived && !pads_full && !pads_wait_q && !halt_i;
 
   always_ff @(posedge clk_i) begin
     write_mem_o <= '0;

@@ -31,12 +31,14 @@ module tw_padding (
   logic [16:0] run_q, run_d;  // tiles left in the run
   logic [16:0] row_q, row_d;
   logic [15:0] plane_q, plane_d;
-  logic full_row, last_row, last_plane, row_end;
+  logic none_q;          // no data tile in a row
+  logic [16:0] below_q;  // first row below the data
+  logic full_row, last_row, row_end;
+  // Of the row: it is a padding row; it ends a plane; it ends the last one. Registers since Row.
+  logic full_q, last_row_q, last_q;
 
-  assign full_row = (row_q < 17'(pad_top_i)) || (row_q >= 17'(pad_top_i) + 17'(y_size_i)) ||
-                    (x_size_i == '0);
+  assign full_row = (row_q < 17'(pad_top_i)) || (row_q >= below_q) || none_q;
   assign last_row = row_q + 17'd1 >= height_i;
-  assign last_plane = plane_q + 16'd1 >= z_size_i;
   assign valid_o = ((state_q == Left) || (state_q == Right)) && (run_q != '0);
   assign addr_o = addr_q;
   assign step_o = row_end;
@@ -61,7 +63,7 @@ module tw_padding (
             addr_d = addr_q + 1'b1;
             run_d  = run_q - 1'b1;
           end
-        end else if (full_row) begin
+        end else if (full_q) begin
           row_end = 1'b1;
         end else begin
           addr_d  = addr_q + 20'(x_size_i);
@@ -83,9 +85,9 @@ module tw_padding (
     endcase
     if (row_end) begin
       state_d = Row;
-      row_d   = last_row ? '0 : row_q + 1'b1;
-      if (last_row) plane_d = plane_q + 1'b1;
-      if (last_row && last_plane) state_d = Idle;
+      row_d   = last_row_q ? '0 : row_q + 1'b1;
+      if (last_row_q) plane_d = plane_q + 1'b1;
+      if (last_q) state_d = Idle;
     end
     if (start_i) begin
       state_d = Row;
@@ -100,6 +102,13 @@ module tw_padding (
     run_q   <= run_d;
     row_q   <= row_d;
     plane_q <= plane_d;
+    none_q  <= x_size_i == '0;
+    below_q <= 17'(pad_top_i) + 17'(y_size_i);
+    if (state_q == Row) begin
+      full_q     <= full_row;
+      last_row_q <= last_row;
+      last_q     <= last_row && (plane_q + 16'd1 >= z_size_i);
+    end
     if (rst_i) state_q <= Idle;
     else state_q <= state_d;
   end

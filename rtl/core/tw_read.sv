@@ -49,14 +49,18 @@ module tw_read #(
   logic [7:0] len_q;
   logic valid_q;
   logic [4:0] in_flight_q;
-  logic owner, unused_valid, unused_full;
+  logic unused_valid, unused_full;
   logic [4:0] unused_count;
   logic pick, free, wanted, grant, accept, retire, expected, beat;
   logic [BeatBytes*8-1:0] rdata_q;
   logic rvalid_q, rlast_q, rfail_q;
   logic [7:0] owner_len, beats_q;  // beats of the oldest burst minus 1, and those that came
   logic over_q, over_d;            // they all came, but RLAST did not
-  logic asked_q;                   // the beat in the register is one of them
+  // Whether the data of each burst in flight are LOAD's, the oldest at 0. The place behind the
+  // youngest is written in every cycle.
+  logic [16:0] loads_q, loads_d;
+  logic load_next;                 // those of the oldest in the next cycle
+  logic [1:0] asked_q;             // the beat in the register is one of them, by requester
 
   assign pick      = !req_valid_i[0];  // requester that is served
   assign wanted    = |req_valid_i && !halt_i;
@@ -77,12 +81,13 @@ module tw_read #(
   always_comb begin
     req_ready_o = '0;
     req_ready_o[pick] = grant;
-    beat_valid_o = '0;
-    resp_err_o = '0;
-    last_err_o = '0;
-    beat_valid_o[owner] = asked_q;
-    resp_err_o[owner] = asked_q && rfail_q;
-    last_err_o[owner] = asked_q && (rlast_q != (beats_q == owner_len));
+    beat_valid_o = asked_q;
+    resp_err_o = asked_q & {2{rfail_q}};
+    last_err_o = asked_q & {2{rlast_q != (beats_q == owner_len)}};
+    // A beat that comes in the cycle of its request is not expected.
+    load_next = retire ? loads_q[1] : loads_q[0];
+    loads_d = retire ? loads_q >> 1 : loads_q;
+    loads_d[in_flight_q-5'(retire)] = pick;
   end
 
   assign range_err_o = wanted && pick && !load_inside_i;
@@ -93,18 +98,17 @@ module tw_read #(
   assign arlen_o     = len_q;
   assign arvalid_o   = valid_q;
 
-  // Who gets the data of each burst in flight, and how much.
+  // How much data each burst in flight gets, and for which instruction.
   tw_fifo #(
-      .Width  (8 + $bits(tw_pkg::index_t) + 1),
-      .Depth  (16),
-      .KeyBits(1)
+      .Width(8 + $bits(tw_pkg::index_t)),
+      .Depth(16)
   ) u_owner (
       .clk_i,
       .rst_i,
       .push_i (accept),
-      .data_i ({req_len_i[pick], load_index_i, pick}),
+      .data_i ({req_len_i[pick], load_index_i}),
       .pop_i  (retire),
-      .data_o ({owner_len, load_index_o, owner}),
+      .data_o ({owner_len, load_index_o}),
       .valid_o(unused_valid),
       .full_o (unused_full),
       .count_o(unused_count)
@@ -112,7 +116,8 @@ module tw_read #(
 
   always_ff @(posedge clk_i) begin
     rvalid_q <= rvalid_i && expected && !rst_i;
-    asked_q  <= rvalid_i && expected && !over_d && !rst_i;
+    asked_q  <= {2{rvalid_i && expected && !over_d && !rst_i}} & {load_next, !load_next};
+    loads_q  <= loads_d;
     if (rvalid_i) {rdata_q, rlast_q, rfail_q} <= {rdata_i, rlast_i, rresp_i[1]};
     if (accept) begin
       addr_q <= mem_base_i + req_addr_i[pick];

@@ -255,7 +255,8 @@ module tw_store #(
 
   assign in_range = addr_last < tile_t'(sizes.out_depth);
   // A beat is read when its burst is announced and the FIFO will have room for it.
-  assign read_beat = len_valid && (act_valid_q || halt_i) && (fifo_count + 3'(read1_q) < 3'd4);
+  assign read_beat = len_valid && (act_valid_q || halt_i) &&
+                     (fifo_count < 3'd3 || (fifo_count == 3'd3 && !read1_q));
   assign burst_end_beat = read_beat && (beats_q == len_out);
   assign len_pop = burst_end_beat;
   assign flight_pop = flight_valid && (!act_valid_q || (read_beat && all_done));

@@ -17,12 +17,14 @@ module tw_lane #(
     input  logic signed [         7:0] res_i,
     input  logic signed [        15:0] imm_i,       // or this
     // stage 2
-    input  logic        [        31:0] acc_i,
+    input  logic        [        31:0] acc_i,       // what was read of ACC
+    input  logic                       first_i,     // the result in stage 3 is newer
     input  logic                       work_i,      // there is an operation
     input  logic                       shift_i,     // there is a shift, or a power of two
     input  logic        [         3:0] op_i,
-    input  logic                       fetch_i,     // acc_i is an operand to hold
+    input  logic                       fetch_i,     // it is an operand to hold
     input  logic        [PartBits-1:0] part2_i,
+    output logic        [        31:0] fresh_o,     // the newer one
     output logic        [         7:0] residual_o,  // the operand of requantisation
     output logic        [ MulBits-1:0] factor_o,    // and of a product
     // stage 3
@@ -35,15 +37,19 @@ module tw_lane #(
 
   logic signed [OpdBits-1:0] operand_q;
   logic signed [32:0] exact_q;
+  logic [31:0] fresh;
+
+  assign fresh   = first_i ? result_o : acc_i;
+  assign fresh_o = fresh;
 
   if (RowUnit != 0) begin : gen_held
     // An operand of one part is in stage 2 when the next part needs it.
     logic signed [31:0] held_q[Parts];
     logic signed [31:0] held;
-    assign held = (Parts == 1) && fetch_i ? acc_i : held_q[part1_i];
-    assign factor_o = (op_i == tw_pkg::VecSquare) ? acc_i[MulBits-1:0] : operand_q[MulBits-1:0];
+    assign held = (Parts == 1) && fetch_i ? fresh : held_q[part1_i];
+    assign factor_o = (op_i == tw_pkg::VecSquare) ? fresh[MulBits-1:0] : operand_q[MulBits-1:0];
     always_ff @(posedge clk_i) begin
-      if (fetch_i) held_q[part2_i] <= acc_i;
+      if (fetch_i) held_q[part2_i] <= fresh;
       if (valid1_i) operand_q <= hold_i ? held : uses_res_i ? OpdBits'(res_i) : OpdBits'(imm_i);
     end
   end else begin : gen_near
@@ -71,7 +77,7 @@ module tw_lane #(
   endfunction
 
   always_ff @(posedge clk_i) begin
-    if (work_i) exact_q <= compute(op_i, acc_i, operand_q);
+    if (work_i) exact_q <= compute(op_i, fresh, operand_q);
   end
 
   // Stages 2 to 4 of shifts: what is shifted, by one or not; by eights; by twos. The power of the
@@ -82,20 +88,26 @@ module tw_lane #(
   logic [1:0] rest_q;
   logic shift3_q, shift4_q;
   if (RowUnit != 0) begin : gen_power
+    // It need not wait for the saturation: what saturates is a power that is too large, or 0.
+    logic signed [32:0] exponent;
+    logic [14:0] fraction;
     logic power, over;
+    assign exponent = first_i ? exact_q : 33'($signed(acc_i));
     assign power = op_i == tw_pkg::VecExp2;
-    assign over  = (|acc_i[30:21]) || (&acc_i[20:16]);
+    assign over  = (|exponent[31:21]) || (&exponent[20:16]);
+    assign fraction = tw_pkg::exp2_of(exponent[15-:tw_pkg::Exp2IndexBits]);
     always_comb begin
-      source = acc_i;
+      source = fresh;
       amount = operand_q[OpdBits-1] ? 5'd0 : (|operand_q[OpdBits-2:5]) ? 5'd31 : operand_q[4:0];
       if (power) begin
-        source = {1'b0, tw_pkg::exp2_of(acc_i[15-:tw_pkg::Exp2IndexBits] |
-                                        {tw_pkg::Exp2IndexBits{over}}), 16'd0};
-        amount = acc_i[31] ? 5'd31 : over ? 5'd0 : 5'd30 - acc_i[20:16];
+        source = {1'b0, over ? tw_pkg::exp2_of('1) : fraction, 16'd0};
+        amount = exponent[32] ? 5'd31 : over ? 5'd0 : 5'd30 - exponent[20:16];
       end
     end
+    logic unused;
+    assign unused = ^exponent[15-tw_pkg::Exp2IndexBits:0];
   end else begin : gen_no_power
-    assign source = acc_i;
+    assign source = fresh;
     assign amount = operand_q[OpdBits-1] ? 5'd0 : (|operand_q[OpdBits-2:5]) ? 5'd31 : operand_q[4:0];
   end
   always_ff @(posedge clk_i) begin

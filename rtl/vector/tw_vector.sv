@@ -310,7 +310,7 @@ module tw_vector #(
   logic opd1_q;
   logic signed [15:0] imm1_q;
   logic has_result, alu_write;  // stage 3: there is a result, it goes to ACC
-  logic has_long, long_write;  // stage 5: the same of a long operation
+  logic has_long_q, long_write;  // stage 5: the same of a long operation
   logic [Lanes*32-1:0] acc_part, acc2_q, fresh, result, older_q, product, shifted, outcome;
   logic [Lanes*8-1:0] res_part;
 
@@ -333,8 +333,13 @@ module tw_vector #(
   // third one, which is written when the part is issued, is then in `older_q`.
   logic first1_q, first2_q, second1_q, third1_q;
   logic [LongWrite:1] meets;  // by stage of the operation
+  // The part in stage 1 once more, inverted so that no tool merges the two: the other one selects
+  // among all elements of a tile.
+  logic [PartBits-1:0] not_part1_q;
+  always_ff @(posedge clk_i) not_part1_q <= ~part_q;
   for (genvar s = 1; s <= LongWrite; s++) begin : gen_meets
-    assign meets[s] = part_line_q[s] == part_q && dst_line_q[s] == AccAddrBits'(acc_read);
+    assign meets[s] = (s == 1 ? ~not_part1_q : part_line_q[s]) == part_q &&
+                      dst_line_q[s] == AccAddrBits'(acc_read);
   end
   // Only parts of one instruction meet: the one behind it waits for the last.
   assign waits = reads_acc && lengthy && (meets & later_q) != '0;
@@ -357,7 +362,6 @@ module tw_vector #(
   logic [Lanes-1:0][7:0] residual;
   logic [Lanes-1:0][MulBits-1:0] factor;
   for (genvar l = 0; l < Lanes; l++) begin : gen_lane
-    assign fresh[l*32+:32] = first2_q ? result[l*32+:32] : acc2_q[l*32+:32];
     tw_lane #(
         .Parts  (Parts),
         .RowUnit(Sizes.row_unit)
@@ -369,12 +373,14 @@ module tw_vector #(
         .uses_res_i(opd1_q),
         .res_i     (res_part[l*8+:8]),
         .imm_i     (imm1_q),
-        .acc_i     (fresh[l*32+:32]),
+        .acc_i     (acc2_q[l*32+:32]),
+        .first_i   (first2_q),
         .work_i    (valid_q[2] && !out_q[2] && !long_q[2]),
         .shift_i   (valid_q[2] && long_q[2] && shifts),
         .op_i      (op2_q),
         .fetch_i   (fetch_q[2]),
         .part2_i   (part_line_q[2]),
+        .fresh_o   (fresh[l*32+:32]),
         .residual_o(residual[l]),
         .factor_o  (factor[l]),
         .ends_i    (has_result),
@@ -385,19 +391,19 @@ module tw_vector #(
   assign to_acc = go && !requant && slot_q == Work && !reduces;
   assign has_result = valid_q[AccWrite] && !out_q[AccWrite] && !long_q[AccWrite];
   assign alu_write = soon_q[AccWrite];
-  assign has_long = valid_q[LongWrite] && !out_q[LongWrite] && long_q[LongWrite];
   assign long_write = later_q[LongWrite];
-  assign outcome = !has_long ? result : shifts ? shifted : product;
+  assign outcome = !has_long_q ? result : shifts ? shifted : product;
   always_ff @(posedge clk_i) begin
     if (alu_write) older_q <= result;
+    has_long_q <= valid_q[LongWrite-1] && !out_q[LongWrite-1] && long_q[LongWrite-1] && !rst_i;
   end
 
   // Reduced rows: results go to tw_reduce, what is put comes back in stage 10. No operation that
   // writes ACC itself is on its way then.
   logic [AccAddrBits-1:0] own_tile;
   logic [PartBits-1:0] own_part;
-  assign own_tile = has_long ? dst_line_q[LongWrite] : dst_line_q[AccWrite];
-  assign own_part = has_long ? part_line_q[LongWrite] : part_line_q[AccWrite];
+  assign own_tile = has_long_q ? dst_line_q[LongWrite] : dst_line_q[AccWrite];
+  assign own_part = has_long_q ? part_line_q[LongWrite] : part_line_q[AccWrite];
   if (Sizes.row_unit != 0) begin : gen_reduce
     logic put_write;
     logic [AccAddrBits-1:0] put_tile;
@@ -483,7 +489,7 @@ module tw_vector #(
       .param4_i  (param5),
       .low_i     (low3_q),
       .high_i    (high3_q),
-      .product_i (has_long && !shifts),
+      .product_i (has_long_q && !shifts),
       .product_o (product),
       .out_o     (requantised)
   );

@@ -66,7 +66,7 @@ _FULL: Final[Mapping[str, tuple[str, str]]] = {
     },
     "fetch buffer empty": (r".*u_fetch\.u_beats", "valid_o:1->0"),
     "load instructions in flight full": (r".*u_load", "flight_full:0->1"),
-    "load padding waits for data": (r".*u_load", "pads_wait:0->1"),
+    "load padding waits for data": (r".*u_load", "pads_wait_q:0->1"),
     "store instructions in flight full": (r".*u_store", "flight_full:0->1"),
     "store beats full": (r".*u_store\.u_beats", "full_o:0->1"),
     "store beats empty": (r".*u_store\.u_beats", "valid_o:1->0"),

@@ -98,7 +98,8 @@ def build_netlist(
 def _commands(family: str, stage: Stage) -> Sequence[str]:
     synthesis = synthesis_commands(family, build.TOP)
     if stage is Stage.PACKED:
-        synthesis = synthesis[:-1]  # without the stages from `coarse` on
+        # Without the stages from `coarse` on; Verilog has no form of the cell $bwmux.
+        synthesis = [*synthesis[:-1], "bwmuxmap"]
     else:
         # Without vectors: parts of one that depend on each other are a loop for Verilator.
         synthesis += [f"techmap -autoproc -map {family}_logic.v", "splitnets"]

@@ -154,13 +154,12 @@ module formal_read #(
       for (int unsigned i = 0; i < Outstanding; i++)
         if (5'(i) < count_q)
           assert (dut.u_owner.mem[4'(dut.u_owner.head_q+4'(i))] == {len_q[i], index_q[i]} &&
-                  dut.u_owner.gen_key.keys[4'(dut.u_owner.head_q+4'(i))] == owner_q[i]);
-      if (count_q != '0) assert (dut.u_owner.gen_key.key_q == owner_q[0]);
+                  dut.loads_q[i] == owner_q[i]);
       assert (dut.u_owner.valid_q == (count_q != '0) && !dut.u_owner.full_q);
       assert (dut.rvalid_q == rvalid_q);
       if (rvalid_q) assert (dut.rlast_q == rlast_q && dut.rfail_q == rresp_q[1]);
       if (rvalid_q) assert (count_q > 5'(arvalid));
-      assert (dut.asked_q == (rvalid_q && !over_q));
+      assert (dut.asked_q == ({2{rvalid_q && !over_q}} & {owner_q[0], !owner_q[0]}));
       assert (dut.beats_q == came_q && dut.over_q == over_q);
       assert (!over_q || count_q != '0);
       // The interesting states can be reached, and a reset in the middle of them.

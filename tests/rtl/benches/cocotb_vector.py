@@ -327,6 +327,23 @@ async def rows_of_extreme_values_compute_as_defined(dut: Any) -> None:
 
 
 @cocotb.test(skip=not parameters().get("RowUnit"))
+async def a_power_of_a_sum_that_saturates_is_that_of_the_limit(dut: Any) -> None:
+    """The sum comes from the stage before: it may be just above or below 32 bits."""
+    rng = generator("vector saturated exponents")
+    await start_clock(dut)
+    memories = Memories(dut, rng)
+    await reset(dut)
+    one = {"hold": 1, "reduce": 0, "iter_outer": 1, "iter_inner": 1, "src_base": 0, "opd_base": 1}
+    power = {**one, "hold": 0, "op": int(VectorOp.EXP2), "src_base": 48, "dst_base": 52}
+    for number in range(20):
+        sign = rng.choice([-1, 1], memories.acc[:2].shape)
+        memories.acc[:2] = sign * (2**30 + rng.integers(0, 2**20, sign.shape))
+        op = int(rng.choice([VectorOp.ADD, VectorOp.SUB]))
+        program = [row_instruction(rng, memories.p, **row) for row in ({**one, "op": op}, power)]
+        await run(dut, memories, program, f"vector saturated exponents {number}")
+
+
+@cocotb.test(skip=not parameters().get("RowUnit"))
 async def a_halted_reduction_retires_at_most_once(dut: Any) -> None:
     """An error of another unit comes in any cycle of it; it is seen until the reset."""
     rng = generator("vector halt")

@@ -59,8 +59,8 @@ AXI = {
         "read", "tw_read.sv", "in_flight_q < 5'(sizes", "in_flight_q <= 5'(sizes",
     ),
     "a missing RLAST is no error": (
-        "read", "tw_read.sv", "(rlast_q != (beats_q == owner_len))",
-        "(rlast_q && (beats_q != owner_len))",
+        "read", "tw_read.sv", "{rlast_q != (beats_q == owner_len)}",
+        "{rlast_q && (beats_q != owner_len)}",
     ),
     "beats behind a missing RLAST": ("read", "tw_read.sv", "expected && !over_d &&", "expected &&"),
     "a burst of a beat too many": (
@@ -77,7 +77,7 @@ AXI = {
         "write", "tw_store.sv", "else if (awready_i) aw_valid_q <= 1'b0;",
         "else aw_valid_q <= 1'b0;",
     ),
-    "W beyond its buffer": ("write", "tw_store.sv", "< 3'd4)", "< 3'd5)"),
+    "W beyond its buffer": ("write", "tw_store.sv", " == 3'd3 && !read1_q)", " == 3'd3)"),
     "WLAST a beat early": (
         "write", "tw_store.sv", "(beats_q == len_out)", "(beats_q + 8'd1 >= len_out)",
     ),
