@@ -257,6 +257,8 @@ class WeightFactor:
 
     def _tensor(self, label: str, shape: Shape, like: QTensor) -> QTensor:
         name = f"{self._operator.name}/{label}"
+        if name in self.found.tensors:
+            name = f"{name}.{len(self.found.tensors)}"
         made = replace(like, name=name, shape=shape)
         self.found.tensors[name] = made
         return made
@@ -265,7 +267,7 @@ class WeightFactor:
         self, part: ChannelSlice, tensor: QTensor, codes: Codes
     ) -> tuple[ChannelSlice, QTensor]:
         """The factor that is GEMM's input, with the channels of each term behind each other."""
-        return self._of_terms(part, tensor, codes, tensor.shape[1])
+        return self._of_terms("a", part, tensor, codes, tensor.shape[1])
 
     def rows(
         self, part: ChannelSlice, tensor: QTensor, codes: Codes
@@ -275,16 +277,16 @@ class WeightFactor:
         if len(codes.terms) > 1 and channels % self._block:
             part, _ = self._selected(part, tensor, tensor.shape[2], ratio=1)
             tensor = self.found.tensors[part.tensor]
-        return self._of_terms(part, tensor, codes, channels)
+        return self._of_terms("b", part, tensor, codes, channels)
 
     def _of_terms(
-        self, part: ChannelSlice, tensor: QTensor, codes: Codes, used: int
+        self, factor: str, part: ChannelSlice, tensor: QTensor, codes: Codes, used: int
     ) -> tuple[ChannelSlice, QTensor]:
         if len(codes.terms) == 1:
             return part, tensor
         step = _whole(tensor.shape[1], self._block)
         shape = (1, len(codes.terms) * step, *tensor.shape[2:])
-        whole = self._tensor(f"terms of {tensor.name}", shape, tensor)
+        whole = self._tensor(f"terms of {factor}", shape, tensor)
         for number, code in enumerate(codes.terms):
             place = ChannelSlice(tensor=whole.name, channel=number * step)
             if code is None:

@@ -366,6 +366,21 @@ def test_factors_of_any_zero_point_have_their_products(array: str, number: int) 
     run(graph, ARRAYS[array], most=16)  # values are up to 255 steps
 
 
+@pytest.mark.parametrize("array", ARRAYS)
+def test_a_tensor_times_itself_has_its_products(array: str) -> None:
+    zero = int(fresh_rng().choice([-128, 127, 5]))
+    shapes = {"q": (16, 12), "s": (12, 12)}
+    tensors = {
+        name: QTensor(name=name, shape=(1, *shape, 1), scale=0.1, zero_point=zero)
+        for name, shape in shapes.items()
+    }
+    product = QMatmul(
+        name="scores", inputs=("q", "q"), output="s", heads=1, b_rows_are_outputs=True, factor=0.01
+    )
+    graph = QGraph(name="g", tensors=tensors, operators=(product,), inputs=("q",), outputs=("s",))
+    run(graph, ARRAYS[array])
+
+
 def after_dense(graph: QGraph) -> QGraph:
     """The same where dense layers write the factors."""
     rng = fresh_rng()
