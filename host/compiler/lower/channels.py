@@ -15,9 +15,10 @@ between them:
   pixels) keeps places and holes.
 
 A hole may hold anything, since nothing but zero weights meets it. What takes none of these forms
-reads a copy without holes: by a depthwise identity where the channels follow each other, otherwise
-by a 1x1 convolution with one weight per output. Both are exact but for the change of scale. A copy
-is also made where the products with zeros would take more array cycles.
+reads a copy without holes: by depthwise identities where channels follow each other, all of them or
+in runs of whole blocks, otherwise by a 1x1 convolution with one weight per output. All are exact
+but for the change of scale. Few channels that are read often are copied once before. A copy is also
+made where the products with zeros would take more array cycles.
 """
 
 from __future__ import annotations
