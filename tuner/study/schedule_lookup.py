@@ -145,7 +145,7 @@ class ScheduleLookup:
         first = predicted_places(space, self._memory, _FIRST)
         best = space.decode(first[0]) if first else untuned
         if first and prior(best) < _SHORT:
-            found = self._descend(space, first)
+            found = self._descend(space, first, untuned)
         elif self._budget:
             found = self._search(space, prior)
         elif prior(best) < prior(untuned):
@@ -154,7 +154,9 @@ class ScheduleLookup:
             found = None
         return found or Entry(schedule=untuned, origin=Origin.DEFAULT, cycles=None)
 
-    def _descend(self, space: ScheduleSpace, first: Sequence[Index]) -> Entry | None:
+    def _descend(
+        self, space: ScheduleSpace, first: Sequence[Index], untuned: Schedule
+    ) -> Entry | None:
         """Coordinate descent from the fastest of some schedules, as the twin measures them."""
         known: dict[Index, int] = {}
         fastest, waiting = None, list(first)
@@ -162,13 +164,16 @@ class ScheduleLookup:
             points = [space.decode(place) for place in waiting]
             for position, cycles in self._measured(space.workload, points):
                 known[waiting[position]] = _CYCLE_LIMIT if cycles is None else cycles
-            best = min(known, key=known.__getitem__)
+            best = min(known, key=lambda place: (known[place], place))
             if best == fastest:
                 break
             fastest = best
             waiting = legal_places(space, [n for n in _near(space, best) if n not in known])
         if fastest is None or known[fastest] == _CYCLE_LIMIT:
             return None
+        ((_, plain),) = self._measured(space.workload, [untuned])
+        if plain is not None and plain < known[fastest]:
+            return Entry(schedule=untuned, origin=Origin.SEARCHED, cycles=plain)
         schedule = space.decode(fastest)
         return Entry(schedule=schedule, origin=Origin.SEARCHED, cycles=known[fastest])
 

@@ -197,6 +197,11 @@ class Codes:
     terms: tuple[int | None, ...] = (None,)
     turned: bool = False
 
+    @property
+    def plain(self) -> bool:
+        """Whether the factor is taken as it is."""
+        return self.terms == (None,) and not self.turned
+
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
@@ -274,7 +279,7 @@ class WeightFactor:
     ) -> tuple[ChannelSlice, QTensor]:
         """The same of the one that is loaded as weights, with zeros behind each term's channels."""
         channels = tensor.shape[1]
-        if len(codes.terms) > 1 and channels % self._block:
+        if not codes.plain and channels % self._block:
             part, _ = self._selected(part, tensor, tensor.shape[2], ratio=1)
             tensor = self.found.tensors[part.tensor]
         return self._of_terms("b", part, tensor, codes, channels)
@@ -282,7 +287,7 @@ class WeightFactor:
     def _of_terms(
         self, factor: str, part: ChannelSlice, tensor: QTensor, codes: Codes, used: int
     ) -> tuple[ChannelSlice, QTensor]:
-        if len(codes.terms) == 1:
+        if codes.plain:
             return part, tensor
         step = _whole(tensor.shape[1], self._block)
         shape = (1, len(codes.terms) * step, *tensor.shape[2:])
@@ -386,7 +391,7 @@ class WeightFactor:
         """
         hw, (_, count, tokens, _) = self._hw, tensor.shape
         # Where stored blocks are no larger, their last one is computed in any case.
-        whole = self._block > hw.block_out or len(codes.terms) > 1
+        whole = self._block > hw.block_out or not codes.plain
         outputs = _whole(tokens, self._block) if whole else tokens
         weights, packing = self.as_weights(part, tensor, outputs, zeros=True)
         rows = count if self._ratio > 1 else _whole(count, hw.block_out)

@@ -182,7 +182,10 @@ def _convolve(
     }
     stem = result.name or "moved"
     constant = editor.constant(f"{stem}_weights", weights)
-    if data is not None and is_kind(data.producer(), "DequantizeLinear"):
+    writer = None if data is None else data.producer()
+    if is_kind(writer, "Reshape") and writer.inputs[0] is not None:
+        writer = writer.inputs[0].producer()
+    if is_kind(writer, "DequantizeLinear"):
         steps = [
             editor.constant(f"{stem}_{name}", array)
             for name, array in (

@@ -123,8 +123,11 @@ def test_attention_is_one_region_with_its_bits(kind, by_einsum) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tokens", "windows", "channels"])
-def test_a_block_that_onnxruntime_quantised_is_one_region_with_its_bits(kind, tmp_path) -> None:
+def test_a_block_that_onnxruntime_quantised_is_one_region_with_its_bits(
+    kind, tmp_path, monkeypatch
+) -> None:
     """With its defaults: uint8 of any zero point, parameters of normalisations as int8 tensors."""
+    monkeypatch.chdir(tmp_path)  # ONNX Runtime writes beside what it reads, and here
     rng = fresh_rng()
     drawn = Attention(rng, kind, by_einsum=False)
     model, features = drawn.model, drawn.shape[-1]
