@@ -2,7 +2,7 @@
 """Runs a QDQ model in ONNX Runtime without optimisations and hands out every tensor."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +32,15 @@ def run_all(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> dict[st
     )
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(inputs)), strict=True)) | dict(inputs)
+
+
+def output_of(
+    models: Iterable[onnx.ModelProto], inputs: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    """The one output of several forms of a model, which all have its name."""
+    every = list(models)
+    (name,) = (value.name for value in every[0].graph.output)
+    return [run_all(model, inputs)[name] for model in every]
 
 
 class Samples(CalibrationDataReader):

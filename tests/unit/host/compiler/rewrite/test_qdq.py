@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantised models in their many spellings become one."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 from onnx import TensorProto
 from onnxruntime import quantization
-from support.networks.qdq_runs import Samples, run_all
+from support.networks.onnx_results import assert_same_results, read_in, results
+from support.networks.qdq_runs import Samples, output_of
 from support.networks.small_models import Model, assert_regions_agree
 from support.randomness import fresh_rng
 
@@ -23,19 +25,14 @@ from tilewright.host.compiler.rewrite import qdq
 from tilewright.host.compiler.rewrite.int8_ends import to_int8_ends
 
 
-def run(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
-
-
-def canonical(model: onnx.ModelProto) -> onnx.ModelProto:
-    model = onnx.shape_inference.infer_shapes(model)
-    current = ir.from_proto(model)
+def canonical(model: onnx.ModelProto, *, int8_ends: bool = False) -> onnx.ModelProto:
+    current = read_in(model)
     qdq.canonical(current)
+    if int8_ends:
+        to_int8_ends(current)
     result = ir.to_proto(current)
-    onnx.checker.check_model(result)
-    return result
+    onnx.checker.check_model(result, full_check=int8_ends)
+    return onnx.shape_inference.infer_shapes(result)
 
 
 def assert_canonical(model: onnx.ModelProto, *, uint8: int = 0) -> None:
@@ -71,8 +68,7 @@ def test_uint8_becomes_int8_with_the_same_results() -> None:
     proto = model.proto(model.quantised(model.add("MatMul", x, weights), 0.2, 100, np.uint8))
     changed = canonical(proto)
     assert_canonical(changed)
-    inputs = {"x": rng.normal(size=(1, 6)).astype(np.float32)}
-    np.testing.assert_array_equal(run(changed, inputs)[0], run(proto, inputs)[0])
+    assert_same_results(proto, changed, {"x": rng.normal(size=(1, 6)).astype(np.float32)})
 
 
 @pytest.mark.parametrize(("bound", "centred"), [(60, True), (128, False)])
@@ -104,8 +100,7 @@ def test_zero_points_of_weights_go_whether_int8_holds_the_numbers_without_or_not
     assert zero.shape == shape
     assert not zero.any()
     assert (len(steps) == len(numbers)) == centred  # else some rows stand there twice
-    inputs = {"x": rng.normal(size=(1, 6)).astype(np.float32)}
-    np.testing.assert_array_equal(run(changed, inputs)[0], run(proto, inputs)[0])
+    assert_same_results(proto, changed, {"x": rng.normal(size=(1, 6)).astype(np.float32)})
 
 
 def test_uint8_inputs_and_outputs_of_a_model_keep_their_type() -> None:
@@ -121,9 +116,7 @@ def test_uint8_inputs_and_outputs_of_a_model_keep_their_type() -> None:
     changed = canonical(proto)
     assert_canonical(changed, uint8=1)
     assert [v.name for v in changed.graph.output] == [v.name for v in proto.graph.output]
-    inputs = {"x": rng.integers(0, 256, (1, 5)).astype(np.uint8)}
-    for found, expected in zip(run(changed, inputs), run(proto, inputs), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    assert_same_results(proto, changed, {"x": rng.integers(0, 256, (1, 5)).astype(np.uint8)})
 
 
 def test_zero_points_that_are_left_out_are_stated() -> None:
@@ -134,8 +127,7 @@ def test_zero_points_that_are_left_out_are_stated() -> None:
     proto = model.proto(model.add("DequantizeLinear", q, scale))
     changed = canonical(proto)
     assert_canonical(changed)
-    inputs = {"x": rng.normal(size=(2, 3)).astype(np.float32)}
-    np.testing.assert_array_equal(run(changed, inputs)[0], run(proto, inputs)[0])
+    assert_same_results(proto, changed, {"x": rng.normal(size=(2, 3)).astype(np.float32)})
 
 
 def test_tensors_are_quantised_once_and_dequantised_for_every_reader() -> None:
@@ -150,9 +142,7 @@ def test_tensors_are_quantised_once_and_dequantised_for_every_reader() -> None:
     kinds = [node.op_type for node in changed.graph.node]
     assert kinds.count("QuantizeLinear") == 1
     assert kinds.count("DequantizeLinear") == 4
-    inputs = {"x": rng.normal(size=(1, 4)).astype(np.float32)}
-    for found, expected in zip(run(changed, inputs), run(proto, inputs), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    assert_same_results(proto, changed, {"x": rng.normal(size=(1, 4)).astype(np.float32)})
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
@@ -165,7 +155,7 @@ def test_int32_biases_become_float_constants(per_channel) -> None:
     changed = canonical(proto)
     assert [node.op_type for node in changed.graph.node] == ["Add"]
     inputs = {"x": rng.normal(size=(2, 4)).astype(np.float32)}
-    np.testing.assert_allclose(run(changed, inputs)[0], run(proto, inputs)[0], rtol=1e-6)
+    assert_same_results(proto, changed, inputs, rtol=1e-6)
 
 
 # -- QOperator models of ONNX Runtime as QDQ models -----------------------------------------------
@@ -185,27 +175,35 @@ def network(model: Model) -> onnx.ModelProto:
     return model.proto(model.add("Softmax", y))
 
 
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_a_network_has_the_same_results_and_runs_on_the_accelerator(tmp_path, per_channel) -> None:
-    rng = fresh_rng()
-    source, target = tmp_path / "float.onnx", tmp_path / "qoperator.onnx"
-    onnx.save(network(Model(rng)), source)
+def in_qoperators(
+    proto: onnx.ModelProto, folder: Path, samples: np.ndarray, *, per_channel: bool = False
+) -> Path:
+    """The file that ONNX Runtime's quantiser makes of a float model."""
+    source, target = folder / "float.onnx", folder / "qoperator.onnx"
+    onnx.save(proto, source)
     quantization.quantize_static(
         source,
         target,
-        Samples(rng.normal(size=(4, 3, 8, 8)).astype(np.float32)),
+        Samples(samples),
         quant_format=quantization.QuantFormat.QOperator,
         per_channel=per_channel,
         activation_type=quantization.QuantType.QUInt8,
         weight_type=quantization.QuantType.QInt8,
     )
+    return target
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_network_has_the_same_results_and_runs_on_the_accelerator(tmp_path, per_channel) -> None:
+    rng = fresh_rng()
+    samples = rng.normal(size=(4, 3, 8, 8)).astype(np.float32)
+    target = in_qoperators(network(Model(rng)), tmp_path, samples, per_channel=per_channel)
     kinds = {node.op_type for node in onnx.load(target).graph.node}
     assert {"QLinearConv", "QLinearAdd", "QLinearConcat", "QGemm", "QLinearMatMul"} <= kinds
     imported = import_network(target)
     assert imported.was_quantised
     inputs = {"x": rng.normal(size=(1, 3, 8, 8)).astype(np.float32)}
-    (name,) = (output.name for output in imported.outputs)
-    expected, found = (run_all(each, inputs)[name] for each in (onnx.load(target), imported.qdq))
+    found, expected = output_of((imported.qdq, onnx.load(target)), inputs)
     np.testing.assert_allclose(found, expected, atol=0.02)
     parts = partition(imported)
     assert_regions_agree(imported, parts, inputs, ties=0.3)
@@ -234,25 +232,16 @@ def test_a_bias_that_is_not_constant_is_refused(tmp_path) -> None:
 
 def test_int8_pixels_may_be_resized(tmp_path) -> None:
     rng = fresh_rng()
-    source, target = tmp_path / "float.onnx", tmp_path / "qoperator.onnx"
     model = Model(rng)
     y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
     y = model.add("Resize", y, "", np.array([1, 1, 2, 2], np.float32), mode="nearest")
-    onnx.save(model.proto(model.add("Conv", y, model.weights(2, 4, 1, 1))), source)
-    quantization.quantize_static(
-        source,
-        target,
-        Samples(rng.normal(size=(4, 3, 4, 4)).astype(np.float32)),
-        quant_format=quantization.QuantFormat.QOperator,
-        activation_type=quantization.QuantType.QUInt8,
-        weight_type=quantization.QuantType.QInt8,
-    )
+    proto = model.proto(model.add("Conv", y, model.weights(2, 4, 1, 1)))
+    target = in_qoperators(proto, tmp_path, rng.normal(size=(4, 3, 4, 4)).astype(np.float32))
     kinds = [node.op_type for node in onnx.load(target).graph.node]
     assert kinds[1:4] == ["QLinearConv", "Resize", "QLinearConv"]
     imported = import_network(target)
     inputs = {"x": rng.normal(size=(1, 3, 4, 4)).astype(np.float32)}
-    (name,) = (output.name for output in imported.outputs)
-    expected, found = (run_all(each, inputs)[name] for each in (onnx.load(target), imported.qdq))
+    found, expected = output_of((imported.qdq, onnx.load(target)), inputs)
     np.testing.assert_allclose(found, expected, atol=0.05)
     places = [p.place for p in partition(imported).placements if p.kind == "Conv"]
     assert places == ["accelerator"] * 2
@@ -278,9 +267,7 @@ def test_the_bias_of_a_product_has_its_factor() -> None:
     proto = model.proto(model.add("DequantizeLinear", y, scale, zero))
     state_shape(proto, 2, 4)
     data = {"x": rng.normal(size=(2, 3)).astype(np.float32)}
-    network = import_network(proto)
-    (name,) = (output.name for output in network.outputs)
-    found, expected = (run_all(each, data)[name] for each in (network.qdq, proto))
+    found, expected = output_of((import_network(proto).qdq, proto), data)
     np.testing.assert_allclose(found, expected, atol=0.06)
 
 
@@ -303,16 +290,17 @@ def test_a_softmax_over_several_axes_is_refused(axis) -> None:
 # -- Networks that take and give int8: the same results, in steps of the first and last tensor
 def both(model: onnx.ModelProto) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """Canonical, and that with int8 ends."""
-    found = []
-    for ends in (False, True):
-        current = ir.from_proto(onnx.shape_inference.infer_shapes(model))
-        qdq.canonical(current)
-        if ends:
-            to_int8_ends(current)
-        changed = ir.to_proto(current)
-        onnx.checker.check_model(changed, full_check=True)
-        found.append(onnx.shape_inference.infer_shapes(changed))
-    return found[0], found[1]
+    return canonical(model), canonical(model, int8_ends=True)
+
+
+def in_real_numbers(model: onnx.ModelProto, data: np.ndarray) -> list[np.ndarray]:
+    """What a model of one input with int8 ends, or without, gives for real numbers."""
+    (given,), ports = arguments_of(model)
+    found = results(model, {given.name: given.quantise(data) if given.is_quantised else data})
+    return [
+        port.dequantise(array) if port.is_quantised else array
+        for port, array in zip(ports, found, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8])
@@ -338,9 +326,8 @@ def test_real_numbers_give_the_same_result_either_way(kind, moved) -> None:
     assert [argument.name for argument in arguments_of(before)[1]] == [result.name]
     assert not [n for n in after.graph.node if n.op_type == "QuantizeLinear"][1:]
     data = rng.normal(size=given.shape).astype(np.float32)
-    (expected,) = run(before, {given.name: data})
-    (found,) = run(after, {given.name: given.quantise(data)})
-    np.testing.assert_array_equal(result.dequantise(found), expected)
+    (found,), (expected,) = (in_real_numbers(each, data) for each in (after, before))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_ends_without_one_scale_stay_as_they_are() -> None:
@@ -351,23 +338,23 @@ def test_ends_without_one_scale_stay_as_they_are() -> None:
     total = model.add("Add", coarse, fine)
     before, after = both(model.proto(model.add("Softmax", total)))
     assert [a.dtype for a in (*arguments_of(after)[0], *arguments_of(after)[1])] == ["float32"] * 2
-    data = {"x": rng.normal(size=(1, 4)).astype(np.float32)}
-    np.testing.assert_array_equal(run(after, data)[0], run(before, data)[0])
+    assert_same_results(before, after, {"x": rng.normal(size=(1, 4)).astype(np.float32)})
 
 
-def test_an_output_that_is_read_inside_too_stays_real() -> None:
+@pytest.mark.parametrize("moved", [False, True])
+def test_an_output_that_is_read_inside_too_stays_real(moved) -> None:
     rng = fresh_rng()
     model = Model(rng)
     y = model.quantised(model.input(1, 4), 0.1, 0, np.int8)
+    if moved:
+        y = model.add("Reshape", y, [2, 2])
     before, after = both(model.proto(y, model.add("Softmax", y)))
+    if moved:
+        assert [a.dtype for a in arguments_of(after)[1]] == ["float32"] * 2
     data = rng.normal(size=(1, 4)).astype(np.float32)
-    given = arguments_of(after)[0][0]
-    found = run(after, {"x": given.quantise(data) if given.is_quantised else data})
-    for port, one, other in zip(
-        arguments_of(after)[1], found, run(before, {"x": data}), strict=True
-    ):
-        real = port.dequantise(one) if port.is_quantised else one
-        np.testing.assert_allclose(real, other, atol=1e-6)
+    found, expected = (in_real_numbers(each, data) for each in (after, before))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_data_are_real_numbers_or_int8() -> None:
@@ -395,51 +382,25 @@ def test_a_file_keeps_the_steps_of_an_input() -> None:
     assert Argument.from_mapping({"name": "x", "shape": [1, 3], "dtype": "float32"}).scale is None
 
 
-def test_rows_that_leave_the_network_are_rounded_too() -> None:
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("kind", ["LayerNormalization", "Sigmoid"])
+def test_functions_that_leave_the_network_are_rounded_too(kind, ends) -> None:
     """Nothing reads them, so nothing would ask for int8 but the end itself."""
-    rng = fresh_rng()
-    model = Model(rng)
-    y = model.add("MatMul", model.input(1, 6, 8), model.weights(8, 16))
-    scale, bias = (model.constant(rng.normal(size=16).astype(np.float32)) for _ in range(2))
-    y = model.add("LayerNormalization", y, scale, bias, axis=-1)
-    for ends in (False, True):
-        network = import_network(
-            model.proto(y),
-            calibration=Calibration(random_samples=2),
-            options=ImportOptions(quantise=QuantiseOptions(row_functions=True, int8_ends=ends)),
-        )
-        (port,) = network.outputs
-        assert (port.name, port.is_quantised) == (y, ends)
-        placed = {p.kind: p.place for p in partition(network, rows=True).placements}
-        assert ("Reshape" in placed, placed["LayerNormalization"]) == (
-            False,
-            "accelerator" if ends else "cpu",
-        )
-
-
-def test_an_activation_that_leaves_the_network_is_rounded_too() -> None:
     model = Model(fresh_rng())
-    y = model.add("Sigmoid", model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 3, 3)))
-    for ends in (False, True):
-        network = import_network(
-            model.proto(y),
-            calibration=Calibration(random_samples=2),
-            options=ImportOptions(quantise=QuantiseOptions(activation_tables=True, int8_ends=ends)),
-        )
-        (port,) = network.outputs
-        assert (port.name, port.is_quantised) == (y, ends)
-        placed = {p.kind: p.place for p in partition(network, tables=True).placements}
-        assert placed["Sigmoid"] == ("accelerator" if ends else "cpu")
-
-
-def test_a_moved_output_that_is_read_inside_too_stays_real() -> None:
-    rng = fresh_rng()
-    model = Model(rng)
-    y = model.quantised(model.input(1, 4), 0.1, 0, np.int8)
-    y = model.add("Reshape", y, [2, 2])
-    before, after = both(model.proto(y, model.add("Softmax", y)))
-    assert [a.dtype for a in arguments_of(after)[1]] == ["float32"] * 2
-    data = rng.normal(size=(1, 4)).astype(np.float32)
-    found = run(after, {"x": arguments_of(after)[0][0].quantise(data)})
-    for one, other in zip(found, run(before, {"x": data}), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    if kind == "Sigmoid":
+        y = model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 3, 3))
+        y = model.add("Sigmoid", y)
+    else:
+        y = model.add("MatMul", model.input(1, 6, 8), model.weights(8, 16))
+        y = model.add("LayerNormalization", y, model.weights(16), model.weights(16), axis=-1)
+    options = QuantiseOptions(row_functions=True, activation_tables=True, int8_ends=ends)
+    network = import_network(
+        model.proto(y),
+        calibration=Calibration(random_samples=2),
+        options=ImportOptions(quantise=options),
+    )
+    (port,) = network.outputs
+    assert (port.name, port.is_quantised) == (y, ends)
+    placed = {p.kind: p.place for p in partition(network, rows=True, tables=True).placements}
+    assert "Reshape" not in placed
+    assert placed[kind] == ("accelerator" if ends else "cpu")
