@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from support.networks.qdq_runs import operator_errors, quantised_names, region_errors, run_all
+from support.networks.qdq_runs import (
+    operator_errors,
+    output_of,
+    quantised_names,
+    region_errors,
+    run_all,
+)
 
 from tilewright.host.compiler.divide.placement import OffloadGraph
 from tilewright.host.compiler.lower.qgraph import QOperator
@@ -97,6 +103,27 @@ def imported_with_its_inputs(
         options=ImportOptions(name="net", quantise=QuantiseOptions()),
     )
     return network, {name: array[: len(array) // samples] for name, array in seen.items()}
+
+
+def imported_with_its_results(
+    proto: onnx.ModelProto, rng: np.random.Generator, step: float
+) -> tuple[ImportedNetwork, dict[str, np.ndarray]]:
+    """A quantised model, and inputs of which it gives the same once imported, but for a step."""
+    network = imported(proto)
+    inputs = noise(network, rng)
+    found, expected = output_of((network.qdq, proto), inputs)
+    np.testing.assert_allclose(found, expected, atol=1.01 * step)
+    return network, inputs
+
+
+def imported_near_its_results(
+    proto: onnx.ModelProto, rng: np.random.Generator, share: float = 0.15
+) -> tuple[ImportedNetwork, dict[str, np.ndarray]]:
+    """A float model, quantised, and inputs of which it gives the same but for a share."""
+    network, inputs = imported_with_its_inputs(proto, rng)
+    found, expected = output_of((network.qdq, proto), inputs)
+    np.testing.assert_allclose(found, expected, atol=share * np.abs(expected).max())
+    return network, inputs
 
 
 def _dims(value: onnx.ValueInfoProto) -> list[int]:

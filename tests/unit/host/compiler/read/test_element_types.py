@@ -8,15 +8,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from support.networks.onnx_results import results
 from support.networks.qdq_runs import run_all
 from support.networks.small_models import (
     Model,
     assert_regions_agree,
     imported,
-    imported_with_its_inputs,
+    imported_near_its_results,
+    imported_with_its_results,
     noise,
 )
 from support.randomness import fresh_rng, generator, sample, where
@@ -72,11 +73,7 @@ def network(
 )
 def test_a_quantised_model_runs_with_its_numbers(kind, dtype, zero) -> None:
     proto = network(dtype, kind=kind, zero=zero)
-    found = imported(proto)
-    inputs = noise(found, fresh_rng())
-    (name,) = (output.name for output in proto.graph.output)
-    ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
-    np.testing.assert_allclose(ours, theirs, atol=1.01 * STEP)
+    found, inputs = imported_with_its_results(proto, fresh_rng(), STEP)
     parts = partition(found)
     assert_regions_agree(found, parts, inputs)
     assert [p.place for p in parts.placements if p.kind == kind] == ["accelerator"]
@@ -102,23 +99,15 @@ def test_weights_alone_make_a_float_model(dtype, zero, block) -> None:
     proto = network(dtype, zero=zero, quantised=False, block=block)
     with pytest.raises(WorkloadError, match="a float model needs calibration data"):
         compile_model(proto, load_hwconfig("tiny-4x4"), load_board("pynq-z2"))
-    found, inputs = imported_with_its_inputs(proto, fresh_rng())
+    found, _ = imported_near_its_results(proto, fresh_rng(), 0.1)
     assert not found.was_quantised
-    (name,) = (output.name for output in proto.graph.output)
-    ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
-    np.testing.assert_allclose(ours, theirs, atol=0.1 * np.abs(theirs).max())
     parts = partition(found)
     assert [p.place for p in parts.placements if p.kind == "MatMul"] == ["accelerator"]
 
 
 @pytest.mark.parametrize("dtype", [SIGNED, np.int8])
 def test_scales_of_blocks_in_a_quantised_model_leave_its_layer_to_the_cpu(dtype) -> None:
-    proto = network(dtype, block=8)
-    found = imported(proto)
-    inputs = noise(found, fresh_rng())
-    (name,) = (output.name for output in proto.graph.output)
-    ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
-    np.testing.assert_allclose(ours, theirs, atol=1.01 * STEP)
+    found, _ = imported_with_its_results(network(dtype, block=8), fresh_rng(), STEP)
     parts = partition(found)
     assert [p.place for p in parts.placements if p.kind == "MatMul"] == ["cpu"]
 
@@ -129,11 +118,7 @@ def test_a_table_of_integers_in_a_float_model_stays_one() -> None:
     rows = model.add("Gather", table, [3, 1, 4, 1], axis=0)
     rows = model.add("DequantizeLinear", rows, np.float32(0.01))
     y = model.add("MatMul", model.input(ROWS, DEPTH), model.weights(DEPTH, DEPTH))
-    proto = model.proto(model.add("Add", y, rows))
-    found, inputs = imported_with_its_inputs(proto, fresh_rng())
-    (name,) = (output.name for output in proto.graph.output)
-    ours, theirs = (run_all(each, inputs)[name] for each in (found.qdq, proto))
-    np.testing.assert_allclose(ours, theirs, atol=0.1 * np.abs(theirs).max())
+    imported_near_its_results(model.proto(model.add("Add", y, rows)), fresh_rng(), 0.1)
 
 
 def test_moved_constants_of_4_bits_are_those_of_8() -> None:
@@ -143,11 +128,7 @@ def test_moved_constants_of_4_bits_are_those_of_8() -> None:
     turned = model.add("Transpose", numbers, perm=[1, 0])
     real = model.add("DequantizeLinear", turned, np.float32(0.01))
     proto = model.proto(model.quantised(model.add("MatMul", x, real), STEP))
-    found = imported(proto)
-    inputs = noise(found, fresh_rng())
-    (theirs,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, dict(inputs))
-    (name,) = (output.name for output in proto.graph.output)
-    np.testing.assert_allclose(run_all(found.qdq, inputs)[name], theirs, atol=1.01 * STEP)
+    imported_with_its_results(proto, fresh_rng(), STEP)
 
 
 def test_the_layers_of_such_a_file_are_read(tmp_path: Path) -> None:
@@ -246,11 +227,7 @@ def old_model(node, version, shape, constants=(), result=TensorProto.FLOAT):
 
 
 def computed(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
-    read = normalised(model, Path("old.onnx"), {})
-    session = onnxruntime.InferenceSession(
-        read.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    return session.run(["y"], {"x": x})[0]
+    return results(normalised(model, Path("old.onnx"), {}), {"x": x})[0]
 
 
 @pytest.mark.parametrize("number", sample(20, 300))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from support.networks import litert_outputs
 from support.networks.litert_outputs import RECORDED, outputs_on_record, recorded_member
+from support.networks.onnx_results import results
 from support.networks.tflite_arithmetic import KINDS, Evaluation
 from support.networks.tflite_blocks import BLOCKS, block
 from support.networks.tflite_files import TfliteFile
@@ -42,12 +42,8 @@ def converted(file: bytes, **shapes) -> onnx.ModelProto:
 
 
 def run(model: onnx.ModelProto, *inputs: np.ndarray) -> list[np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    names = [value.name for value in session.get_inputs()]
-    return session.run(None, dict(zip(names, inputs, strict=True)))
+    names = [value.name for value in model.graph.input]
+    return results(model, dict(zip(names, inputs, strict=True)))
 
 
 def require_close(member: Member, found, wanted, name: str = "") -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
+from support.networks.onnx_results import assert_same_results
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read.torch_archive import plain_archive
@@ -317,13 +317,7 @@ def test_genuine_files_give_the_model_that_pytorch_reads(tmp_path, kind) -> None
     found, expected = export_file(path), export_file(path, trusted=True)
     assert [n.op_type for n in found.graph.node] == [n.op_type for n in expected.graph.node]
     feed = {found.graph.input[0].name: np.random.default_rng(0).normal(size=shape).astype("f")}
-    results = [
-        onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
-        for model in (found, expected)
-    ]
-    assert len(results[0]) == len(expected.graph.output)
-    for ours, theirs in zip(*results, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_same_results(expected, found, feed)
 
 
 @pytest.mark.parametrize("number", range(12))

@@ -4,10 +4,10 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 from onnx import TensorProto
 from onnxruntime.quantization import QuantType, quantize_dynamic
+from support.networks.onnx_results import assert_same_results, read_in, results
 from support.networks.qdq_runs import assert_near
 from support.networks.small_models import Model, accelerated
 from support.randomness import fresh_rng
@@ -16,15 +16,8 @@ from tilewright.host.compiler.rewrite.constants import fold_dequantised
 from tilewright.host.compiler.rewrite.dynamic_quantisation import fold_dynamic
 
 
-def run(model: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, {"x": x})
-
-
 def folded(model: onnx.ModelProto) -> tuple[bool, onnx.ModelProto]:
-    read = ir.from_proto(onnx.shape_inference.infer_shapes(model))
+    read = read_in(model)
     return fold_dynamic(read), ir.to_proto(read)
 
 
@@ -73,8 +66,8 @@ def test_a_product_is_what_it_was(dtype, each, rank) -> None:
     assert found
     assert kinds(result) == ["MatMul"]
     assert [value.name for value in result.graph.output] == [y]
-    x = exact_input(shape, rng)
-    np.testing.assert_allclose(run(result, x)[0], run(model.proto(y), x)[0], rtol=1e-4, atol=1e-2)
+    inputs = {"x": exact_input(shape, rng)}
+    assert_same_results(model.proto(y), result, inputs, rtol=1e-4, atol=1e-2)
 
 
 @pytest.mark.parametrize("zeroed", [False, True])
@@ -92,8 +85,8 @@ def test_a_convolution_is_what_it_was(zeroed, each, group) -> None:
     found, result = folded(model.proto(y))
     assert found
     assert kinds(result) == ["Conv"]
-    x = exact_input(shape, rng)
-    np.testing.assert_allclose(run(result, x)[0], run(model.proto(y), x)[0], rtol=1e-4, atol=1e-2)
+    inputs = {"x": exact_input(shape, rng)}
+    assert_same_results(model.proto(y), result, inputs, rtol=1e-4, atol=1e-2)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -109,14 +102,12 @@ def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
     factor = model.add("Mul", *(factors[::-1] if swapped else factors))
     product = model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
     proto = model.proto(product, model.add("Relu", model.add("DequantizeLinear", rows, *numbers)))
-    read = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    read = read_in(proto)
     assert fold_dynamic(read)
     assert fold_dequantised(read, blocks_alone=False)
     result = ir.to_proto(read)
     assert sorted(kinds(result)) == ["Gather", "Gather", "MatMul", "Relu"]
-    x = rng.integers(0, 9, (2, 5))
-    for found, expected in zip(run(result, x), run(proto, x), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert_same_results(proto, result, {"x": rng.integers(0, 9, (2, 5))}, rtol=1e-4, atol=1e-4)
 
 
 def test_what_else_reads_scales_stays() -> None:
@@ -199,12 +190,11 @@ def test_a_model_of_onnx_runtime_runs_on_the_accelerator(tmp_path, each, kind) -
     assert kinds(quantised).count("ConvInteger") == 2
     assert kinds(quantised).count("MatMulInteger") == 2
 
-    x = rng.normal(size=(1, 3, 6, 6)).astype(np.float32)
-    (expected,) = run(quantised, x)
+    data = {"x": rng.normal(size=(1, 3, 6, 6)).astype(np.float32)}
     found, result = folded(quantised)
     assert found
     assert not {"ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"} & set(kinds(result))
     # Four layers quantise what they read: 16 % was seen once. Wrong numbers differ by the whole.
-    assert_near(run(result, x)[0], expected, 0.3)
+    assert_near(results(result, data)[0], results(quantised, data)[0], 0.3)
 
     assert len(accelerated(quantised).regions) == 1

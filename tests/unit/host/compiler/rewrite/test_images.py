@@ -6,13 +6,12 @@ import itertools
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from support.networks.compiled_runs import assert_cpu_computes
 from support.networks.detector_models import Detector
-from support.networks.onnx_results import rewritten
+from support.networks.onnx_results import after_rewrites, drawn_inputs, results, rewritten
 from support.networks.small_models import Model, accelerated, assert_regions_agree, imported, noise
 from support.randomness import fresh_rng
 
@@ -21,7 +20,6 @@ from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.rewrite import recurrent_layers
 from tilewright.host.compiler.rewrite.recurrent_layers import unroll_recurrent
-from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 FORMS = {
     "channels last": ((1, 4, 6, 3), [1, 2, 2, 1]),
@@ -188,9 +186,9 @@ def recurrent(rng, kind, *, steps=4, inputs=3, hidden=5, given=(), state=False, 
         names += starts
         ports += [helper.make_tensor_value_info(name, FLOAT, last) for name in starts]
     every = (batch, steps, ways, hidden) if by_batch else (steps, ways, batch, hidden)
-    results = {"y": every, "yh": last} | ({"yc": last} if kind == "LSTM" else {})
-    node = helper.make_node(kind, names, list(results), "rec", hidden_size=hidden, **attributes)
-    outputs = [helper.make_tensor_value_info(n, FLOAT, shape) for n, shape in results.items()]
+    shapes_out = {"y": every, "yh": last} | ({"yc": last} if kind == "LSTM" else {})
+    node = helper.make_node(kind, names, list(shapes_out), "rec", hidden_size=hidden, **attributes)
+    outputs = [helper.make_tensor_value_info(n, FLOAT, shape) for n, shape in shapes_out.items()]
     model = helper.make_model(
         helper.make_graph([node], "g", ports, outputs, constants),
         opset_imports=[helper.make_opsetid("", 17)],
@@ -224,17 +222,10 @@ def test_results_are_those_of_the_definition(kind, way, late, by_batch) -> None:
         attributes["linear_before_reset"] = 1
     for state in (False, True):
         model = recurrent(rng, kind, state=state, **attributes)
-        feed = {
-            port.name: rng.normal(size=[d.dim_value for d in port.type.tensor_type.shape.dim])
-            for port in model.graph.input
-        }
-        feed = {name: array.astype(np.float32) for name, array in feed.items()}
-        found = onnxruntime.InferenceSession(unrolled(model).SerializeToString()).run(None, feed)
-        if by_batch:  # ONNX Runtime has no such kernel
-            expected = ReferenceEvaluator(model).run(None, feed)
-        else:
-            expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
-        for one, other in zip(found, expected, strict=True):
+        feed = drawn_inputs(model, rng)
+        # ONNX Runtime has no kernel for a batch in front.
+        expected = ReferenceEvaluator(model).run(None, feed) if by_batch else results(model, feed)
+        for one, other in zip(results(unrolled(model), feed), expected, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
@@ -275,11 +266,9 @@ SHAPE = (1, 3, 5, 8, 6)
 
 def volumes_inside(proto: onnx.ModelProto) -> list[str]:
     """Operators that read a tensor of five axes, after the rewrites."""
-    current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
-    rewrite(current)
     return [
         node.op_type
-        for node in current.graph
+        for node in after_rewrites(proto).graph
         if any(value is not None and len(value.shape or ()) == 5 for value in node.inputs)
     ]
 

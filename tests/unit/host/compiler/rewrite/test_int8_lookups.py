@@ -4,9 +4,9 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 from onnx import TensorProto
+from support.networks.onnx_results import assert_same_results, read_in
 from support.networks.small_models import Model
 from support.randomness import fresh_rng
 
@@ -16,18 +16,11 @@ PLACES = np.array([[0, 6, 3, 1], [2, 5, 5, 4]])
 
 
 def rewritten(proto: onnx.ModelProto) -> onnx.GraphProto:
-    current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    current = read_in(proto)
     look_up_int8(current)
     changed = ir.to_proto(current)
     onnx.checker.check_model(changed, full_check=True)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    before, after = (
-        onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, {"x": PLACES})
-        for model in (proto, changed)
-    )
-    for found, expected in zip(after, before, strict=True):
-        assert np.array_equal(found, expected)
+    assert_same_results(proto, changed, {"x": PLACES})
     return changed.graph
 
 

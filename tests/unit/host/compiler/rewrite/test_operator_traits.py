@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 from support.networks.detector_models import Detector
-from support.networks.onnx_results import rewritten
+from support.networks.onnx_results import after_rewrites, read_in, rewritten
 from support.networks.small_models import Model
 from support.randomness import fresh_rng
 
@@ -18,7 +18,6 @@ from tilewright.host import compiler
 from tilewright.host.compiler.quantise.int4_weights import _image_channels
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.compiler.rewrite.qoperator import to_qdq
-from tilewright.host.compiler.rewrite.rewrites import rewrite
 from tilewright.host.network import operators
 from tilewright.host.network.operators import BY_ELEMENT, MOVES, OF_ONE, OPERATORS, Operator, having
 
@@ -67,9 +66,8 @@ def test_functions_of_one_element_are_passed_between_convolutions_of_images(rank
     y = model.add("PRelu", y, model.weights(2, *[1] * len(sides)))
     proto = model.proto(model.add("Conv", y, model.weights(2, 2, *kernel)))
     rewritten(proto)
-    current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
-    rewrite(current)
-    inside = [node.op_type for node in current.graph if len(node.inputs[0].shape or ()) == rank]
+    graph = after_rewrites(proto).graph
+    inside = [node.op_type for node in graph if len(node.inputs[0].shape or ()) == rank]
     assert {*inside} <= {"Concat", "Gather", "Reshape"}  # at the ends
 
 
@@ -91,9 +89,8 @@ def test_padding_of_any_pool_is_stated() -> None:
     y = model.input(1, 2, 7, 7)
     for kind in having(lambda each: each.pool == "window"):
         y = model.add(kind, y, kernel_shape=[2, 2], auto_pad="SAME_UPPER")
-    current = ir.from_proto(onnx.shape_inference.infer_shapes(model.proto(y)))
-    rewrite(current)
-    assert [list(node.attributes["pads"].as_ints()) for node in current.graph] == [[0, 0, 1, 1]] * 3
+    graph = after_rewrites(model.proto(y)).graph
+    assert [list(node.attributes["pads"].as_ints()) for node in graph] == [[0, 0, 1, 1]] * 3
 
 
 def test_the_results_of_products_are_layers_results_to_what_follows_their_join() -> None:
@@ -124,15 +121,7 @@ def test_moves_of_quantised_elements_are_between_conversions(kind) -> None:
 
 @pytest.mark.parametrize("kind", ["HardSwish", "Relu"])
 def test_channels_of_an_image_are_found_behind_any_activation(kind) -> None:
-    nodes = [
-        helper.make_node("Relu", ["x"], ["image"]),
-        helper.make_node("Flatten", ["image"], ["flat"]),
-        helper.make_node(kind, ["flat"], ["active"]),
-        helper.make_node("MatMul", ["active", "weights"], ["y"]),
-    ]
-    tensors = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 2, 2])]
-    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])]
-    weights = onnx.numpy_helper.from_array(np.ones((12, 5), np.float32), "weights")
-    model = helper.make_model(helper.make_graph(nodes, "g", tensors, results, [weights]))
-    graph = ir.from_proto(onnx.shape_inference.infer_shapes(model)).graph
-    assert _image_channels(list(graph)[-1], 12) == 3
+    model = Model(fresh_rng())
+    flat = model.add("Flatten", model.add("Relu", model.input(1, 3, 2, 2)))
+    proto = model.proto(model.add("MatMul", model.add(kind, flat), model.weights(12, 5)))
+    assert _image_channels(list(read_in(proto).graph)[-1], 12) == 3

@@ -7,19 +7,15 @@ import onnx_ir as ir
 import pytest
 from onnx import helper
 from support.networks.compiled_runs import assert_cpu_computes
-from support.networks.onnx_results import rewritten
+from support.networks.onnx_results import after_rewrites, rewritten
 from support.networks.small_models import Model, accelerated
 from support.randomness import fresh_rng
-
-from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 SIDES = (5, 4)
 
 
 def attributes_of(proto: onnx.ModelProto) -> ir.Node:
-    current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
-    rewrite(current)
-    (node,) = (node for node in current.graph if node.op_type == "ConvTranspose")
+    (node,) = (node for node in after_rewrites(proto).graph if node.op_type == "ConvTranspose")
     return node
 
 

@@ -4,17 +4,14 @@
 from typing import Any
 
 import numpy as np
-import onnx
-import onnx_ir as ir
 import pytest
 from support.networks.detector_models import SIDES, Detector
-from support.networks.onnx_results import rewritten
+from support.networks.onnx_results import after_rewrites, rewritten
 from support.networks.small_models import Model
 from support.randomness import fresh_rng
 
 from tilewright.host.compiler.read.edit import array_of, integer
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 SHAPE = (3, 4, 8)
 ROWS = QuantiseOptions(row_functions=True)
@@ -282,9 +279,7 @@ def test_an_expectation_is_a_convolution_in_groups(outputs, bias) -> None:
     kinds = rewritten(proto, ROWS)
     back = ["Reshape"] if outputs == 1 else ["Reshape", "Transpose"]
     assert kinds == ["Softmax", "Reshape", "Conv", *back, "Neg"]
-    current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
-    rewrite(current, ROWS)
-    (layer,) = [node for node in current.graph if node.op_type == "Conv"]
+    (layer,) = [node for node in after_rewrites(proto, ROWS).graph if node.op_type == "Conv"]
     weights = array_of(layer.inputs[1])
     assert weights is not None
     assert weights.shape == (4 * outputs, 6, 1, 1)
@@ -308,9 +303,7 @@ def test_what_a_detector_expects_has_its_numbers() -> None:
     proto = model.proto(model.add("Neg", model.expectation(model.input(1, 32, anchors), 8)))
     kinds = rewritten(proto, ROWS)
     assert kinds.count("Softmax") == kinds.count("Conv") == 1
-    current = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
-    rewrite(current, ROWS)
-    (softmax,) = [node for node in current.graph if node.op_type == "Softmax"]
+    (softmax,) = [node for node in after_rewrites(proto, ROWS).graph if node.op_type == "Softmax"]
     assert integer(softmax, "axis", -1) == 2
 
 
