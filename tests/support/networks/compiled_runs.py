@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a compiled network in this process: its regions on the accelerator's reference."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
-from support.networks.qdq_runs import quantised_names, region_errors, run_all
+from support.networks.qdq_runs import output_of, quantised_names, region_errors, run_all
 from support.networks.qgraph_floats import FloatRegions
 from support.networks.small_models import TIES, assert_regions_agree, noise
 
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
+from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pipeline import (
     Compilation,
     ImportedNetwork,
@@ -39,6 +40,53 @@ def run_compiled(
     return dict(host.run(inputs, lambda n, arrays: network.regions[n].run(device, arrays)[0]))
 
 
+def compiled_on_its_data(
+    proto: onnx.ModelProto, data: np.ndarray, hw: HwConfig, left: Iterable[str] = ()
+) -> tuple[Compilation, np.ndarray, np.ndarray]:
+    """A float model that becomes one region, its result for the first of its data, and the model's.
+
+    Args:
+        proto: its input is ``x``.
+        data: several of it, which it is calibrated on.
+        hw: of the accelerator.
+        left: kinds of operators that the CPU may have.
+    """
+    data_of = Calibration(arrays={"x": data})
+    board = load_board("pynq-z2")
+    compilation = compile_model(proto, hw, board, calibration=data_of, offload_all=True)
+    places = {(p.kind, p.reason) for p in compilation.network.placements if p.where == "cpu"}
+    assert {kind for kind, _ in places} <= {*left}, places
+    assert len(compilation.layers) == 1
+    inputs = {"x": data[:1]}
+    (found,) = run_compiled(compilation, inputs).values()
+    (expected,) = output_of([proto], inputs)
+    assert found.shape == expected.shape
+    return compilation, found, expected
+
+
+def assert_bits_of_its_layers(
+    compilation: Compilation,
+    inputs: Mapping[str, np.ndarray],
+    network: CompiledNetwork | None = None,
+) -> np.ndarray:
+    """A network of one region, or its saved form, gives the bits of its layers; returns them."""
+    network = network or compilation.network
+    (graph,) = compilation.layers
+    qdq, (result,) = compilation.imported.qdq, graph.outputs
+    tensors, names = run_all(qdq, inputs), quantised_names(qdq)
+    data = {
+        name: to_normal_form(tensors[names.get(name, name)], graph.tensors[name].shape)
+        for name in graph.inputs
+    }
+    output, expected = graph.tensors[result], evaluate(graph, data)[result]
+    run = run_network(network, ReferenceDevice(network.hw), inputs, trusted=True)
+    (found,) = run.outputs.values()
+    steps = np.rint(found / output.scale) + output.zero_point
+    shape = network.regions[0].model_shapes.get(result, output.shape)
+    assert np.array_equal(steps, from_normal_form(expected, shape).reshape(steps.shape))
+    return found
+
+
 def assert_one_region_has_its_bits(
     proto: onnx.ModelProto, seen: np.ndarray, hw: HwConfig, *, quantised: bool = False
 ) -> np.ndarray:
@@ -57,23 +105,13 @@ def assert_one_region_has_its_bits(
     compilation = compile_model(proto, hw, board, calibration=data, offload_all=True)
     placed = {p.name: (p.where, p.reason) for p in compilation.network.placements}
     assert {where for where, _ in placed.values()} == {"accelerator"}, placed
-    (graph,) = compilation.layers
     inputs = {"x": seen[:1]}
     qdq = compilation.imported.qdq
     tensors, names = run_all(qdq, inputs), quantised_names(qdq)
     taken = {"tables": bool(hw.activation_table), "rows": True, "turns": True}
     (region,) = partition(compilation.imported, **taken).regions
     assert max(np.abs(each).max() for each in region_errors(region, tensors, names).values()) <= 2
-    (source,), (result,) = graph.inputs, graph.outputs
-    data = to_normal_form(tensors[names["x"]], graph.tensors[source].shape)
-    output = graph.tensors[result]
-    expected = evaluate(graph, {source: data})[result]
-    run = run_network(compilation.network, ReferenceDevice(hw), inputs, trusted=True)
-    (found,) = run.outputs.values()
-    steps = np.rint(found / output.scale) + output.zero_point
-    shape = compilation.network.regions[0].model_shapes.get(result, output.shape)
-    assert np.array_equal(steps, from_normal_form(expected, shape).reshape(steps.shape))
-    return found
+    return assert_bits_of_its_layers(compilation, inputs)
 
 
 # -- A divided model, run as one: its regions in floats, the rest on the CPU ----------------------

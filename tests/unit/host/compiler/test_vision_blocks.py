@@ -10,15 +10,17 @@ import pytest
 import torch
 from onnx import TensorProto
 from support.networks.attention_masks import some_mask
+from support.networks.compiled_runs import assert_bits_of_its_layers
 from support.networks.detector_models import detector
 from support.networks.qdq_runs import (
     assert_near,
     operator_errors,
+    output_of,
     quantised_names,
     region_errors,
     run_all,
 )
-from support.networks.small_models import Model
+from support.networks.small_models import Model, noise
 from support.networks.torch_bert import FORMS, TOKENS, WORDS, Bert
 from support.networks.vision_models import convnext, swin
 from support.randomness import often
@@ -59,21 +61,14 @@ def test_a_network_is_one_region_with_its_bits(
     assert [(p.name, p.reason) for p in placements if p.where != "accelerator"] == []
     (graph,) = compilation.layers
     assert len([layer for layer in graph.layers if layer.workload.kind is Kind.GATHER]) == moves
-    (source,), (result,) = graph.inputs, graph.outputs
-    data = np.random.default_rng(0).normal(size=graph.tensors[source].shape).astype(np.float32)
+    data = noise(compilation.imported, np.random.default_rng(0))
     qdq = compilation.imported.qdq
-    tensors, names = run_all(qdq, {"x": data}), quantised_names(qdq)
+    tensors, names = run_all(qdq, data), quantised_names(qdq)
     (region,) = partition(compilation.imported, rows=True).regions
     (errors,) = region_errors(region, tensors, names).values()
     assert np.abs(errors).max() <= 2  # by real numbers, operator by operator
-    expected = evaluate(graph, {source: tensors[names["x"]]})[result]
-    run = run_network(compilation.network, ReferenceDevice(hw), {"x": data}, trusted=True)
-    (found,) = run.outputs.values()
-    output = graph.tensors[result]
-    steps = np.rint(found / output.scale) + output.zero_point
-    assert np.array_equal(steps.reshape(-1), expected.reshape(-1))
-    real = run_all(model, {"x": data})[model.graph.output[0].name]
-    assert_near(found, real, 0.12)
+    found = assert_bits_of_its_layers(compilation, data)
+    assert_near(found, *output_of([model], data), 0.12)
 
 
 # -- A detector like YOLOv8, small ----------------------------------------------------------------
@@ -143,25 +138,13 @@ def test_a_bert_from_pytorch_is_one_region_and_masked_tokens_change_nothing(form
     left = {p.kind for p in compilation.network.placements if p.where != "accelerator"}
     assert not left & {"MatMul", "Softmax"}
     assert sum(layer.workload.kind is Kind.ROWS for layer in graph.layers) >= 4 + 4
-    qdq, device = compilation.imported.qdq, ReferenceDevice(ROWED)
-    names, (result,) = quantised_names(qdq), graph.outputs
-    output = graph.tensors[result]
     for _ in range(2):
         mask, words = some_mask(rng, TOKENS), rng.integers(0, WORDS, (1, TOKENS))
         others = np.where(mask > 0, words, (words + 1) % WORDS)
-        found = []
-        for ids in (words, others):
-            inputs = {"input_ids": ids, "attention_mask": mask}
-            tensors = run_all(qdq, inputs)
-            rounded = {
-                name: to_normal_form(tensors[names.get(name, name)], graph.tensors[name].shape)
-                for name in graph.inputs
-            }
-            expected = evaluate(graph, rounded)[result].reshape(output.shape[1], -1).T
-            run = run_network(compilation.network, device, inputs, trusted=True)
-            found.append(next(iter(run.outputs.values())))
-            steps = np.rint(found[-1] / output.scale) + output.zero_point
-            assert np.array_equal(steps.reshape(expected.shape), expected)
+        found = [
+            assert_bits_of_its_layers(compilation, {"input_ids": ids, "attention_mask": mask})
+            for ids in (words, others)
+        ]
         seen = mask[0] > 0
         assert np.array_equal(found[0][:, seen], found[1][:, seen])
         assert not np.array_equal(found[0], found[1])

@@ -7,19 +7,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from support.networks.qdq_runs import quantised_names, run_all
-from support.networks.small_models import Model
+from support.networks.compiled_runs import assert_bits_of_its_layers
+from support.networks.small_models import Model, noise
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.pack.artefact import load, save
 from tilewright.host.compiler.pipeline import Compilation, compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.sim.reference.device import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")
 NARROW = TINY.with_(int4_weights=1)
@@ -27,9 +24,9 @@ SCALED = TINY.with_(int4_weights=2, block_out=16, wgt_bytes=16384)
 DIGITS = onnx.load(Path(__file__).resolve().parents[5] / "examples" / "digits" / "digits.onnx")
 
 
-def compiled(hw: HwConfig, layers: str) -> Compilation:
+def compiled(hw: HwConfig, layers: str, proto: onnx.ModelProto = DIGITS) -> Compilation:
     return compile_model(
-        DIGITS,
+        proto,
         hw,
         load_board("pynq-z2"),
         calibration=Calibration(random_samples=4),
@@ -64,18 +61,9 @@ def test_a_network_runs_with_its_bits_and_reads_fewer_bytes(
                       if layer.workload.weight_bits == 4)  # fmt: skip
         assert largest > 8
     assert weight_bytes(done) < weight_bytes(plain)
-    (graph,) = done.layers
-    data = np.random.default_rng(0).normal(size=(1, 1, 8, 8)).astype(np.float32)
-    (name,) = (value.name for value in DIGITS.graph.input)
-    qdq = done.imported.qdq
-    rounded = run_all(qdq, {name: data})[quantised_names(qdq)[name]]
-    expected = evaluate(graph, {graph.inputs[0]: rounded})[graph.outputs[0]]
     save(done.network, tmp_path / "digits.tw")
-    run = run_network(load(tmp_path / "digits.tw"), ReferenceDevice(hw), {name: data}, trusted=True)
-    (found,) = run.outputs.values()
-    tensor = graph.tensors[graph.outputs[0]]
-    steps = np.rint(found / tensor.scale) + tensor.zero_point
-    assert np.array_equal(steps.reshape(-1), expected.reshape(-1))
+    data = noise(done.imported, np.random.default_rng(0))
+    assert_bits_of_its_layers(done, data, load(tmp_path / "digits.tw"))
 
 
 WIDE = load_hwconfig("pynq-16x16").with_(int4_weights=2)
@@ -134,27 +122,15 @@ def test_layers_are_packed_or_keep_8_bits(
     """A layer that would stay int8 in DRAM does not lose accuracy to 4 bits."""
     model = Model(np.random.default_rng(2))
     proto = onnx.shape_inference.infer_shapes(model.proto(build(model)))
-
-    def done(layers: str) -> Compilation:
-        return compile_model(
-            proto,
-            WIDE,
-            load_board("pynq-z2"),
-            calibration=Calibration(random_samples=2),
-            options=ImportOptions(
-                quantise=QuantiseOptions(int4_weights=layers)  # type: ignore[arg-type]  # a test's list
-            ),
-            offload_all=True,
-        )
-
-    narrow = done("all")
+    narrow = compiled(WIDE, "all", proto)
     assert narrow.network.conditions["int4_kept"] == kept
     codes = [code for program in narrow.network.programs for code in program.layers]
     bits = {name: code.workload.weight_bits for code in codes for name in code.operators
             if code.workload.kind.weighs}  # fmt: skip
     assert {name for name, count in bits.items() if count == 8} == set(whole)
     assert 4 in bits.values()
-    int8 = {layer.name: layer.weights for graph in done("none").layers for layer in graph.layers}
+    whole_model = compiled(WIDE, "none", proto)
+    int8 = {layer.name: layer.weights for graph in whole_model.layers for layer in graph.layers}
     for graph in narrow.layers:
         for layer in graph.layers:
             if layer.name in whole:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.networks.qdq_runs import assert_near, quantised_names, run_all
+from support.networks.compiled_runs import assert_bits_of_its_layers
+from support.networks.qdq_runs import assert_near, output_of
 from support.networks.qgraph_floats import evaluate_real
 from support.networks.qgraphs import GraphMaker
-from support.networks.small_models import Model, accelerated, imported, operators
+from support.networks.small_models import Model, accelerated, imported, noise, operators
 from support.randomness import fresh_rng, where
 
 from tilewright.host.common.errors import WorkloadError
@@ -26,11 +27,9 @@ from tilewright.host.compiler.pipeline import (
 )
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
-from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import Kind
-from tilewright.sim.reference.device import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")
 TABLED = TINY.with_(activation_table=1)
@@ -117,28 +116,22 @@ def test_a_tensor_times_a_function_of_itself_is_not_rounded_in_between():
 
 @pytest.mark.parametrize("asymmetric", [False, True])
 def test_a_network_of_gates_is_one_region_with_its_bits(asymmetric):
-    options = {"calibration": Calibration(random_samples=4), "offload_all": True}
-    quantise = QuantiseOptions(asymmetric=asymmetric)
     compilation = compile_model(
-        network(), TABLED, load_board("pynq-z2"), options=ImportOptions(quantise=quantise),
-        **options,
-    )  # fmt: skip
+        network(),
+        TABLED,
+        load_board("pynq-z2"),
+        calibration=Calibration(random_samples=4),
+        options=ImportOptions(quantise=QuantiseOptions(asymmetric=asymmetric)),
+        offload_all=True,
+    )
     (graph,) = compilation.layers
     assert {p.where for p in compilation.network.placements} == {"accelerator"}
     kinds = [layer.workload.kind for layer in graph.layers]
     assert [kind for kind in kinds if kind.pairs] == [Kind.SCALE, Kind.MULTIPLY]
     assert sum(layer.requant.table is not None for layer in graph.layers) == 2
-    data = np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)
-    qdq = compilation.imported.qdq
-    (source,), (result,) = graph.inputs, graph.outputs
-    expected = evaluate(graph, {source: run_all(qdq, {"x": data})[quantised_names(qdq)["x"]]})
-    output = graph.tensors[result]
-    run = run_network(compilation.network, ReferenceDevice(TABLED), {"x": data}, trusted=True)
-    (found,) = run.outputs.values()
-    steps = np.rint(found / output.scale) + output.zero_point
-    assert np.array_equal(steps.reshape(-1), expected[result].reshape(-1))
-    real = run_all(network(), {"x": data})[network().graph.output[0].name]
-    assert_near(found, real, 0.1)
+    data = noise(compilation.imported, np.random.default_rng(0))
+    found = assert_bits_of_its_layers(compilation, data)
+    assert_near(found, *output_of([network()], data), 0.1)
 
 
 # -- transposed convolutions as plain ones, against their definition ------------------------------
@@ -242,14 +235,7 @@ def test_a_float_network_with_skip_connection_is_one_region_and_bit_exact_on_a_d
     assert [o.factors for o in found] == [(2, 2)]
     compiled = compile_network(imported(proto), TINY, load_board("pynq-z2"), offload_all=True)
     assert {p.where for p in compiled.network.placements} == {"accelerator"}
-    (graph,) = compiled.layers
-    data = {"x": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}
-    device = ReferenceDevice(TINY)
-    (result,) = run_network(compiled.network, device, data, trusted=True).outputs.values()
-    source, target = (graph.tensors[names[0]] for names in (graph.inputs, graph.outputs))
-    steps = np.rint(data["x"] / source.scale).clip(-128, 127).astype(np.int8)
-    expected = evaluate(graph, {source.name: steps})[target.name]
-    assert np.array_equal(np.rint(result / target.scale), expected)
+    assert_bits_of_its_layers(compiled, noise(compiled.imported, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,14 @@
 
 import numpy as np
 import pytest
-from support.networks.compiled_runs import run_compiled
-from support.networks.qdq_runs import assert_near, run_all
+from support.networks.compiled_runs import compiled_on_its_data
+from support.networks.qdq_runs import assert_near
 from support.networks.small_models import Model
 from support.randomness import generator
 
-from tilewright.host.compiler.pipeline import compile_model
-from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 
-HW, BOARD = load_hwconfig("pynq-16x16-rows"), load_board("pynq-z2")
+HW = load_hwconfig("pynq-16x16-rows")
 STEPS, HIDDEN = 4, 16
 
 
@@ -45,14 +42,6 @@ def test_a_recurrent_layer_behind_a_computed_shape_is_in_the_region(
     y = model.add("MatMul", y, model.weights(2 * HIDDEN, 12))
     proto = model.proto(y)
     data = rng.normal(size=(8, 3, 2, STEPS)).astype(np.float32)
-    compilation = compile_model(
-        proto, HW, BOARD, calibration=Calibration(arrays={"x": data}), offload_all=True
-    )
-    left = {p.kind for p in compilation.network.placements if p.where == "cpu"}
-    assert left <= {"Reshape", "Transpose"}  # at the border
-    assert len(compilation.layers) == 1
-    inputs = {"x": data[:1]}
-    (found,) = run_compiled(compilation, inputs).values()
-    expected = run_all(proto, inputs)[y]
-    assert found.shape == expected.shape
+    at_the_border = ("Reshape", "Transpose")
+    _, found, expected = compiled_on_its_data(proto, data, HW, at_the_border)
     assert_near(found, expected, 0.1)

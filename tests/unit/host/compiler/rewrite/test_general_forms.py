@@ -5,19 +5,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from support.networks.compiled_runs import run_compiled
+from support.networks.compiled_runs import compiled_on_its_data
 from support.networks.onnx_results import rewritten
-from support.networks.qdq_runs import run_all
+from support.networks.qdq_runs import output_of
 from support.networks.small_models import Model
 from support.randomness import generator
 
-from tilewright.host.compiler.pipeline import compile_model
-from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 
-HW, BOARD = load_hwconfig("pynq-16x16-rows"), load_board("pynq-z2")
+HW = load_hwconfig("pynq-16x16-rows")
 SHAPE = (1, 12, 6, 5)
 
 
@@ -118,19 +115,10 @@ def test_one_region_that_is_near_the_float_model(form) -> None:
     model = network(rng, FORMS[form])
     proto = model.proto(model.nodes[-1].output[0])
     data = rng.normal(size=(8, 3, *SHAPE[2:])).astype(np.float32)
-    compilation = compile_model(
-        proto, HW, BOARD, calibration=Calibration(arrays={"x": data}), offload_all=True
-    )
-    places = {(p.kind, p.reason) for p in compilation.network.placements if p.where == "cpu"}
-    assert not places
-    assert len(compilation.layers) == 1
-    inputs = {"x": data[:1]}
-    (found,) = run_compiled(compilation, inputs).values()
-    rounded = run_all(compilation.imported.qdq, inputs)
-    expected = run_all(proto, inputs)[model.nodes[-1].output[0]]
-    (name,) = (value.name for value in compilation.imported.qdq.graph.output)
+    compilation, found, expected = compiled_on_its_data(proto, data, HW)
+    (rounded,) = output_of([compilation.imported.qdq], {"x": data[:1]})
     largest = np.abs(expected).max()
     # A choice between elements that are one step apart may fall the other way.
-    assert np.quantile(np.abs(found - rounded[name]), 0.95) <= 0.04 * largest
+    assert np.quantile(np.abs(found - rounded), 0.95) <= 0.04 * largest
     # The reciprocal of a length has 127 steps, of which the shortest rows lack most.
     assert np.abs(found - expected).mean() <= 0.2 * largest

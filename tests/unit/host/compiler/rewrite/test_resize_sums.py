@@ -4,14 +4,13 @@
 import numpy as np
 import onnxruntime
 import pytest
-from support.networks.compiled_runs import run_compiled
+from support.networks.compiled_runs import compiled_on_its_data, run_compiled
 from support.networks.onnx_results import rewritten
 from support.networks.qdq_runs import assert_near, run_all
 from support.networks.small_models import Model
 from support.randomness import generator
 
 from tilewright.host.compiler.pipeline import compile_model
-from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import QuantiseOptions
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -79,14 +78,7 @@ def test_one_region_that_is_near_the_float_model(mode: str) -> None:
         model = network(rng, mode)
         proto = model.proto(model.nodes[-1].output[0])
         data = rng.normal(size=(8, 3, 7, 9)).astype(np.float32)
-        compilation = compile_model(
-            proto, HW, BOARD, calibration=Calibration(arrays={"x": data}), offload_all=True
-        )
-        assert not {p.kind for p in compilation.network.placements if p.where == "cpu"}
-        assert len(compilation.layers) == 1
-        inputs = {"x": data[:1]}
-        (found,) = run_compiled(compilation, inputs).values()
-        expected = run_all(proto, inputs)[model.nodes[-1].output[0]]
+        _, found, expected = compiled_on_its_data(proto, data, HW)
         assert_near(found, expected)
 
 
