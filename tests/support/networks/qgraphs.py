@@ -194,16 +194,15 @@ class GraphMaker:
         )  # fmt: skip
         return self._append(norm)
 
-    def flatten(self, source):
-        name, output = self._names("flatten")
-        n, *rest = self.shape(source)
-        tensor = self.tensors[source]
-        shape = (n, int(np.prod(rest)), 1, 1)
-        self.tensors[output] = qgraph.QTensor(
-            name=output, shape=shape, scale=tensor.scale, zero_point=tensor.zero_point
-        )
+    def reshape(self, source, *shape):
+        name, output = self._names("reshape")
+        self.tensors[output] = replace(self.tensors[source], name=output, shape=shape)
         self.values[output] = self.values[source].reshape(shape)
         return self._append(qgraph.QReshape(name=name, inputs=(source,), output=output), shape)
+
+    def flatten(self, source):
+        n, *rest = self.shape(source)
+        return self.reshape(source, n, int(np.prod(rest)), 1, 1)
 
     def matmul(self, a, b, heads, *, b_rows_are_outputs, factor=1.0):
         name, output = self._names("matmul")

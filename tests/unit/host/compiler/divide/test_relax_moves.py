@@ -8,6 +8,7 @@ import onnx
 import pytest
 from support.networks.compiled_runs import assert_same_outputs
 from support.networks.qdq_runs import quantised_names, run_all
+from support.networks.region_runs import assert_program_has_bits, int8_inputs
 from support.networks.small_models import Model, accelerated, imported, operators
 from support.randomness import fresh_rng
 
@@ -16,22 +17,19 @@ from tilewright.host.compiler.divide.index_maps import MAX_TURNED, Source, Turne
 from tilewright.host.compiler.divide.relax_calls import Refusal
 from tilewright.host.compiler.divide.tensor_layouts import Order
 from tilewright.host.compiler.lower.fuse import fuse
-from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import (
     QAdd,
     QConv,
     QGather,
+    QOperator,
     QRescale,
     QReshape,
     QSelect,
     QStack,
 )
-from tilewright.host.compiler.lower.region import lower_region
 from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.sim.reference.device import ReferenceDevice
 
 
 def _shuffled(model: Model, x: str, channels: int, size: int) -> str:
@@ -50,11 +48,17 @@ def test_splits_and_shuffles_of_channels_are_selections() -> None:
         model.nodes.append(split)
         worked = model.add("Relu", model.add("Conv", halves[1], model.weights(5, 5, 1, 1)))
         y = _shuffled(model, model.add("Concat", halves[0], worked, axis=1), 10, 6)
-    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 10, 3, 3))))
+    found = in_one_region(model, model.add("Conv", y, model.weights(4, 10, 3, 3)))
+    shuffles = [o for o in found if isinstance(o, QSelect) and len(o.channels) == 10]
+    assert [o.channels for o in shuffles] == [(0, 5, 1, 6, 2, 7, 3, 8, 4, 9)] * 2
+
+
+def in_one_region(model: Model, *outputs: str) -> list[QOperator]:
+    """The operators of a model that the accelerator computes as a whole."""
+    parts = accelerated(model.proto(*outputs))
     assert len(parts.regions) == 1
     assert {p.place for p in parts.placements} == {"accelerator"}
-    shuffles = [o for o in operators(parts) if isinstance(o, QSelect) and len(o.channels) == 10]
-    assert [o.channels for o in shuffles] == [(0, 5, 1, 6, 2, 7, 3, 8, 4, 9)] * 2
+    return operators(parts)
 
 
 def test_what_only_moves_elements_of_images_runs_in_one_region() -> None:
@@ -67,10 +71,8 @@ def test_what_only_moves_elements_of_images_runs_in_one_region() -> None:
     bounds = [model.constant(np.array([number])) for number in (7, -9, 1, -2)]
     y = model.add("Slice", y, *bounds)
     y = model.add("DepthToSpace", y, blocksize=2)
-    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 1, 3, 3))))
-    assert len(parts.regions) == 1
-    assert [type(o) for o in operators(parts)].count(QSelect) == 1
-    assert {p.place for p in parts.placements} == {"accelerator"}
+    found = in_one_region(model, model.add("Conv", y, model.weights(4, 1, 3, 3)))
+    assert [type(o) for o in found].count(QSelect) == 1
 
 
 def test_images_are_joined_pixel_by_pixel_and_leave_without_rows() -> None:
@@ -82,10 +84,8 @@ def test_images_are_joined_pixel_by_pixel_and_leave_without_rows() -> None:
             y = model.add("Conv", x, model.weights(6, 3, 1, 1))
             wanted = model.constant(np.array([1, 6, side * side]))
             flat.append(model.add("Reshape", y, wanted))
-        parts = accelerated(model.proto(model.add("Concat", *flat, axis=2)))
-        assert [type(o) for o in operators(parts)].count(QStack) == 1
-        assert len(parts.regions) == 1
-        assert {p.place for p in parts.placements} == {"accelerator"}
+        found = in_one_region(model, model.add("Concat", *flat, axis=2))
+        assert [type(o) for o in found].count(QStack) == 1
 
 
 def test_slices_of_rows_are_moves_of_pixels() -> None:
@@ -182,17 +182,8 @@ def agrees(model: Model, result: str):
     """The operators of the model's one region, whose program has the bits of its layers."""
     parts = accelerated(model.proto(model.add("MatMul", result, model.weights(5, 6))))
     (region,) = parts.regions
-    graph = layer_graph(fuse(region), TINY)
-    rng = fresh_rng()
-    data = {
-        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
-        for name in graph.inputs
-    }
-    program = lower_region(graph, TINY, lambda workload: default_schedule(TINY, workload))
-    run = ReferenceDevice(TINY).run(program.program, program.image(data))
-    expected = evaluate(graph, data)
-    for name, found in program.read_outputs(run.memory).items():
-        assert np.array_equal(found, expected[name])
+    graph, rng = layer_graph(fuse(region), TINY), fresh_rng()
+    assert_program_has_bits(graph, TINY, int8_inputs(graph, rng), rng)
     return operators(parts)
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where channels lie: what has another name somewhere stays where it is."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +8,19 @@ import pytest
 from support.networks.qgraph_floats import evaluate as evaluate_floats
 from support.networks.qgraph_floats import evaluate_real
 from support.networks.qgraphs import GraphMaker, draw_channels
+from support.networks.region_runs import (
+    assert_program_has_bits,
+    int8_inputs,
+    layer_of,
+    region_of,
+)
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.lower.cut import crossing, cut
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
+from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import (
@@ -28,7 +34,6 @@ from tilewright.host.compiler.lower.qgraph import (
     QTurn,
     Shape,
 )
-from tilewright.host.compiler.lower.region import lower_region
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load, save
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -37,25 +42,28 @@ from tilewright.sim.reference.device import ReferenceDevice
 TINY = load_hwconfig("tiny-4x4")
 
 
+def assert_near_real_numbers(
+    graph: QGraph, layers: LayerGraph, data: dict[str, np.ndarray]
+) -> None:
+    """The layers of a region compute what it means, but for a step."""
+    found = evaluate(layers, data)
+    floats = evaluate_floats(graph, [data[name] for name in graph.inputs])
+    for name, real in zip(graph.outputs, floats, strict=True):
+        assert np.abs(found[name].astype(int) - real).max() <= 1
+
+
 def test_what_a_selection_of_all_channels_reshapes_is_not_moved_into_a_concatenation() -> None:
     rng = fresh_rng()
     shapes = {
         "x": (1, 4, 2, 2), "a": (1, 4, 2, 2), "b": (1, 4, 2, 2), "all": (1, 4, 2, 2),
         "line": (1, 4, 4, 1), "y": (1, 4, 4, 1), "joined": (1, 8, 2, 2), "z": (1, 4, 2, 2),
     }  # fmt: skip
-    tensors = {name: QTensor(name=name, shape=shape, scale=0.05) for name, shape in shapes.items()}
 
     def dense(source: str, output: str) -> QConv:
-        return QConv(
-            name=output, inputs=(source,), output=output, bias=np.zeros(4),
-            weights=rng.integers(-99, 99, (4, shapes[source][1], 1, 1)).astype(np.int8),
-            weight_scales=np.full(4, 0.01),
-        )  # fmt: skip
+        return layer_of(rng, (source,), output, 4, shapes[source][1])
 
-    graph = QGraph(
-        name="g",
-        tensors=tensors,
-        operators=(
+    graph = region_of(
+        (
             dense("x", "a"),
             QSelect(name="all", inputs=("a",), output="all", channels=(0, 1, 2, 3)),
             QReshape(name="line", inputs=("all",), output="line"),
@@ -64,18 +72,13 @@ def test_what_a_selection_of_all_channels_reshapes_is_not_moved_into_a_concatena
             QConcat(name="joined", inputs=("a", "b"), output="joined"),
             dense("joined", "z"),
         ),
-        inputs=("x",),
-        outputs=("y", "z"),
+        shapes,
+        ("y", "z"),
     )
-    data = {"x": rng.integers(-128, 128, shapes["x"]).astype(np.int8)}
+    data = int8_inputs(graph, rng)
     layers = layer_graph(graph, TINY)
-    expected = evaluate(layers, data)
-    for name, real in zip(graph.outputs, evaluate_floats(graph, [data["x"]]), strict=True):
-        assert np.abs(expected[name].astype(int) - real).max() <= 1
-    program = lower_region(layers, TINY, lambda workload: default_schedule(TINY, workload))
-    run = ReferenceDevice(TINY).run(program.program, program.image(data))
-    for name, found in program.read_outputs(run.memory).items():
-        assert np.array_equal(found, expected[name])
+    assert_near_real_numbers(graph, layers, data)
+    assert_program_has_bits(layers, TINY, data, rng)
 
 
 def test_parts_that_a_convolution_interleaves_are_not_copied() -> None:
@@ -85,34 +88,22 @@ def test_parts_that_a_convolution_interleaves_are_not_copied() -> None:
     shapes: dict[str, Shape] = {"x": (1, 6, 3, 2), "all": (1, order.size, 3, 2)}
     for index in range(parts):
         shapes |= {f"part{index}": (1, width, 3, 2), f"y{index}": (1, 5, 3, 2)}
-    tensors = {name: QTensor(name=name, shape=shape, scale=0.05) for name, shape in shapes.items()}
 
     def dense(source: str, output: str) -> QConv:
         out, fan = shapes[output][1], shapes[source][1]
-        return QConv(
-            name=output, inputs=(source,), output=output, bias=rng.integers(-99, 99, out) * 1.0,
-            weights=rng.integers(-99, 99, (out, fan, 1, 1)).astype(np.int8),
-            weight_scales=rng.uniform(0.005, 0.01, out),
-        )  # fmt: skip
+        numbers = {"bias": rng.integers(-99, 99, out) * 1.0}
+        numbers["weight_scales"] = rng.uniform(0.005, 0.01, out)
+        return layer_of(rng, (source,), output, out, fan, **numbers)
 
     operators = [dense("x", "all")]
     for index, taken in enumerate(order.tolist()):
         part = f"part{index}"
         operators.append(QSelect(name=part, inputs=("all",), output=part, channels=tuple(taken)))
         operators.append(dense(part, f"y{index}"))
-    graph = QGraph(
-        name="g",
-        tensors=tensors,
-        operators=tuple(operators),
-        inputs=("x",),
-        outputs=tuple(f"y{index}" for index in range(parts)),
-    )
+    graph = region_of(operators, shapes, tuple(f"y{index}" for index in range(parts)))
     layers = layer_graph(fuse(graph), TINY)
     assert [layer.name for layer in layers.layers] == ["all", *graph.outputs]
-    data = {"x": rng.integers(-128, 128, shapes["x"]).astype(np.int8)}
-    found = evaluate(layers, data)
-    for name, real in zip(graph.outputs, evaluate_floats(graph, [data["x"]]), strict=True):
-        assert np.abs(found[name].astype(int) - real).max() <= 1
+    assert_near_real_numbers(graph, layers, int8_inputs(graph, rng))
 
 
 @pytest.mark.parametrize("scale", [1e-2, 1e-5, 1e-9])
@@ -151,32 +142,9 @@ def test_copies_name_the_operator_that_they_are_made_for() -> None:
 
 def residual_graph(rng):
     """Three convolutions with a shortcut around the last two; the second one is an output."""
-    shape = (1, 4, 5, 5)
-    tensors = {name: QTensor(name=name, shape=shape, scale=0.1) for name in "xabcy"}
-
-    def conv(name, source, output):
-        return QConv(
-            name=name,
-            inputs=(source,),
-            output=output,
-            weights=rng.integers(-20, 20, (4, 4, 3, 3), dtype=np.int8),
-            weight_scales=np.full(4, 0.01),
-            bias=rng.normal(size=4),
-            pads=(1, 1, 1, 1),
-        )
-
-    return QGraph(
-        name="r",
-        tensors=tensors,
-        operators=(
-            conv("one", "x", "a"),
-            conv("two", "a", "b"),
-            conv("three", "b", "c"),
-            QAdd(name="add", inputs=("c", "a"), output="y"),
-        ),
-        inputs=("x",),
-        outputs=("y", "b"),
-    )
+    convs = [layer_of(rng, (x,), y, 4, 4, 3, 3, pads=(1, 1, 1, 1)) for x, y in ("xa", "ab", "bc")]
+    add = QAdd(name="add", inputs=("c", "a"), output="y")
+    return region_of((*convs, add), dict.fromkeys("xabcy", (1, 4, 5, 5)), ("y", "b"))
 
 
 def test_what_crosses_is_what_later_operators_read_and_outputs():
@@ -191,7 +159,7 @@ def test_what_crosses_is_what_later_operators_read_and_outputs():
 @pytest.mark.parametrize("places", [(1,), (2,), (3,), (1, 3), (1, 2, 3)])
 def test_parts_read_what_parts_before_them_wrote(places):
     parts = cut(residual_graph(fresh_rng()), places)
-    assert [o.name for part in parts for o in part.operators] == ["one", "two", "three", "add"]
+    assert [o.name for part in parts for o in part.operators] == ["a", "b", "c", "add"]
     known = {"x"}
     for part in parts:
         assert set(part.inputs) <= known
@@ -236,30 +204,14 @@ def sum_of(groups: int, residual_scale: float, zero_point: int) -> QGraph:
 def test_channels_of_tiny_weights_have_their_bias(
     groups: int, residual_scale: float, zero_point: int
 ) -> None:
-    graph, rng = sum_of(groups, residual_scale, zero_point), fresh_rng()
-    data = {
-        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
-        for name in graph.inputs
-    }
-    (real,) = evaluate_floats(graph, [data[name] for name in graph.inputs])
-    assert np.abs(evaluate(layer_graph(graph, TINY), data)["y"].astype(int) - real).max() <= 1
+    graph = sum_of(groups, residual_scale, zero_point)
+    assert_near_real_numbers(graph, layer_graph(graph, TINY), int8_inputs(graph, fresh_rng()))
 
 
 # -- changes of shape inside a region: other names for bytes that are already there ---------------
 
 CHAINED = load_hwconfig("tiny-4x4")
 ALONE = CHAINED.with_(name="each layer alone", batch=2, block_in=8)
-
-
-class Maker(GraphMaker):
-    """With changes of shape that leave channels as they are."""
-
-    def reshape(self, source: str, rows: int, columns: int) -> str:
-        name, output = self._names("reshape")
-        shape: Shape = (*self.shape(source)[:2], rows, columns)
-        self.tensors[output] = replace(self.tensors[source], name=output, shape=shape)
-        self.values[output] = self.values[source].reshape(shape)
-        return self._append(QReshape(name=name, inputs=(source,), output=output), shape)
 
 
 def saved_and_loaded(graph: QGraph, hw: HwConfig, folder: Path) -> CompiledNetwork:
@@ -277,9 +229,9 @@ def saved_and_loaded(graph: QGraph, hw: HwConfig, folder: Path) -> CompiledNetwo
 def test_a_result_that_is_another_tensors_bytes_is_saved_and_loaded(
     hw: HwConfig, inner_leaves: bool, tmp_path: Path
 ) -> None:
-    maker = Maker(fresh_rng(), (1, 5, 4, 4))
+    maker = GraphMaker(fresh_rng(), (1, 5, 4, 4))
     inner = maker.conv("x0", 6, 1)
-    last = maker.reshape(maker.reshape(inner, 2, 8), 16, 1)
+    last = maker.reshape(maker.reshape(inner, 1, 6, 2, 8), 1, 6, 16, 1)
     graph = maker.graph(*([inner] if inner_leaves else []), last)
     expected = evaluate(layer_graph(fuse(graph), hw), maker.arguments())
     region = saved_and_loaded(graph, hw, tmp_path).regions[0]
@@ -291,8 +243,9 @@ def test_a_result_that_is_another_tensors_bytes_is_saved_and_loaded(
 
 @pytest.mark.parametrize("hw", [CHAINED, ALONE], ids=lambda hw: hw.name)
 def test_shapes_of_an_input_that_follow_each_other_are_read(hw: HwConfig, tmp_path: Path) -> None:
-    maker = Maker(fresh_rng(), (1, 5, 4, 4))
-    graph = maker.graph(maker.conv(maker.reshape(maker.reshape("x0", 8, 2), 16, 1), 6, 1))
+    maker = GraphMaker(fresh_rng(), (1, 5, 4, 4))
+    line = maker.reshape(maker.reshape("x0", 1, 5, 8, 2), 1, 5, 16, 1)
+    graph = maker.graph(maker.conv(line, 6, 1))
     (name,) = graph.outputs
     expected = evaluate(layer_graph(fuse(graph), hw), maker.arguments())[name]
     real = evaluate_real(graph, maker.arguments())[name]
@@ -332,19 +285,11 @@ def test_a_turn_is_exact(
     array: str, channels: int, rows: int, columns: int, zero_point: int
 ) -> None:
     hw, graph, rng = ARRAYS[array], turn(channels, rows, columns, zero_point), fresh_rng()
-    layers = layer_graph(graph, hw)
-    data = {"x": rng.integers(-128, 128, graph.tensors["x"].shape).astype(np.int8)}
+    layers, data = layer_graph(graph, hw), int8_inputs(graph, rng)
     expected = evaluate(layers, data)["y"]
     assert np.array_equal(expected[0, :, :, 0], data["x"].reshape(channels, -1).T)
     assert np.array_equal(evaluate_floats(graph, [data["x"]])[0], expected)
-    program = lower_region(layers, hw, lambda workload: default_schedule(hw, workload))
-    memory = program.program.image()
-    region = program.program.regions["activations"]
-    residue = rng.integers(0, 256, region.nbytes).astype(np.uint8)
-    memory[region.offset : region.offset + region.nbytes] = residue
-    program.write_inputs(memory, data)
-    found = ReferenceDevice(hw).run(program.program, memory)
-    assert np.array_equal(program.read_outputs(found.memory)["y"], expected)
+    assert_program_has_bits(layers, hw, data, rng)
 
 
 def test_many_channels_are_multiplied_by_small_identities() -> None:

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from support.networks.region_runs import image_over_residue, int8_inputs, layer_of, region_of
 from support.programs.hazards import check_hazards
 from support.randomness import fresh_rng, often
 
@@ -20,7 +21,6 @@ from tilewright.host.compiler.lower.qgraph import (
     QConv,
     QGraph,
     QStack,
-    QTensor,
     from_normal_form,
     is_channels_last,
 )
@@ -57,17 +57,10 @@ SLOW = with_cpu(1e5)
 """Its CPU takes longer than STORE to write anything."""
 
 
-def dense(name: str, inputs: tuple[str, ...], output: str, shape: tuple[int, int]) -> QConv:
+def dense(inputs: tuple[str, ...], output: str, shape: tuple[int, int]) -> QConv:
     """A dense layer of so many outputs and inputs."""
-    outputs = shape[0]
-    return QConv(
-        name=name,
-        inputs=inputs,
-        output=output,
-        weights=fresh_rng().integers(-8, 9, (*shape, 1, 1)).astype(np.int8),
-        weight_scales=np.full(outputs, 0.01),
-        bias=np.linspace(-0.2, 0.2, outputs),
-    )
+    numbers = {"weight_scales": np.full(shape[0], 1e-3), "bias": np.linspace(-0.2, 0.2, shape[0])}
+    return layer_of(fresh_rng(), inputs, output, *shape, **numbers)
 
 
 def graph_of(
@@ -80,29 +73,16 @@ def graph_of(
     last: bool = True,
 ) -> QGraph:
     """A region on sequences; ``last``: channels are the last axis of the model's results."""
-    tensors = {
-        name: QTensor(
-            name=name, shape=(images, count, tokens, 1), scale=0.05 if name == "x" else 0.02
-        )
-        for name, count in channels.items()
-    }
-    shapes = {name: (images, tokens, channels[name]) for name in outputs} if last else {}
-    written = {operator.output for operator in operators}
-    return QGraph(
-        name="g",
-        tensors=tensors,
-        operators=operators,
-        inputs=tuple(name for name in channels if name not in written),
-        outputs=outputs,
-        model_shapes=shapes,
-    )
+    shapes = {name: (images, count, tokens, 1) for name, count in channels.items()}
+    of_model = {name: (images, tokens, channels[name]) for name in outputs} if last else {}
+    return region_of(operators, shapes, outputs, model_shapes=of_model)
 
 
 def logits(
     outputs: int = 48, inputs: int = 16, *, tokens: int = TOKENS, images: int = 1, last: bool = True
 ) -> QGraph:
     """One dense layer."""
-    operator = dense("logits", ("x",), "y", (outputs, inputs))
+    operator = dense(("x",), "y", (outputs, inputs))
     channels = {"x": inputs, "y": outputs}
     return graph_of((operator,), channels, ("y",), tokens=tokens, images=images, last=last)
 
@@ -121,16 +101,9 @@ def check_bits(executable: RegionExecutable, graph: QGraph, layers: LayerGraph) 
     """Its results are those of its layers, whatever memory held; and no unit races another one."""
     (step,) = executable.steps
     program, hw, rng = step.program, step.program.hw, fresh_rng()
-    data = {
-        name: rng.integers(-128, 128, graph.tensors[name].shape).astype(np.int8)
-        for name in graph.inputs
-    }
+    data = int8_inputs(graph, rng)
     expected = evaluate(layers, data)
-    memory = program.program.image()
-    region = program.program.regions["activations"]
-    residue = rng.integers(0, 256, region.nbytes).astype(np.uint8)
-    memory[region.offset : region.offset + region.nbytes] = residue
-    program.write_inputs(memory, data)
+    memory = image_over_residue(program, data, rng)
     check_hazards(hw, program.program, memory)
     found = program.read_outputs(ReferenceDevice(hw).run(program.program, memory).memory)
     for buffer in program.outputs:
@@ -180,8 +153,8 @@ def test_nothing_is_moved_to_hand_them_over() -> None:
 
 
 def test_a_result_that_a_layer_reads_stays_in_blocks() -> None:
-    first = dense("first", ("x",), "y", (32, 16))
-    second = dense("second", ("y",), "z", (48, 32))
+    first = dense(("x",), "y", (32, 16))
+    second = dense(("y",), "z", (48, 32))
     graph = graph_of((first, second), {"x": 16, "y": 32, "z": 48}, ("y", "z"))
     executable, layers = compiled(graph, PYNQ, SLOW)
     assert executable.views == {"z"}
@@ -189,7 +162,7 @@ def test_a_result_that_a_layer_reads_stays_in_blocks() -> None:
 
 
 def added() -> QGraph:
-    operator = dense("sum", ("x", "r"), "y", (48, 16))
+    operator = dense(("x", "r"), "y", (48, 16))
     return graph_of((operator,), {"x": 16, "r": 48, "y": 48}, ("y",))
 
 
@@ -226,42 +199,19 @@ def test_an_output_in_order_is_read_but_not_written_anew() -> None:
 
 def image_of(channels: int, *, inputs: int = 16, free: bool = True) -> QGraph:
     """A 1x1 convolution of an image of 3 x 5 pixels, as a head of a detector ends."""
-    tensors = {
-        "x": QTensor(name="x", shape=(1, inputs, 3, 5), scale=0.05),
-        "y": QTensor(name="y", shape=(1, channels, 3, 5), scale=0.02),
-    }
-    return QGraph(
-        name="g",
-        tensors=tensors,
-        operators=(dense("head", ("x",), "y", (channels, inputs)),),
-        inputs=("x",),
-        outputs=("y",),
-        any_strides=frozenset("y" if free else ""),
-    )
+    shapes = {"x": (1, inputs, 3, 5), "y": (1, channels, 3, 5)}
+    layer = dense(("x",), "y", (channels, inputs))
+    return region_of((layer,), shapes, any_strides=frozenset("y" if free else ""))
 
 
 def stacked() -> QGraph:
     """Heads of two scales, joined along the pixels: (1, 46, 21)."""
-    sizes = {"x": (3, 5), "z": (2, 3)}
-    tensors = {"y": QTensor(name="y", shape=(1, 46, 7, 3), scale=0.02)}
-    operators = []
-    for name, (height, width) in sizes.items():
-        shape = (1, 16, height, width)
-        tensors[name] = QTensor(name=name, shape=shape, scale=0.05)
-        tensors[f"{name}/head"] = QTensor(
-            name=f"{name}/head", shape=(1, 46, height * width // 3, 3), scale=0.02
-        )
-        tensors[name] = replace(tensors[name], shape=(1, 16, height * width // 3, 3))
-        operators.append(dense(f"head {name}", (name,), f"{name}/head", (46, 16)))
+    shapes = {"x": (1, 16, 5, 3), "z": (1, 16, 2, 3), "x/head": (1, 46, 5, 3)}
+    shapes |= {"z/head": (1, 46, 2, 3), "y": (1, 46, 7, 3)}
+    heads = [dense((name,), f"{name}/head", (46, 16)) for name in "xz"]
     stack = QStack(name="stack", inputs=("x/head", "z/head"), output="y")
-    return QGraph(
-        name="g",
-        tensors=tensors,
-        operators=(*operators, stack),
-        inputs=("x", "z"),
-        outputs=("y",),
-        model_shapes={"y": (1, 46, 21)},
-        any_strides=frozenset("y"),
+    return region_of(
+        (*heads, stack), shapes, model_shapes={"y": (1, 46, 21)}, any_strides=frozenset("y")
     )
 
 

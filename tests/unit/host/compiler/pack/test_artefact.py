@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from support.networks.qgraphs import draw_cnn
+from support.networks.region_runs import layer_of, region_of
 from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng, generator
 
@@ -20,7 +21,6 @@ from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.lower_executable import make_executable
-from tilewright.host.compiler.lower.qgraph import QConv, QGraph, QTensor
 from tilewright.host.compiler.pack.annotated import save_annotated
 from tilewright.host.compiler.pack.artefact import FORMAT, CompiledNetwork, Placed, load, save
 from tilewright.host.compiler.pack.latency import (
@@ -146,19 +146,9 @@ def test_other_files_are_refused(made, tmp_path):
 def test_views_are_saved_and_older_files_have_none(tmp_path):
     hw, board = load_hwconfig("tiny-4x4"), load_board("pynq-z2")
     slow = replace(board, cpu=replace(board.cpu, bytes_per_second=1e5))
-    head = QConv(
-        name="head", inputs=("x",), output="y", weight_scales=np.full(6, 0.01), bias=np.zeros(6),
-        weights=generator("head").integers(-8, 9, (6, 4, 1, 1)).astype(np.int8),
-    )  # fmt: skip
+    head = layer_of(generator("head"), ("x",), "y", 6, 4)
     shapes = {"x": (1, 4, 3, 5), "y": (1, 6, 3, 5)}
-    graph = QGraph(
-        name="heads",
-        tensors={name: QTensor(name=name, shape=s, scale=0.02) for name, s in shapes.items()},
-        operators=(head,),
-        inputs=("x",),
-        outputs=("y",),
-        any_strides=frozenset("y"),
-    )
+    graph = region_of((head,), shapes, any_strides=frozenset("y"))
     layers = layer_graph(graph, hw)
     region = make_executable(graph, layers, hw, lambda w: default_schedule(hw, w), slow)
     network = CompiledNetwork(
