@@ -56,7 +56,7 @@ def _flipped(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _raw_bytes(data: bytes, rng: np.random.Generator) -> bytes:
-    return _flipped(data, rng)
+    return _flipped(data, rng)[: rng.integers(1, 2 * len(data))]
 
 
 def _program_bytes(data: bytes, rng: np.random.Generator) -> bytes:

@@ -226,7 +226,7 @@ OPERATOR_CASES = 12
 """In a test."""
 
 ROUNDED = {*ON_ARRAY} - {"Clip", "Gather", "Relu", "Reshape", "Transpose"}
-"""Kinds that become int8 beside a layer: `test_random_networks` and others hold those."""
+"""Kinds that become int8 beside a layer: `test_saturation` and others hold those."""
 
 DTYPES = {"bool", "float32", "float64", "int8", "int32", "int64", "uint8"}
 

@@ -249,14 +249,6 @@ def test_tokens_in_reverse_are_none_that_are_left_out() -> None:
 OPSET = 20  # the first with Gelu
 
 
-def _silu(model, x):
-    return model.add("Mul", x, model.add("Sigmoid", x))
-
-
-def _silu_rounded_in_between(model, x):
-    return model.add("Mul", x, model.quantised(model.add("Sigmoid", x), 1 / 255, -128))
-
-
 def _gelu_by_erf(model, x):
     numbers = [model.constant(np.float32(v)) for v in (2**0.5, 1, 0.5)]
     shifted = model.add("Add", model.add("Erf", model.add("Div", x, numbers[0])), numbers[1])
@@ -267,21 +259,12 @@ def _plain(kind, **attributes):
     return lambda model, x: model.add(kind, x, **attributes)
 
 
-def _prelu(model, x):
-    return model.add("PRelu", x, np.float32([0.2]))
-
-
-def _snake(model, x):
-    wave = model.add("Sin", x)
-    return model.add("Add", x, model.add("Mul", wave, wave))
-
-
 CURVES = {
     "ceil": _plain("Ceil"),
     "cos": _plain("Cos"),
     "floor": _plain("Floor"),
     "sign": _plain("Sign"),
-    "snake": _snake,
+    "snake": lambda m, x: m.add("Add", x, m.add("Mul", *[m.add("Sin", x)] * 2)),
     "sigmoid": _plain("Sigmoid"),
     "hard-sigmoid": _plain("HardSigmoid", alpha=1 / 6),
     "hard-swish": _plain("HardSwish"),
@@ -290,14 +273,14 @@ CURVES = {
     "gelu-tanh": _plain("Gelu", approximate="tanh"),
     "gelu-erf": _gelu_by_erf,
     "leaky-relu": _plain("LeakyRelu", alpha=0.1),
-    "prelu": _prelu,
+    "prelu": lambda m, x: m.add("PRelu", x, np.float32([0.2])),
     "elu": _plain("Elu", alpha=0.7),
     "selu": _plain("Selu"),
     "mish": _plain("Mish"),
     "softplus": _plain("Softplus"),
     "softsign": _plain("Softsign"),
-    "silu": _silu,
-    "silu-rounded": _silu_rounded_in_between,
+    "silu": lambda m, x: m.add("Mul", x, m.add("Sigmoid", x)),
+    "silu-rounded": lambda m, x: m.add("Mul", x, m.quantised(m.add("Sigmoid", x), 1 / 255, -128)),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 from support.networks.compiled_runs import assert_same_outputs
 from support.networks.qdq_runs import run_all
 from support.networks.qgraph_floats import FloatRegions
-from support.networks.small_models import Model, assert_regions_agree, everything, imported, noise
+from support.networks.small_models import Model, everything, imported, noise
 from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import WorkloadError
@@ -150,42 +150,6 @@ def test_unknown_candidates_are_refused() -> None:
         partition(imported(model.proto(y)), lambda _: {99})
 
 
-def test_random_networks_agree_with_onnx_runtime() -> None:
-    rng = fresh_rng()
-    for _ in range(4):
-        model = Model(rng)
-        images = [model.input(1, 4, 10, 10)]
-        for _ in range(8):
-            images.append(_random_step(model, rng, images))
-        unread = [y for y in images[1:] if not any(y in n.input for n in model.nodes)]
-        y = model.add("GlobalAveragePool", unread[-1])
-        outputs = [*unread[:-1], model.add("Gemm", model.add("Flatten", y), model.weights(4, 3))]
-        network = imported(model.proto(*outputs), asymmetric=bool(rng.integers(2)))
-        parts = partition(network)
-        assert all(p.place == "accelerator" for p in parts.placements if p.kind == "Conv")
-        # the sum of a tensor and its maxima has twice its scale, and is often a tie
-        assert_regions_agree(network, parts, noise(network, rng), ties=0.3)
-
-
-def _random_step(model: Model, rng: np.random.Generator, images: list[str]) -> str:
-    """An operator on images of 4x10x10."""
-    x = images[rng.integers(len(images))]
-    kind = rng.choice(["conv", "depthwise", "add", "pool", "concat", "relu", "cpu"])
-    if kind == "conv":
-        y = model.add("Conv", x, model.weights(4, 4, 3, 3), model.weights(4), pads=[1, 1, 1, 1])
-        return model.add("Relu", y) if rng.random() < 0.5 else y
-    if kind == "depthwise":
-        return model.add("Conv", x, model.weights(4, 1, 3, 3), pads=[0, 1, 2, 1], group=4)
-    if kind == "add":
-        return model.add("Add", x, images[rng.integers(len(images))])
-    if kind == "pool":
-        return model.add("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
-    if kind == "concat":
-        joined = model.add("Concat", x, images[rng.integers(len(images))], axis=1)
-        return model.add("Conv", joined, model.weights(4, 8, 1, 1))
-    return model.add("Relu" if kind == "relu" else "HardSwish", x)
-
-
 # -- Offload by minimum cut, against every assignment there is
 def draw(rng):
     count = int(rng.integers(1, 8))
@@ -222,14 +186,17 @@ def cost(candidates, crossings, accelerated):
     return total
 
 
+def subsets(names):
+    return itertools.chain.from_iterable(
+        itertools.combinations(names, size) for size in range(len(names) + 1)
+    )
+
+
 @pytest.mark.parametrize("number", range(60))
 def test_no_assignment_is_cheaper(number):
     candidates, crossings = draw(generator(f"offload {number}"))
     names = [c.name for c in candidates]
-    subsets = itertools.chain.from_iterable(
-        itertools.combinations(names, size) for size in range(len(names) + 1)
-    )
-    least = min(cost(candidates, crossings, set(subset)) for subset in subsets)
+    least = min(cost(candidates, crossings, set(subset)) for subset in subsets(names))
     found = assign(candidates, crossings)
     facts = where(candidates=candidates, crossings=crossings)
     assert found.seconds == pytest.approx(least), facts
@@ -299,12 +266,6 @@ def test_refuses_costs_that_are_none():
         assign([OperatorCost(name="conv", cpu_seconds=float("nan"))], [])
     with pytest.raises(WorkloadError, match="crossing: must be a known operator, not 'x'"):
         assign([], [TransferCost(producer="x", consumers=(), seconds=1.0)])
-
-
-def subsets(names):
-    return itertools.chain.from_iterable(
-        itertools.combinations(names, size) for size in range(len(names) + 1)
-    )
 
 
 def test_with_calls_of_the_accelerator_hardly_any_assignment_is_cheaper():

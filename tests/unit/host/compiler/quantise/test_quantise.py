@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx.numpy_helper import to_array
-from support.networks.qdq_runs import assert_near, run_all
+from support.networks.onnx_results import drawn_inputs, results
+from support.networks.qdq_runs import assert_near, output_of
 from support.networks.small_models import Model, imported, noise
 from support.randomness import fresh_rng, generator, sample
 
@@ -28,15 +29,7 @@ from tilewright.host.network.int4_tiles import scales_of
 def quantised(model: Model, *outputs: str, **options: bool) -> ir.Model:
     rng = np.random.default_rng(0)
     proto = onnx.shape_inference.infer_shapes(model.proto(*outputs))
-    batches = [
-        {
-            value.name: rng.normal(
-                size=[dim.dim_value for dim in value.type.tensor_type.shape.dim]
-            ).astype(np.float32)
-            for value in proto.graph.input
-        }
-        for _ in range(2)
-    ]
+    batches = [drawn_inputs(proto, rng) for _ in range(2)]
     return quantise(ir.from_proto(proto), batches, QuantiseOptions(**options))
 
 
@@ -202,13 +195,10 @@ def test_types_and_zero_points_follow_the_options(asymmetric, dtype) -> None:
     assert not array_of(weights[0].inputs[2]).any()
 
 
-def calibrated_results(
-    proto: onnx.ModelProto, found: ir.Model, *shape: int
-) -> tuple[np.ndarray, np.ndarray]:
+def calibrated_results(proto: onnx.ModelProto, found: ir.Model) -> list[np.ndarray]:
     """What a model and its quantised form compute of the first batch that `quantised` takes."""
-    inputs = {"x": np.random.default_rng(0).normal(size=shape).astype(np.float32)}
-    name = proto.graph.output[0].name
-    return run_all(proto, inputs)[name], run_all(ir.to_proto(found), inputs)[name]
+    inputs = drawn_inputs(proto, np.random.default_rng(0))
+    return output_of((proto, ir.to_proto(found)), inputs)
 
 
 BOUNDS = {
@@ -229,7 +219,7 @@ def test_a_clip_whose_bounds_no_range_reaches_is_kept(case, asymmetric) -> None:
     y = model.add("Clip", y, *bounds)
     found = quantised(model, y, asymmetric=asymmetric)
     assert between(nodes(found, "Clip")[0]) == "Conv"
-    exact, rounded = calibrated_results(model.proto(y), found, 1, 3, 9, 9)
+    exact, rounded = calibrated_results(model.proto(y), found)
     assert np.ptp(exact) > 0 or case == "one step"
     np.testing.assert_allclose(rounded, exact, atol=0.1)
 
@@ -243,7 +233,7 @@ def test_a_clip_stays_where_the_asymmetric_range_ends_with_it(kind) -> None:
     y = model.add(kind, y, *(bounds if kind == "Clip" else []))
     found = quantised(model, y, asymmetric=True)
     assert [between(node) for node in nodes(found, kind)] == ["Conv"]
-    exact, rounded = calibrated_results(model.proto(y), found, 1, 3, 9, 9)
+    exact, rounded = calibrated_results(model.proto(y), found)
     np.testing.assert_allclose(rounded, exact, atol=0.1)
 
 
@@ -461,8 +451,7 @@ def test_a_tensor_may_be_called_like_one_of_the_quantiser(end, constant) -> None
     renamed(proto, least if constant else "sigmoid1", f"{layer}{end}")
     network = imported(proto)
     inputs = noise(network, np.random.default_rng(0))  # the calibration data
-    exact, found = (run_all(each, inputs)[y] for each in (proto, network.qdq))
-    assert_near(found, exact, 0.05)
+    assert_near(*output_of((network.qdq, proto), inputs), 0.05)
 
 
 @pytest.mark.parametrize("end", ["_scale", "_zero_point", "_quantized", "_QuantizeLinear_Input"])
@@ -477,9 +466,8 @@ def test_an_input_and_an_output_may_be_called_like_tensors_of_the_quantiser(end)
     assert [argument.name for argument in network.inputs] == ["x", f"x{end}"]
     assert [a.name for a in network.outputs] == [each.name for each in proto.graph.output]
     inputs = noise(network, np.random.default_rng(0))  # the calibration data
-    exact, found = (run_all(each, inputs) for each in (proto, network.qdq))
-    for name in (argument.name for argument in network.outputs):
-        assert_near(found[name], exact[name], 0.05)
+    for found, exact in zip(results(network.qdq, inputs), results(proto, inputs), strict=True):
+        assert_near(found, exact, 0.05)
 
 
 def test_a_node_may_be_called_like_a_conversion_of_the_quantiser() -> None:
@@ -492,7 +480,7 @@ def test_a_node_may_be_called_like_a_conversion_of_the_quantiser() -> None:
     network = imported(proto)
     names = [node.name for node in network.qdq.graph.node]
     assert len(set(names)) == len(names)
-    assert run_all(network.qdq, noise(network, np.random.default_rng(0)))
+    assert results(network.qdq, noise(network, np.random.default_rng(0)))
 
 
 ENDS = (

@@ -140,100 +140,80 @@ def test_weights_beside_the_model_are_loaded_and_others_are_not(tmp_path) -> Non
         read_model(path, {})
 
 
-def _cyclic(proto: onnx.ModelProto) -> None:
-    proto.graph.node[0].input[0] = "relu1"
+UNUSABLE = {
+    "cyclic": "must be a well-formed ONNX model",
+    "in training": "must be exported in inference mode",
+    "unknown in a body": "must be an operator of standard ONNX, not 'Mish2'",
+    "huge": "must have at most 2147483648 elements",
+    "huge weights": "must have at most 2147483648 elements",
+    "huge constant": "computed must have at most 67108864 elements, not .1, 134217728.",
+    "long name": "must be a name of at most 512 characters",
+    "blank name": "characters that are not all blank",
+    "of a layout": "optimised the model.*ORT_ENABLE_BASIC",
+    "channels last": "optimised the model.*ORT_ENABLE_BASIC",
+    "input of a sequence": "an input must be a tensor|must be a well-formed",
+    "of the future": "must be an operator set from 1 to",
+    "sparse": "must not have sparse weights",
+    "many nodes": "must have at most 10000 nodes",
+    "no nodes": "at least one node",
+}
 
 
-def _unknown_in_a_body(proto: onnx.ModelProto) -> None:
-    branch = helper.make_graph([helper.make_node("Mish2", ["x"], ["y"])], "b", [], [])
-    proto.graph.node.append(
-        helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
-    )
+def make_unusable(proto: onnx.ModelProto, what: str) -> None:
+    graph, first = proto.graph, proto.graph.node[0]
+    match what:
+        case "cyclic":
+            first.input[0] = "relu1"
+        case "in training":
+            first.attribute.add(name="training_mode", i=1, type=onnx.AttributeProto.INT)
+        case "unknown in a body":
+            branch = helper.make_graph([helper.make_node("Mish2", ["x"], ["y"])], "b", [], [])
+            graph.node.append(
+                helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=branch)
+            )
+        case "long name":
+            first.name = "n" * 1000
+        case "blank name":
+            first.input[1] = graph.initializer[0].name = " "
+        case "of a layout":
+            first.domain = "com.microsoft.nchwc"
+        case "channels last":
+            first.domain = "com.microsoft"
+            first.attribute.append(helper.make_attribute("channels_last", 1))
+        case "input of a sequence":
+            inner = helper.make_tensor_type_proto(TensorProto.FLOAT, [1])
+            graph.input[0].type.CopyFrom(helper.make_sequence_type_proto(inner))
+        case "of the future":
+            proto.opset_import[0].version = 1000
+        case "sparse":
+            graph.sparse_initializer.add()
+        case "no nodes":
+            del graph.node[:]
+        case _:
+            make_too_large(graph, what)
 
 
-def _in_training(proto: onnx.ModelProto) -> None:
-    proto.graph.node[0].attribute.add(name="training_mode", i=1, type=onnx.AttributeProto.INT)
+def make_too_large(graph: onnx.GraphProto, what: str) -> None:
+    match what:
+        case "huge":
+            dims = graph.input[0].type.tensor_type.shape.dim
+            dims[2].dim_value = dims[3].dim_value = 2**20
+        case "huge weights":
+            graph.initializer[0].dims[0] = 2**40
+        case "huge constant":
+            sizes = onnx.numpy_helper.from_array(np.array([1, 2**27]), "sizes")
+            graph.initializer.append(sizes)
+            graph.node.append(helper.make_node("ConstantOfShape", ["sizes"], ["huge"]))
+        case _:
+            graph.node.extend([graph.node[0]] * 10_000)
 
 
-def _huge(proto: onnx.ModelProto) -> None:
-    dims = proto.graph.input[0].type.tensor_type.shape.dim
-    dims[2].dim_value = dims[3].dim_value = 2**20
-
-
-def _huge_weights(proto: onnx.ModelProto) -> None:
-    proto.graph.initializer[0].dims[0] = 2**40
-
-
-def _huge_constant(proto: onnx.ModelProto) -> None:
-    sizes = onnx.numpy_helper.from_array(np.array([1, 2**27]), "sizes")
-    proto.graph.initializer.append(sizes)
-    proto.graph.node.append(helper.make_node("ConstantOfShape", ["sizes"], ["huge"]))
-
-
-def _long_name(proto: onnx.ModelProto) -> None:
-    proto.graph.node[0].name = "n" * 1000
-
-
-def _blank_name(proto: onnx.ModelProto) -> None:
-    proto.graph.node[0].input[1] = proto.graph.initializer[0].name = " "
-
-
-def _of_a_layout(proto: onnx.ModelProto) -> None:
-    proto.graph.node[0].domain = "com.microsoft.nchwc"
-
-
-def _channels_last(proto: onnx.ModelProto) -> None:
-    proto.graph.node[0].domain = "com.microsoft"
-    proto.graph.node[0].attribute.append(helper.make_attribute("channels_last", 1))
-
-
-def _text_input(proto: onnx.ModelProto) -> None:
-    proto.graph.input[0].type.CopyFrom(
-        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [1]))
-    )
-
-
-def _future(proto: onnx.ModelProto) -> None:
-    proto.opset_import[0].version = 1000
-
-
-def _sparse(proto: onnx.ModelProto) -> None:
-    proto.graph.sparse_initializer.add()
-
-
-def _many(proto: onnx.ModelProto) -> None:
-    proto.graph.node.extend([proto.graph.node[0]] * 10_000)
-
-
-def _no_nodes(proto: onnx.ModelProto) -> None:
-    del proto.graph.node[:]
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (_cyclic, "must be a well-formed ONNX model"),
-        (_in_training, "must be exported in inference mode"),
-        (_unknown_in_a_body, "must be an operator of standard ONNX, not 'Mish2'"),
-        (_huge, "must have at most 2147483648 elements"),
-        (_huge_weights, "must have at most 2147483648 elements"),
-        (_huge_constant, "computed must have at most 67108864 elements, not .1, 134217728."),
-        (_long_name, "must be a name of at most 512 characters"),
-        (_blank_name, "characters that are not all blank"),
-        (_of_a_layout, "optimised the model.*ORT_ENABLE_BASIC"),
-        (_channels_last, "optimised the model.*ORT_ENABLE_BASIC"),
-        (_text_input, "an input must be a tensor|must be a well-formed"),
-        (_future, "must be an operator set from 1 to"),
-        (_sparse, "must not have sparse weights"),
-        (_many, "must have at most 10000 nodes"),
-        (_no_nodes, "at least one node"),
-    ],
-)
-def test_unusable_models_are_refused(tmp_path, damage, message) -> None:
+@pytest.mark.parametrize("what", UNUSABLE)
+def test_unusable_models_are_refused(tmp_path, what) -> None:
     model = layer()
     proto = model.proto(model.add("Relu", "conv0"))
-    damage(proto)
-    with pytest.raises(WorkloadError, match=message) as caught:
+    make_unusable(proto, what)
+    with pytest.raises(WorkloadError, match=UNUSABLE[what]) as caught:
         read_model(written(tmp_path, proto), {})
     assert str(tmp_path) in str(caught.value)
 
