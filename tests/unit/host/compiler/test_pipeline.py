@@ -220,8 +220,6 @@ def test_wrong_sources_and_options_are_refused() -> None:
         import_network(3, calibration=Calibration(random_samples=1))
     with pytest.raises(WorkloadError, match=r"an nn\.Module needs example inputs"):
         import_network(small_module(), calibration=Calibration(random_samples=1))
-    with pytest.raises(WorkloadError, match=r"method: must be one of .*, not 'best'"):
-        QuantiseOptions(method="best")
     with pytest.raises(WorkloadError, match=r"input_shapes.x: must be positive sizes"):
         ImportOptions(input_shapes={"x": (1, 0)})
 

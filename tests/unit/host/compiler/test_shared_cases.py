@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 from support.networks.compiled_runs import beside_a_layer, run_compiled
+from support.networks.onnx_results import drawn_inputs
 from support.networks.qdq_runs import run_all
 from support.networks.qgraph_floats import FloatRegions
 
@@ -46,12 +47,7 @@ FLOAT = {
 
 
 def inputs_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    shapes = {
-        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        for value in model.graph.input
-    }
-    return {n: (2 * rng.normal(size=shape)).astype(np.float32) for n, shape in shapes.items()}
+    return {name: 2 * x for name, x in drawn_inputs(model, np.random.default_rng(0)).items()}
 
 
 def compiled(model, **options):

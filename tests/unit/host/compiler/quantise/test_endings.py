@@ -10,6 +10,7 @@ import pytest
 from onnx import numpy_helper
 from onnx.numpy_helper import to_array
 from support.networks.attention_masks import some_mask
+from support.networks.onnx_results import results
 from support.networks.qdq_runs import run_all
 from support.networks.small_models import Model
 from support.networks.small_transformers import small_bert
@@ -55,15 +56,14 @@ def last_layer(model: Model, weight: float) -> str:
     return model.add("Conv", model.input(*SHAPE), np.full((4, 3, 1, 1), weight))
 
 
-def run_on_ones(model: Model, *outputs: str) -> tuple[np.ndarray, np.ndarray]:
+def run_on_ones(model: Model, *outputs: str) -> list[np.ndarray]:
     """The first output of a quantised model, and of the model, for data of 1."""
     proto, data = model.proto(*outputs), {"x": np.ones(SHAPE, np.float32)}
     options = QuantiseOptions(activation_tables=True)
     network = import_network(
         proto, calibration=Calibration(arrays=data), options=ImportOptions(quantise=options)
     )
-    found, expected = (run_all(each, data)[outputs[0]] for each in (network.qdq, proto))
-    return found, expected
+    return [results(each, data)[0] for each in (network.qdq, proto)]
 
 
 @pytest.mark.parametrize("end", ["gate", "logits"])
@@ -200,6 +200,16 @@ def built(
     return model.proto(*outputs), x, tables
 
 
+def built_of_identity(
+    activation: Callable[[Model, str], str],
+) -> tuple[onnx.ModelProto, str, dict]:
+    """A model whose activation sees its input, that tensor, and what the tables compute of it."""
+    proto, x, tables = built(activation)
+    eye = np.eye(4, dtype=np.float32)[..., None, None]
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(eye, "c0"))
+    return proto, x, table_functions(ir.from_proto(proto), tables, {x})
+
+
 @pytest.mark.parametrize("activation", MEANINGS)
 def test_a_chain_of_operators_is_one_function(activation) -> None:
     proto, x, tables = built(activation)
@@ -232,14 +242,10 @@ def rounded(values: np.ndarray, range_: tuple[float, float], asymmetric: bool) -
 @pytest.mark.parametrize("asymmetric", [False, True])
 @pytest.mark.parametrize("activation", MEANINGS)
 def test_the_result_errs_less_than_with_the_best_range_of_the_input(activation, asymmetric) -> None:
-    proto, x, tables = built(activation)
-    proto.graph.initializer[0].CopyFrom(
-        onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32)[..., None, None], "c0")
-    )
+    proto, x, functions = built_of_identity(activation)
     rng = fresh_rng()
     data = (rng.normal(size=(1, 4, 64, 64)) * 3 - rng.uniform(0, 4)).astype(np.float32)
     options = QuantiseOptions(asymmetric=asymmetric, activation_tables=True)
-    functions = table_functions(ir.from_proto(proto), tables, {x})
     batches = [{"x": data}]
     meaning, errors = MEANINGS[activation], []
     for known in ({}, functions):
@@ -253,11 +259,7 @@ def test_the_result_errs_less_than_with_the_best_range_of_the_input(activation, 
 
 
 def test_what_a_hard_swish_does_not_tell_apart_takes_no_steps() -> None:
-    proto, x, tables = built(hard_swish)
-    proto.graph.initializer[0].CopyFrom(
-        onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32)[..., None, None], "c0")
-    )
+    proto, x, functions = built_of_identity(hard_swish)
     data = fresh_rng().uniform(-20, 2, (1, 4, 64, 64)).astype(np.float32)
-    functions = table_functions(ir.from_proto(proto), tables, {x})
     range_ = find_ranges(proto, {x}, (), [{"x": data}], QuantiseOptions(), functions)[x]
     assert 1.9 <= range_[1] < 3.6

@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnxruntime.quantization import QDQQuantizer
+from support.networks.onnx_results import drawn_inputs, read_in
 from support.networks.qdq_runs import run_all
 from support.networks.small_models import Model
 from support.randomness import fresh_rng
@@ -167,7 +168,7 @@ def test_constants_of_what_a_table_computes_stay_one_number(tables) -> None:
 
 
 def inferred(model: Model, *outputs: str) -> ir.Model:
-    return ir.from_proto(onnx.shape_inference.infer_shapes(model.proto(*outputs)))
+    return read_in(model.proto(*outputs))
 
 
 def conv(model: Model, x: str, *shape: int, **attributes: object) -> str:
@@ -194,12 +195,7 @@ def assert_scaled(
     rng = fresh_rng()
     found = inferred(model, result)
     proto = ir.to_proto(found)
-    inputs = {
-        value.name: rng.normal(
-            size=[dim.dim_value for dim in value.type.tensor_type.shape.dim]
-        ).astype(np.float32)
-        for value in proto.graph.input
-    }
+    inputs = drawn_inputs(proto, rng)
     before = run_all(proto, inputs)
     scaling, classes = classes_of(found, accelerated)
     factors = rng.uniform(0.2, 5, scaling.count)

@@ -84,28 +84,24 @@ def test_data_that_do_not_fit_are_refused(data, message) -> None:
 
 
 def test_damaged_files_are_refused(tmp_path, monkeypatch) -> None:
+    def refused(name: str, rule: str, port: Argument = X) -> None:
+        with pytest.raises(WorkloadError, match=rule):
+            list(Calibration(path=tmp_path / name).batches([port]))
+
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(WorkloadError, match="must be an image, a folder"):
-        list(Calibration(path=tmp_path / "x.npz").batches([X]))
-    with pytest.raises(WorkloadError, match="must be an image, a folder"):
-        list(Calibration(path=tmp_path / "missing.npy").batches([X]))
     np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
-    with pytest.raises(WorkloadError, match="must be an image, a folder"):
-        list(Calibration(path=tmp_path / "objects.npy").batches([X]))
+    for name in ("x.npz", "missing.npy", "objects.npy"):
+        refused(name, "must be an image, a folder")
     (tmp_path / "text.md").write_text("no array", encoding="utf-8")
-    with pytest.raises(WorkloadError, match=r"an \.npz file \(it is none\)"):
-        list(Calibration(path=tmp_path / "text.md").batches([X]))
+    refused("text.md", r"an \.npz file \(it is none\)")
     folder = tmp_path / "images"
     folder.mkdir()
-    with pytest.raises(WorkloadError, match="must hold at least one batch"):
-        list(Calibration(path=folder).batches([IMAGE]))
+    refused("images", "must hold at least one batch", IMAGE)
     Image.new("RGB", (8, 8)).save(folder / "a.png")
     monkeypatch.setattr(calibration, "MAX_IMAGE_PIXELS", 63)
-    with pytest.raises(WorkloadError, match=r"a.png: must be an image .*more than 63 pixels"):
-        list(Calibration(path=folder).batches([IMAGE]))
+    refused("images", r"a.png: must be an image .*more than 63 pixels", IMAGE)
     (folder / "a.png").write_bytes(b"\x89PNG broken")
-    with pytest.raises(WorkloadError, match=r"a.png: must be an image"):
-        list(Calibration(path=folder).batches([IMAGE]))
+    refused("images", r"a.png: must be an image", IMAGE)
 
 
 @pytest.mark.parametrize(
