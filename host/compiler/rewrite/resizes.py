@@ -82,7 +82,12 @@ def _state_all_axes(editor: Editor, node: ir.Node) -> None:
 
 
 def _state_centres(node: ir.Node) -> None:
-    """``half_pixel_symmetric`` is ``half_pixel`` where factors give whole sizes."""
+    """``half_pixel_symmetric`` is ``half_pixel`` where factors give whole sizes.
+
+    Not to the last bit, by which the nearest pixel can be another one.
+    """
+    if text_of(node, "mode", "nearest") == "nearest":
+        return
     factors, shape = _factors(node), shape_of(node.inputs[0])
     mode = text_of(node, "coordinate_transformation_mode", "half_pixel")
     if mode == "half_pixel_symmetric" and factors is not None and shape is not None:

@@ -71,6 +71,16 @@ def test_the_same_numbers_without_a_resizing(mode: str) -> None:
     assert not any(left) or (mode == "linear" and not all(left))
 
 
+def test_the_nearest_of_two_pixels_is_the_one_of_its_own_coordinates() -> None:
+    """5 of 9 columns: the middle one lies on a pixel, but for the last bit."""
+    model = Model(generator("ties"))
+    attributes = {"nearest_mode": "floor", "mode": "nearest",
+                  "coordinate_transformation_mode": "half_pixel_symmetric"}  # fmt: skip
+    sizes = model.constant(np.array([1, 2, 3, 5]))
+    y = model.add("Resize", model.input(1, 2, 7, 9), "", "", sizes, **attributes)
+    assert rewritten(model.proto(y)) == ["Gather", "Gather"]
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_one_region_that_is_near_the_float_model(mode: str) -> None:
     rng = generator(f"resized regions {mode}")
