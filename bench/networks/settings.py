@@ -42,7 +42,7 @@ class NetworksSettings:
     )
     count: int = count_option(40, "With --unseen: architectures.", quick=2)
     seed: int = option(
-        1129, "With --unseen: seed of the draw and of the weights.", metavar="SEED", low=0
+        1131, "With --unseen: seed of the draw and of the weights.", metavar="SEED", low=0
     )
     hw: str = option(
         "",
