@@ -37,6 +37,7 @@ from tilewright.host.compiler.lower.qgraph import (
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load, save
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.workload import Kind
 from tilewright.sim.reference.device import ReferenceDevice
 
 TINY = load_hwconfig("tiny-4x4")
@@ -303,3 +304,21 @@ def test_many_channels_are_multiplied_by_small_identities() -> None:
 def test_an_array_with_a_batch_refuses() -> None:
     with pytest.raises(WorkloadError, match="batch is 1"):
         layer_graph(turn(8, 8), PLAIN.with_(name="b2", batch=2))
+
+
+@pytest.mark.parametrize(
+    ("taken", "kinds"),
+    [
+        ([*range(32, 64), *range(32)], [Kind.DEPTHWISE] * 2),  # whole blocks, in another order
+        ([channel for channel in (3, 40) for _ in range(64)], [Kind.CONV2D] * 2),  # first once
+        ([1, 0, *range(2, 64)], [Kind.CONV2D]),
+    ],
+)
+def test_a_copy_of_channels_takes_the_form_that_costs_least(taken, kinds) -> None:
+    maker = GraphMaker(fresh_rng(), (1, 64, 20, 20))
+    graph = maker.graph(maker.select("x0", taken))
+    layers = layer_graph(graph, TINY).layers
+    assert [layer.workload.kind for layer in layers] == kinds
+    (name,) = graph.outputs
+    found = evaluate(layer_graph(graph, TINY), maker.arguments())[name]
+    assert np.array_equal(found, maker.arguments()["x0"][:, taken])
