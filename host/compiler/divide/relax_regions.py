@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import relax
@@ -100,7 +100,7 @@ def groups_of(graph: StepGraph, members: Collection[int]) -> list[list[RelaxStep
 
 
 class RegionWriter:
-    """Writes the steps of one region as a `QGraph`.
+    """Writes the steps of one region as a `QGraph`; the same steps are written once.
 
     Args:
         graph: of all steps.
@@ -132,15 +132,23 @@ class RegionWriter:
             name_of=name_of, forms=forms, turns=turns, why_not=why_not, price=price, apart=apart
         )
         self.cheaper_apart = False
+        self._known: dict[tuple[int, ...], RelaxRegion | None] = {}
         self._graph = graph
         self._forms = forms
         self._label_of = label_of
 
     def write(self, name: str, steps: Sequence[RelaxStep]) -> RelaxRegion | None:
         """The region of some steps, without the moves at its border; ``None``: only moves."""
-        kept = self._without_border_moves(steps)
-        if not kept:
-            return None
+        key = tuple(step.index for step in steps)
+        if key not in self._known:
+            kept = self._without_border_moves(steps)
+            self._known[key] = self._write(name, kept) if kept else None
+        known = self._known[key]
+        if known is None or known.graph.name == name:
+            return known
+        return replace(known, graph=replace(known.graph, name=name))
+
+    def _write(self, name: str, kept: Sequence[RelaxStep]) -> RelaxRegion:
         inside = {step.var for step in kept}
         page = RegionPage(self._rules)
         inputs: list[Var] = []

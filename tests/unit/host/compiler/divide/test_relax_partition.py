@@ -28,6 +28,7 @@ from tilewright.host.compiler.divide.offload import (
     total_seconds,
 )
 from tilewright.host.compiler.divide.placement import OffloadGraph, Work
+from tilewright.host.compiler.divide.relax_regions import RegionWriter
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layer_graph import LayerGraph
 from tilewright.host.compiler.lower.layers import layer_graph
@@ -109,6 +110,33 @@ def test_operators_are_priced_as_the_whole_is_lowered() -> None:
     assert [each > 0 for each in adds] == [False, True]
     known = sum(costs._seconds(each) for each in workloads_in_place(hw, layers[-1]))
     assert sum(seconds.values()) == pytest.approx(known)
+
+
+def test_a_region_that_stands_is_not_written_again(monkeypatch) -> None:
+    """When others leave; it only has another number then."""
+    model = Model(fresh_rng())
+    x = model.input(1, 4, 8, 8)
+    for _ in range(4):  # on the CPU between them: a function, and no table
+        x = model.add("Sigmoid", model.add("Conv", x, model.weights(4, 4, 1, 1)))
+    network, written = imported(model.proto(x)), []
+    write = RegionWriter._write
+
+    def counted(self, name, steps):
+        written.append(tuple(step.index for step in steps))
+        return write(self, name, steps)
+
+    monkeypatch.setattr(RegionWriter, "_write", counted)
+    graphs = []
+
+    def first_one(graph):
+        graphs.append(graph)
+        return {} if len(graphs) > 2 else {graph.candidates[0].id: "left"}
+
+    parts = partition(network, first_one)
+    assert len(written) == len(set(written)) == 4
+    assert [len(graph.regions) for graph in graphs] == [4, 3, 2]
+    assert [region.name for region in parts.regions] == ["region0", "region1"]
+    assert_same_outputs(network, parts)
 
 
 def test_what_the_accelerator_refuses_is_left_alone() -> None:

@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from onnxruntime.quantization import QDQQuantizer
+from onnxruntime.quantization.onnx_model import ONNXModel
 from support.networks.onnx_results import drawn_inputs, read_in
 from support.networks.qdq_runs import run_all
 from support.networks.small_models import Model
@@ -407,6 +408,18 @@ def test_the_model_is_that_of_onnx_runtime(monkeypatch, options) -> None:
     monkeypatch.setattr(channel_quantiser, "ChannelQuantiser", OneByOne)
     assert found == quantised(proto, **options)
     assert len(calls) == 1
+
+
+def test_nodes_and_constants_are_found_by_name(monkeypatch) -> None:
+    """Not by a walk through the model for each tensor: a thousand are as many walks."""
+    model = Model(fresh_rng())
+    x = model.input(1, 4, 8, 8)
+    for _ in range(9):
+        x = model.add("Relu", model.add("Conv", x, model.weights(4, 4, 1, 1), model.weights(4)))
+    monkeypatch.setattr(ONNXModel, "replace_input_of_all_nodes", None)
+    monkeypatch.setattr(ONNXModel, "replace_output_of_all_nodes", None)
+    monkeypatch.setattr(ONNXModel, "get_initializer", None)
+    quantised(model.proto(x))
 
 
 def test_channels_are_not_taken_one_by_one(monkeypatch) -> None:
