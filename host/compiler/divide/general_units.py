@@ -144,20 +144,37 @@ class _Work:
         wide = self._broadcast(operands)
         constants = [each for each in wide if not isinstance(each, tuple)]
         offset = np.broadcast_to(self.found.offset, self.output.shape)
-        by_channel = [*constants, offset] if offset.any() else []
-        layout = self._layout([each[0] for each in wide if isinstance(each, tuple)], by_channel)
+        if constants and not np.isfinite(constants[0]).all():
+            raise Refusal("its constant is not finite")
+        tensors = [each for each in wide if isinstance(each, tuple)]
+        needs_channels = offset.any() or (constants and self._is_coarse(operator, wide))
+        by_channel = [*constants, offset] if needs_channels else []
+        layout = self._layout([data for data, _ in tensors], by_channel)
         if not constants:
             if offset.any():
                 raise Refusal("it adds a constant to a product of two tensors")
-            self._two(operator, layout, [each for each in wide if isinstance(each, tuple)])
+            self._two(operator, layout, tensors)
             return
-        if not np.isfinite(constants[0]).all():
-            raise Refusal("its constant is not finite")
-        ((data, tensor),) = (each for each in wide if isinstance(each, tuple))
+        ((data, tensor),) = tensors
         name = self.page.made(data, layout, tensor)
         values, offset = (_lying(each, layout) for each in (constants[0], offset))
         first = isinstance(wide[0], tuple)
         self._one(operator, layout, name, values, offset, first=first)
+
+    def _is_coarse(
+        self, operator: str, operands: Sequence[tuple[IndexMap, QuantisedTensor] | Array]
+    ) -> bool:
+        """Whether int8 steps of an operator's constant can make more than a step of its result."""
+        if operator in ("maximum", "minimum"):
+            return False
+        ((_, tensor),) = (each for each in operands if isinstance(each, tuple))
+        (values,) = (each for each in operands if not isinstance(each, tuple))
+        scale, zero_point = _int8_grid(values)
+        held = _codes(values, replace(tensor, scale=scale, zero_point=zero_point))
+        off = float(np.abs(values - scale * (held.astype(np.int64) - zero_point)).max(initial=0.0))
+        if operator == "multiply":
+            off *= tensor.scale * max(128 + tensor.zero_point, 127 - tensor.zero_point)
+        return off > self.output.scale
 
     def choose(self) -> None:
         page, output = self.page, self.output
@@ -217,7 +234,10 @@ class _Work:
         fits = [each for each in choices if each is not None and each.shape[0] == 1]
         fits = [each for each in fits if _is_of_channels(by_channel, each)]
         if not fits:
-            raise Refusal("it adds numbers to products that are not those of channels")
+            raise Refusal(
+                "numbers that it adds to products, or its constant, which int8 is too coarse for, "
+                "are not those of channels"
+            )
         return min(fits, key=lambda layout: self._cost(data, layout))
 
     def _is_plain(self, var: Any) -> bool:

@@ -123,6 +123,27 @@ def test_any_pair_of_a_tensor_and_a_constant(case) -> None:
     made.check()
 
 
+@pytest.mark.parametrize("case", range(3))
+def test_constants_that_int8_is_too_coarse_for(case) -> None:
+    """One is far larger than the others: along one axis they are factors, else the CPU's."""
+    rng = generator(f"coarse constants {case}")
+    for axes in (1, 2):
+        made = Branches(rng)
+        shape = (1, *(int(size) for size in rng.integers(3, 9, int(rng.integers(2, 4)))))
+        x = made.input(*shape)
+        for kind in ("Mul", "Div", "Add", "Sub"):
+            varied = rng.choice(np.arange(1, len(shape)), axes, replace=False)
+            sizes = [size if axis in varied else 1 for axis, size in enumerate(shape)]
+            constant = rng.uniform(0.3, 1.5, sizes)
+            largest = rng.choice(["start", "end", "inside"])
+            constant.flat[{"start": 0, "end": -1}.get(largest, 1)] = 0.02 if kind == "Div" else 50
+            function = {**PAIRS, "Div": np.divide}[kind]
+            others = np.abs(function(made.real[x], np.where(constant > 9, 1.0, constant)))
+            result = made.model.add(kind, x, constant.astype(np.float32))
+            made.leave(result, others, 2, float(np.median(others)) / 40)
+        made.check(on_accelerator=1.0 if axes == 1 else 0.0)
+
+
 def moved(rng: np.random.Generator, made: Branches, x: str, shape: tuple[int, ...]) -> str:
     """One random move of a tensor of this shape."""
     add, axis = made.model.add, int(rng.integers(1, len(shape)))
