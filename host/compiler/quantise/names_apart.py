@@ -49,13 +49,17 @@ def _apart(editor: Editor, name: str, every: set[str]) -> str:
 
 
 def _is_given(name: str, every: Collection[str]) -> bool:
-    """Whether the quantiser gives a name to what it makes of another tensor, numbered or not."""
-    plain = _NUMBER.sub("", name)
-    return any(
-        each.endswith(end) and each.removesuffix(end) in every
-        for each in (name, plain)
+    """Whether the quantiser gives a name to what it makes of another tensor, numbered or not.
+
+    It may make that in several steps: a bias ``b`` has a ``b_quantized_zero_point``.
+    """
+    shorter = {
+        each.removesuffix(end)
+        for each in (name, _NUMBER.sub("", name))
         for end in _ENDS
-    )
+        if each.endswith(end)
+    }
+    return any(each in every or _is_given(each, every) for each in shorter)
 
 
 def rename_ends(graph: ir.Graph) -> dict[str, str]:
