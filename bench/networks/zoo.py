@@ -305,6 +305,7 @@ class Zoo(Study):
             f"{row['operators']} operators, {100 * row['mac_share']:.1f} % of the MACs; "
             f"{row['milliseconds']:.2f} ms = accelerator {row['accelerator_milliseconds']:.2f} + "
             f"crossings {row['crossings_milliseconds']:.2f} + CPU {row['cpu_milliseconds']:.2f} "
-            f"(bottleneck: {row['bottleneck']}); largest gap to ONNX Runtime "
+            f"(bottleneck: {row['bottleneck']}), {row['cycles']:,} cycles, "
+            f"{100 * row['bound_cycles'] / max(1, row['cycles']):.1f} % of them bound; largest gap to ONNX Runtime "
             f"{100 * row['largest_gap_to_ort']:.2f} % of the range"
         )
