@@ -306,6 +306,6 @@ class Zoo(Study):
             f"{row['milliseconds']:.2f} ms = accelerator {row['accelerator_milliseconds']:.2f} + "
             f"crossings {row['crossings_milliseconds']:.2f} + CPU {row['cpu_milliseconds']:.2f} "
             f"(bottleneck: {row['bottleneck']}), {row['cycles']:,} cycles, "
-            f"{100 * row['bound_cycles'] / max(1, row['cycles']):.1f} % of them bound; largest gap to ONNX Runtime "
-            f"{100 * row['largest_gap_to_ort']:.2f} % of the range"
+            f"{100 * row['bound_cycles'] / max(1, row['cycles']):.1f} % of them bound; "
+            f"largest gap to ONNX Runtime {100 * row['largest_gap_to_ort']:.2f} % of the range"
         )
