@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,12 @@ DRAM_LINE: Final = 64
 """Granularity, in bytes, at which DRAM accesses are ordered."""
 
 _Rng = np.random.Generator
+T = TypeVar("T")
+
+
+def pick(rng: _Rng, values: Sequence[T]) -> T:
+    """One of some values: what `Generator.choice` draws, in a fifth of its time."""
+    return values[int(rng.integers(len(values)))]
 
 
 def anchors(rng: _Rng, depth: int) -> list[int]:
@@ -38,8 +44,7 @@ def anchors(rng: _Rng, depth: int) -> list[int]:
 def lines(dram: Index, nbytes: int) -> Index:
     """DRAM lines of `DRAM_LINE` bytes that tiles at these offsets touch."""
     inside = np.append(np.arange(0, nbytes, DRAM_LINE), nbytes - 1)
-    lines: Index = np.unique((dram[:, None] + inside) // DRAM_LINE)
-    return lines
+    return np.array(sorted(set(((dram[:, None] + inside) // DRAM_LINE).ravel().tolist())), np.int64)
 
 
 def runs(tiles: list[int], *, limit: int) -> list[tuple[int, int]]:
@@ -63,9 +68,9 @@ def random_uops(
         base = dict.fromkeys(depths, 0)
         for memory in depths:
             if rng.random() < 0.3:
-                base[memory] = int(rng.choice(anchors[memory])) // 2
-        spread = int(rng.choice([1, 2, 6]))
-        chance = float(rng.choice([0.0, 0.3, 1.0]))
+                base[memory] = pick(rng, anchors[memory]) // 2
+        spread = pick(rng, (1, 2, 6))
+        chance = pick(rng, (0.0, 0.3, 1.0))
         for _ in range(int(rng.integers(4, 17))):
             tile = {m: min(b + int(rng.integers(spread)), depths[m] - 1) for m, b in base.items()}
             words.append(

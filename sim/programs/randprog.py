@@ -25,6 +25,7 @@ from tilewright.host.machine.isa import (
 )
 from tilewright.host.machine.program import Program
 from tilewright.host.runtime.device import Bytes
+from tilewright.sim.programs.randdata import pick
 from tilewright.sim.programs.randwriter import CYCLES, Bools, Pad, ProgramWriter
 from tilewright.sim.reference import footprint
 
@@ -91,7 +92,7 @@ class _Generator(ProgramWriter):
         for name in ("pad_left", "pad_right", "pad_top", "pad_bottom"):
             v[name] = int(rng.integers(4)) if padded and rng.random() < 0.25 else 0
         if padded and rng.random() < 0.12:
-            v[str(rng.choice(["x_size", "y_size"]))] = 0
+            v[pick(rng, ("x_size", "y_size"))] = 0
         elif padded and rng.random() < 0.08:
             v = {"x_size": 1, "y_size": 1, "z_size": 1}
             v |= dict.fromkeys(("pad_left", "pad_right", "pad_top", "pad_bottom"), 1)
@@ -133,7 +134,7 @@ class _Generator(ProgramWriter):
         free = (region.nbytes - nbytes * max(1, span)) // align
         offset = int(rng.integers(free + 1)) * align
         if name == "result" and self._stored:
-            near = int(rng.choice(self._stored)) - region.offset
+            near = pick(rng, self._stored) - region.offset
             offset = min(near // align, free) * align
         return {
             "dram_offset": region.offset + offset,
@@ -150,10 +151,10 @@ class _Generator(ProgramWriter):
         """Row and plane strides of a walk of at most ``room`` tiles; often contiguous."""
         x, y, z = v["x_size"], v["y_size"], v["z_size"]
         row_room = max(0, room - x) // max(1, y * z - 1)
-        y_stride = min(row_room, x + int(self._rng.choice([0, 0, 0, 1, 3, -1, -x])))
+        y_stride = min(row_room, x + pick(self._rng, (0, 0, 0, 1, 3, -1, -x)))
         plane = y * y_stride
         plane_room = max(0, room - x - (y - 1) * y_stride if y else room - x) // max(1, z - 1)
-        z_stride = min(plane_room, plane + int(self._rng.choice([0, 0, 2, 5])))
+        z_stride = min(plane_room, plane + pick(self._rng, (0, 0, 2, 5)))
         return max(0, y_stride), max(0, z_stride)
 
     def _random_gemm(self) -> None:
@@ -174,7 +175,7 @@ class _Generator(ProgramWriter):
                 "iter_inner": inner,
                 **dict.fromkeys(("acc_base", "inp_base", "wgt_base"), 0),
                 **{
-                    f"{name}_{loop}": int(rng.choice([0, 1, 1, 1, 2, 5]))
+                    f"{name}_{loop}": pick(rng, (0, 1, 1, 1, 2, 5))
                     for name in ("acc", "inp", "wgt")
                     for loop in ("outer", "inner")
                 },
@@ -228,7 +229,7 @@ class _Generator(ProgramWriter):
         acc = self._pads[Memory.ACC]
         for _ in range(_ATTEMPTS):
             v = self._random_vector(op)
-            pattern = self._rng.choice(["free", "in place", "chain", "reduce"])
+            pattern = pick(self._rng, ("free", "in place", "chain", "reduce"))
             if pattern in ("in place", "chain"):
                 v |= {"dst_outer": v["src_outer"], "dst_inner": v["src_inner"]}
             elif pattern == "reduce":
@@ -237,7 +238,7 @@ class _Generator(ProgramWriter):
             src, opd = self._operands(v, block)
             if src is None or opd is None:
                 continue
-            dst = src + {"free": 0, "chain": v["src_inner"]}.get(str(pattern), 0)
+            dst = src + {"free": 0, "chain": v["src_inner"]}.get(pattern, 0)
             if pattern == "free":
                 dst = self._place(acc, int(block.dst.max()) + 1)
             if dst + int(block.dst.max()) >= acc.size.depth or dst < 0:
@@ -250,7 +251,7 @@ class _Generator(ProgramWriter):
         rng, acc = self._rng, self._pads[Memory.ACC]
         more = (VectorOp.SUB, VectorOp.SQUARE, VectorOp.EXP2)
         for _ in range(_ATTEMPTS):
-            v = self._random_vector(VectorOp(int(rng.choice([*range(6), *more, *more]))))
+            v = self._random_vector(VectorOp(pick(rng, (*range(6), *more, *more))))
             v["hold"] = int(rng.random() < 0.5)
             v["reduce"] = int(rng.integers(len(Reduce))) if rng.random() < 0.7 else 0
             if v["reduce"]:
@@ -314,7 +315,7 @@ class _Generator(ProgramWriter):
             "iter_inner": inner,
             **dict.fromkeys(("dst_base", "src_base", "opd_base"), 0),
             **{
-                f"{name}_{loop}": int(rng.choice([0, 1, 1, 2, 5]))
+                f"{name}_{loop}": pick(rng, (0, 1, 1, 2, 5))
                 for name in ("dst", "src", "opd")
                 for loop in ("outer", "inner")
             },
@@ -365,30 +366,30 @@ class _Generator(ProgramWriter):
         pad = self._pads[Memory.TABLE]
         if pad.written.all():
             return
-        rows = int(self._rng.choice([1, 2, 4, 8]))
+        rows = pick(self._rng, (1, 2, 4, 8))
         v = {"x_size": pad.size.depth // rows, "y_size": rows, "z_size": 1}
         self._emit_load(Memory.TABLE, sram_base=0, **self._source(Memory.TABLE, v), **v)
 
     def _loops(self, limit: int) -> tuple[int, int]:
         """Outer and inner iterations; 1 is frequent."""
-        inner = int(self._rng.choice([1, 1, 2, 3, 4, 7, 8, 16]))
-        outer = int(self._rng.choice([1, 1, 1, 2, 3, 5]))
+        inner = pick(self._rng, (1, 1, 2, 3, 4, 7, 8, 16))
+        outer = pick(self._rng, (1, 1, 1, 2, 3, 5))
         inner = min(inner, limit)
         return min(outer, max(1, limit // inner)), inner
 
     def _find(self, written: Bools, relative: footprint.Index, *, span: int = 0) -> int | None:
         """A random base such that ``base + relative`` is written and ``base + span`` exists."""
-        distinct = np.unique(relative)
-        bases = written.size - max(int(distinct[-1]), span)
+        first, *others = set(relative.tolist())
+        bases = written.size - max(first, span, *others)
         if bases <= 0:
             return None
-        fits = np.ones(bases, dtype=np.bool_)
-        for step in distinct.tolist():
+        fits = written[first : first + bases].copy()
+        for step in others:
             fits &= written[step : step + bases]
-        candidates = np.flatnonzero(fits)
-        return int(self._rng.choice(candidates)) if candidates.size else None
+        candidates = fits.nonzero()[0]
+        return pick(self._rng, candidates.tolist()) if candidates.size else None
 
     def _place(self, pad: Pad, count: int) -> int:
         """First tile of a range of ``count`` tiles near an anchor."""
-        anchor = int(self._rng.choice(pad.anchors)) + int(self._rng.integers(-6, 7))
+        anchor = pick(self._rng, pad.anchors) + int(self._rng.integers(-6, 7))
         return min(max(0, anchor), pad.size.depth - count)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.machine.isa import Unit
+from tilewright.sim.programs.randdata import pick
 
 
 class TokenTracker:
@@ -23,7 +24,7 @@ class TokenTracker:
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
         self._transitive = bool(rng.integers(2))
-        self._extra = float(rng.choice([0.0, 0.1, 0.4]))
+        self._extra = pick(rng, (0.0, 0.1, 0.4))
         self._units: list[Unit] = []
         self._known: list[dict[Unit, int]] = []
         self._latest = {unit: dict.fromkeys(Unit, -1) for unit in Unit}
@@ -41,10 +42,10 @@ class TokenTracker:
         index = len(self._units)
         read, written = _cells(reads), _cells(writes)
         needed: dict[Unit, int] = {}
-        for cell in read | written:
-            _latest_of(needed, self._writer.get(cell, {}))
-        for cell in written:
-            _latest_of(needed, self._reader.get(cell, {}))
+        before = [self._writer.get(cell, {}) for cell in read | written]
+        before += [self._reader.get(cell, {}) for cell in written]
+        for other, latest in (item for accesses in before for item in accesses.items()):
+            needed[other] = max(needed.get(other, -1), latest)
         known = self._latest[unit]
         for source in sorted(needed):
             if source != unit and needed[source] > known[source]:
@@ -86,14 +87,8 @@ class TokenTracker:
             if owner not in without and source > known[owner]
         ]
         if choices:
-            self._connect(int(self._rng.choice(choices)), index, known)
+            self._connect(pick(self._rng, choices), index, known)
 
 
 def _cells(accesses: Mapping[Hashable, npt.NDArray[np.int64]]) -> set[Hashable]:
     return {(memory, cell) for memory, cells in accesses.items() for cell in cells.tolist()}
-
-
-def _latest_of(needed: dict[Unit, int], more: Mapping[Unit, int]) -> None:
-    """Raise ``needed`` to the later instruction of each unit."""
-    for unit, index in more.items():
-        needed[unit] = max(needed.get(unit, -1), index)

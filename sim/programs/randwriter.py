@@ -234,7 +234,7 @@ class ProgramWriter:
         """Banks of these tiles, now and then with others that are not used."""
         per_bank = self._hw.acc_depth // self._hw.acc_banks
         mask = 0
-        for bank in np.unique(acc // per_bank).tolist():
+        for bank in set((acc // per_bank).tolist()):
             mask |= 1 << bank
         if self._rng.random() < 0.2:
             mask |= int(self._rng.integers(1 << self._hw.acc_banks))

@@ -133,7 +133,7 @@ def check_random(
 
 
 def test_two_small_cores_on_any_memory() -> None:
-    check_random(PAIR, [Fidelity.RTL], generator("system twin pair"), 6)
+    check_random(PAIR, [Fidelity.RTL], generator("system twin pair"), 3)
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def check_random(hw: HwConfig, rng: np.random.Generator, memories: int, programs
 
 
 def test_random_programs_on_the_smallest_array() -> None:
-    check_random(TINY, generator("twin tiny"), 10, 8)
+    check_random(TINY, generator("twin tiny"), 6, 8)
 
 
 @pytest.mark.parametrize("option", [1, 2])
@@ -71,7 +71,7 @@ def test_random_programs_where_acc_has_two_banks() -> None:
 @pytest.mark.parametrize("number", sample(1, 27))
 def test_random_programs_on_any_configuration(number: int) -> None:
     rng = generator(f"twin {number}")
-    check_random(any_built(number, rng), rng, 5 if number == 0 else 10, 12 if number == 0 else 20)
+    check_random(any_built(number, rng), rng, *((4, 10) if number == 0 else (10, 20)))
 
 
 @pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])

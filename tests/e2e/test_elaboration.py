@@ -94,7 +94,7 @@ def ways_to_break(name):
 ALL_RULES = [rule.name for rule in hwconfig.RULES]
 
 
-CHOSEN = set(generator("rules").choice(ALL_RULES, 6, replace=False))
+CHOSEN = set(generator("rules").choice(ALL_RULES, 4, replace=False))
 """Rules of the fast run, others in every run: an elaboration takes 0.3 to 1 s."""
 
 

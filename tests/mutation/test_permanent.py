@@ -51,7 +51,7 @@ def test_a_fault_whose_place_is_gone_is_an_error_with_its_name(tmp_path: Path) -
 
 
 def test_the_bench_of_a_unit_runs_the_fault_and_not_the_rtl(tmp_path: Path) -> None:
-    fault = load_permanent(SOURCES)[NAMES.index("interrupt-lost-when-cleared")]
+    fault = load_permanent(SOURCES)[NAMES.index("key-kept-when-its-entry-leaves")]
     shutil.copytree(MANIFEST.parent, tmp_path / "rtl")
     (path,) = (tmp_path / "rtl").rglob(fault.file)
     path.write_text(fault.apply(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -9,6 +9,7 @@ and end of their own. All others start as ever, and so do theirs.
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import runpy
@@ -18,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -203,6 +205,7 @@ def _load() -> None:
                     import_module(".".join(["tilewright", *words]))
     for name in SELDOM:
         del sys.modules[name]
+    gc.freeze()  # a child would copy every page that its collector looks at
 
 
 def _keep(connection: socket.socket, child: int, streams: Sequence[int]) -> None:
@@ -243,4 +246,16 @@ def _become(request: dict[str, Any], streams: Sequence[int], packages: list[str]
     sys.argv = [module, *rest]
     for name in ("support.warm_python", module):
         sys.modules.pop(name, None)
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    ended = None
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        if not isinstance(ended := ending.code, int | None):
+            raise
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError):  # the interpreter tells of broken streams
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit((ended or 0) & 0xFF)  # to free what was loaded takes half a second
+    sys.exit(ended)

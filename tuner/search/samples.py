@@ -17,6 +17,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.tuner.search.registry import make_tuner
+from tilewright.tuner.search.space import Space
+from tilewright.tuner.search.tuner import Candidate, Result
+
 Values = npt.NDArray[np.float64]
 """Costs of a batch, shape ``[n]``; infinite for what is not legal."""
 
@@ -110,3 +114,20 @@ def spend(probe: SampleProbe, search: Callable[[], None], *, keep: bool = True) 
             raise
         stopped = True
     return {**probe.told(), "seconds": time.perf_counter() - started, "stopped": stopped}
+
+
+class AskTell:
+    """Any tuner as a search: asks it for ``batch`` points at a time and tells it their costs."""
+
+    def __init__(self, tuner: str, *, batch: int = 16) -> None:
+        self._tuner: Final = tuner
+        self._batch: Final = batch
+
+    def _drive(
+        self, space: Space[Any], probe: SampleProbe, rng: np.random.Generator,
+        costs: Callable[[list[Candidate[Any]]], Values],
+    ) -> None:  # fmt: skip
+        tuner = make_tuner(self._tuner, space, seed=int(rng.integers(2**31)))
+        while asked := tuner.ask(min(self._batch, probe.left)):
+            told = zip(asked, costs(asked).tolist(), strict=True)
+            tuner.tell([Result(index=each.index, value=value) for each, value in told])

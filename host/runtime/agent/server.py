@@ -22,12 +22,12 @@ from tilewright.host.runtime.agent.authentication import (
     admit,
 )
 from tilewright.host.runtime.agent.channel import Channel
-from tilewright.host.runtime.agent.door import Door
 from tilewright.host.runtime.agent.events import LimitedLog, log_event, log_failure
 from tilewright.host.runtime.agent.health import AgentStatus
 from tilewright.host.runtime.agent.journal import Journal
 from tilewright.host.runtime.agent.lease import Lease
 from tilewright.host.runtime.agent.limits import Limits
+from tilewright.host.runtime.agent.pending_handshakes import PendingHandshakes
 from tilewright.host.runtime.agent.protocol import ConnectionLostError, ProtocolError
 from tilewright.host.runtime.agent.session import ClosingError, Service, Session
 from tilewright.host.runtime.agent.tls import Identity, TlsError
@@ -119,7 +119,7 @@ class _Server(socketserver.TCPServer):
         self._service = service
         self._token = token
         self._identity = identity
-        self._door = Door(seconds=HANDSHAKE_SECONDS + _FAREWELLS_SECONDS)
+        self._handshakes = PendingHandshakes(seconds=HANDSHAKE_SECONDS + _FAREWELLS_SECONDS)
         self._guest_log = LimitedLog(lines=GUEST_LINES, seconds=60.0)
         self._places = threading.BoundedSemaphore(service.limits.connections)
         self._clients: dict[Channel, threading.Thread] = {}
@@ -135,7 +135,7 @@ class _Server(socketserver.TCPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Let a connection in; runs where connections are accepted, and must not wait."""
         channel = Channel(request, seconds=HANDSHAKE_SECONDS)
-        for _ in self._door.enter(channel, home_of(client_address)):
+        for _ in self._handshakes.enter(channel, home_of(client_address)):
             self._guest_log.event(
                 "refused", "too many connections without proof of the token: one is closed"
             )
@@ -154,11 +154,11 @@ class _Server(socketserver.TCPServer):
 
     def service_actions(self) -> None:
         """Called between connections, several times a second."""
-        self._door.close_late()
+        self._handshakes.close_late()
 
     def await_clients(self, seconds: float, hurry: threading.Event) -> None:
         """Give those who know the token time to leave; all others have to leave at once."""
-        self._door.close_late(seconds=0.0)
+        self._handshakes.close_late(seconds=0.0)
         deadline = time.monotonic() + seconds
         while self._clients and time.monotonic() < deadline and not hurry.wait(_LOOK_SECONDS):
             pass
@@ -205,7 +205,7 @@ class _Server(socketserver.TCPServer):
             channel.send("full", mac=proof)
             return
         try:
-            self._door.leave(channel)
+            self._handshakes.leave(channel)
             channel.lift_deadline()
             service = self._service
             channel.send(
@@ -221,7 +221,7 @@ class _Server(socketserver.TCPServer):
             self._places.release()  # before farewells: who is sent away may come back at once
 
     def _forget(self, channel: Channel) -> None:
-        self._door.leave(channel)
+        self._handshakes.leave(channel)
         channel.close()
         self._clients.pop(channel, None)
 

@@ -106,7 +106,7 @@ def draw_fitting(rng, *, zero_points, fixed=None, draw=qgraphs.draw_cnn, **optio
         return hw, graph, inputs
 
 
-@pytest.mark.parametrize("number", sample(24, 400))
+@pytest.mark.parametrize("number", sample(12, 400))
 def test_random_regions_on_random_configurations_equal_their_layers(number):
     hw, graph, inputs = draw_fitting(generator(f"region {number}"), zero_points=bool(number % 2))
     facts = where(hw=hw, number=number)
@@ -118,14 +118,14 @@ def test_random_regions_on_random_configurations_equal_their_layers(number):
             check_hazards(hw, step.program.program, image)
 
 
-@pytest.mark.parametrize("number", sample(24, 400))
+@pytest.mark.parametrize("number", sample(12, 400))
 def test_random_splits_and_shuffles_on_random_configurations_equal_their_layers(number):
     rng = generator(f"channels {number}")
     hw, graph, inputs = draw_fitting(rng, zero_points=bool(number % 2), draw=qgraphs.draw_channels)
     check_region(ReferenceDevice(hw), graph, inputs, where(hw=hw, number=number))
 
 
-@pytest.mark.parametrize("number", sample(24, 400))
+@pytest.mark.parametrize("number", sample(12, 400))
 def test_random_tables_and_rows_on_random_configurations_equal_their_layers(number):
     """Between joins and shuffles of channels, of one image or two, fused or as the model rounds."""
     rng = generator(f"functions {number}")

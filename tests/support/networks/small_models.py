@@ -93,10 +93,8 @@ def imported_with_its_inputs(
     model: onnx.ModelProto, rng: np.random.Generator, samples: int = 8
 ) -> tuple[ImportedNetwork, dict[str, np.ndarray]]:
     """A float model, quantised with noise, and inputs among it: they leave no range."""
-    seen = {
-        a.name: rng.normal(size=[samples * (d := _dims(a))[0], *d[1:]]).astype(np.float32)
-        for a in model.graph.input
-    }
+    sizes = {a.name: [d.dim_value for d in a.type.tensor_type.shape.dim] for a in model.graph.input}
+    seen = {n: rng.normal(size=[samples * d[0], *d[1:]]).astype("f4") for n, d in sizes.items()}
     network = import_network(
         model,
         calibration=Calibration(arrays=seen),
@@ -124,10 +122,6 @@ def imported_near_its_results(
     found, expected = output_of((network.qdq, proto), inputs)
     np.testing.assert_allclose(found, expected, atol=share * np.abs(expected).max())
     return network, inputs
-
-
-def _dims(value: onnx.ValueInfoProto) -> list[int]:
-    return [dim.dim_value for dim in value.type.tensor_type.shape.dim]
 
 
 def noise(network: ImportedNetwork, rng: np.random.Generator) -> dict[str, np.ndarray]:

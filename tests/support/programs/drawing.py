@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random legal configurations, workloads and schedules."""
 
+import functools
+
 import numpy as np
 from support.randomness import generator
 
@@ -14,11 +16,12 @@ from tilewright.sim.verify.randconfig import any_hwconfig
 
 MAX_MACS = 400_000
 """Work of a random layer: keeps a run on the smallest array below a second."""
+_compiled = functools.cache(lambda expression: compile(expression, "a rule", "eval"))
 
 
 def holds(rule, values) -> bool:
     """Whether a rule of `RULES` holds for parameter values that may be illegal."""
-    return bool(eval(rule.expression, {"__builtins__": {}}, dict(values)))
+    return bool(eval(_compiled(rule.expression), {"__builtins__": {}}, dict(values)))
 
 
 def broken_rules(values) -> set[str]:

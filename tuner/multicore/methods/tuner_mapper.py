@@ -7,15 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from tilewright.tuner.multicore.encoding import Population
+from tilewright.tuner.multicore.encoding import Population, joined
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.methods.mapper import GroupMapper, Probe
-from tilewright.tuner.search.registry import make_tuner
+from tilewright.tuner.search.samples import AskTell
 from tilewright.tuner.search.space import Index, Knob, Space
-from tilewright.tuner.search.tuner import Result
-
-BATCH: Final = 16
-"""Points per ask."""
 
 LEVELS: Final = 16
 """Priorities that a job may have; equal ones run in the order of the table."""
@@ -54,27 +50,11 @@ class GroupSpace(Space[Population]):
         return ""
 
 
-class TunerMapper(GroupMapper):
+class TunerMapper(AskTell, GroupMapper):
     """Asks a tuner for points and tells it their makespans."""
 
-    def __init__(self, tuner: str, *, batch: int = BATCH) -> None:
-        self._tuner: Final = tuner
-        self._batch: Final = batch
-
     def _search(self, probe: Probe, rng: np.random.Generator) -> None:
-        space = GroupSpace(probe.instance.table)
-        tuner = make_tuner(self._tuner, space, seed=int(rng.integers(2**31)))
-        while asked := tuner.ask(min(self._batch, probe.left)):
-            points = [candidate.point for candidate in asked]
-            values = probe.makespans(
-                Population(
-                    core=np.concatenate([point.core for point in points]),
-                    priority=np.concatenate([point.priority for point in points]),
-                )
-            )
-            tuner.tell(
-                [
-                    Result(index=candidate.index, value=float(value))
-                    for candidate, value in zip(asked, values, strict=True)
-                ]
-            )
+        self._drive(
+            GroupSpace(probe.instance.table), probe, rng,
+            lambda asked: probe.makespans(joined(*(each.point for each in asked))),
+        )  # fmt: skip

@@ -68,7 +68,7 @@ def assert_as_onnxruntime(model, x, rng, facts: str, **options) -> None:
         assert error <= limit, f"{name}: {error} steps, not {limit}: {facts}"
 
 
-@pytest.mark.parametrize("number", sample(24, 6000))
+@pytest.mark.parametrize("number", sample(12, 6000))
 def test_fused_networks_give_the_results_of_their_file(number) -> None:
     rng = generator(f"saturation {number}")
     model, x = quantised_model(rng)

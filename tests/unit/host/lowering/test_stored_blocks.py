@@ -122,7 +122,7 @@ EVERY = product((WIDE_OUT, WIDE_IN), LoopOrder, Fusion, ((1, 1), (2, 1), (1, 2),
 
 
 @pytest.mark.parametrize(
-    ("hw", "order", "fusion", "threads"), often("stored blocks", starmap(pytest.param, EVERY), 16)
+    ("hw", "order", "fusion", "threads"), often("stored blocks", starmap(pytest.param, EVERY), 8)
 )
 def test_every_order_fusion_and_threading_is_right(hw, order, fusion, threads):
     workload = replace(conv2d("w", 4, 38, 45, 3, 1, 1, residual=True), n=2)

@@ -268,7 +268,7 @@ def mutated(origin: Path, folder: Path, file: str, old: str, new: str) -> Path:
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "told"),
-    often("seeded faults", starmap(pytest.param, [*RTL, *DROPPED, *WRONG]), 16),
+    often("seeded faults", starmap(pytest.param, [*RTL, *DROPPED, *WRONG]), 8),
 )
 def test_a_seeded_fault_is_found(projects, tmp_path, file, old, new, told):
     folder = mutated(projects["pynq-z2"], tmp_path / "p", file, old, new)

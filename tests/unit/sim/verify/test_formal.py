@@ -121,14 +121,15 @@ GRID = [
     for name in PROOFS
     if name not in LONGEST or name in drawn("longest proof", LONGEST)
 ]
-FOUND = often("seeded", GRID, 3)
+HOLD, FOUND = often("proofs", GRID, 7), often("seeded", GRID, 3)
+"""What a fast run draws: `make formal` and a slow run take all."""
 
 
 def test_every_proof_has_a_seeded_fault():
     assert set(FAULTS) == set(PROOFS)
 
 
-@pytest.mark.parametrize("name", GRID)
+@pytest.mark.parametrize("name", HOLD)
 def test_the_proof_holds(name):
     verdict = prove(PROOFS[name])
     assert verdict.holds, verdict.text

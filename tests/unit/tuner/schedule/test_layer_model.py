@@ -60,7 +60,7 @@ RANKED = product(CONFIGS, ["ideal", "pynq-z2"], ["C3", "C7", "C10", DEPTHWISE, F
 
 
 @pytest.mark.parametrize(
-    ("config", "memory", "layer"), often("ranked", starmap(pytest.param, RANKED), 12)
+    ("config", "memory", "layer"), often("ranked", starmap(pytest.param, RANKED), 6)
 )
 def test_ranks_schedules_as_the_twin_does(
     config: HwConfig, memory: str, layer: str | Workload

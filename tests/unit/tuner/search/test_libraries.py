@@ -8,6 +8,7 @@ from operator import le, lt
 
 import numpy as np
 import pytest
+from support.randomness import often
 from support.search.grid import Grid
 
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
@@ -29,16 +30,23 @@ def cube(side: int):
     return lambda: Grid(side, side, side)
 
 
+SLOWEST = [
+    pytest.param("dcoc", {}, full_space, schedule_cost, [8] * 6, 3, 4, lt, id="dcoc"),
+    pytest.param(
+        "autotvm", {"plan": 16}, full_space, schedule_cost, [8] * 10, 4, 5, lt, id="autotvm"
+    ),
+    pytest.param("metaschedule", SMALL, cube(60), bowl, [16] * 4, 2, 3, lt, id="metaschedule"),
+]
+
+
 @pytest.mark.parametrize(
     ("name", "options", "space", "cost", "batches", "wins", "seeds", "beats"),
     [
         ("coordinate", {}, cube(200), bowl, [8] * 15, 8, 10, lt),
         ("genetic", {}, full_space, schedule_cost, [8] * 20, 8, 10, le),
-        ("dcoc", {}, full_space, schedule_cost, [8] * 6, 3, 4, lt),
-        ("autotvm", {"plan": 16}, full_space, schedule_cost, [8] * 10, 4, 5, lt),
-        ("metaschedule", SMALL, cube(60), bowl, [16] * 4, 2, 3, lt),
         ("nevergrad-de", {}, cube(60), bowl, [8] * 20, 5, 6, lt),
         *((name, {}, cube(60), bowl, [8] * 15, 3, 4, lt) for name in SAMPLERS),
+        *often("slowest libraries", SLOWEST, 1),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -63,14 +71,12 @@ print(drive(tuner, schedule_cost, batches=[8] * 5))
 """
 
 
+@pytest.mark.slow  # with the options of the contract every run asks it
 @pytest.mark.parametrize(
     ("name", "plan", "needs"),
     [
         ("autotvm", 8, ["xgboost"]),
-        *(
-            pytest.param(name, 16, ["xgboost", "torch", "sklearn"], marks=pytest.mark.slow)
-            for name in ("chameleon", "chameleon-code")
-        ),
+        *((name, 16, ["xgboost", "torch", "sklearn"]) for name in ("chameleon", "chameleon-code")),
     ],
 )
 def test_equal_seeds_plan_the_same_in_another_process(name, plan, needs):

@@ -12,7 +12,7 @@ from support.networks.compiled_runs import assert_one_region_has_its_bits
 from support.networks.onnx_results import rewritten
 from support.networks.qdq_runs import Samples, assert_near, quantised_names, region_errors, run_all
 from support.networks.small_models import Model, imported_with_its_inputs
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, often
 
 from tilewright.host.compiler.lower.qgraph import QMatmul, QOperator, QTensor
 from tilewright.host.compiler.pipeline import partitions
@@ -281,13 +281,15 @@ def norm(model: Model, x: str, features: int = FEATURES) -> str:
     return model.add("LayerNormalization", x, *numbers, axis=-1)
 
 
-@pytest.mark.parametrize(
-    "block",
-    [_gelu_of_a_norm, _norm_of_a_square, _norm_of_a_norm, _softmax_of_a_norm, _batch_norm,
-     _batch_norm_of_vectors, _shared_keys, _talking_heads, _matrices_of_windows,
-     _matrices_on_the_left, _windows_of_six_axes, _padding_mask],
-)  # fmt: skip
-@pytest.mark.parametrize("tokens", [1, 8])
+BETWEEN = [
+    _gelu_of_a_norm, _norm_of_a_square, _norm_of_a_norm, _softmax_of_a_norm, _batch_norm,
+    _batch_norm_of_vectors, _shared_keys, _talking_heads, _matrices_of_windows,
+    _matrices_on_the_left, _windows_of_six_axes, _padding_mask,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("block", BETWEEN)
+@pytest.mark.parametrize("tokens", often("tokens between dense layers", [1, 8], 1))
 def test_what_stands_between_dense_layers_stays_on_the_accelerator(block, tokens) -> None:
     wide = (_matrices_of_windows, _matrices_on_the_left, _windows_of_six_axes)
     tokens = 64 if block is _matrices_on_the_left else 8 * tokens if block in wide else tokens

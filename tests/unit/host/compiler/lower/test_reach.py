@@ -9,7 +9,7 @@ import pytest
 from support.networks.compiled_runs import run_compiled
 from support.networks.qdq_runs import run_all
 from support.networks.small_models import Model
-from support.randomness import generator
+from support.randomness import generator, sample
 
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.machine.board import load_board
@@ -56,7 +56,7 @@ def window(model: Model, x: str, kind: str, channels: int, sides: tuple[int, int
 
 
 @pytest.mark.parametrize("kind", ["conv", "depthwise", "MaxPool"])
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", sample(3, 12))
 def test_windows_of_any_reach_have_the_bits_of_the_model(kind: str, number: int) -> None:
     rng = generator(f"reach {kind} {number}")
     model, channels = Model(rng), 8

@@ -31,8 +31,11 @@ from tilewright.host.runtime.agent import server, session
 from tilewright.host.runtime.agent.address import home_of
 from tilewright.host.runtime.agent.authentication import AgentFullError
 from tilewright.host.runtime.agent.channel import Channel
-from tilewright.host.runtime.agent.door import MAX_GUESTS_OF_A_HOST, Door
 from tilewright.host.runtime.agent.images import describe, kept_bytes
+from tilewright.host.runtime.agent.pending_handshakes import (
+    MAX_PENDING_OF_A_HOST,
+    PendingHandshakes,
+)
 from tilewright.host.runtime.agent.protocol import ProtocolError
 from tilewright.host.runtime.agent.server import AgentServer
 from tilewright.host.runtime.agent.tls import make_identity
@@ -93,10 +96,10 @@ class Guest:
 
 
 def test_the_oldest_guest_of_a_host_yields_and_nobody_of_another():
-    door = Door(most=10, most_of_a_host=3)
+    pending = PendingHandshakes(most=10, most_of_a_host=3)
     other, *guests = [Guest() for _ in range(6)]
-    assert door.enter(other, "other") == []
-    assert [door.enter(guest, "host") for guest in guests] == [
+    assert pending.enter(other, "other") == []
+    assert [pending.enter(guest, "host") for guest in guests] == [
         [], [], [], [guests[0]], [guests[1]],
     ]  # fmt: skip
     assert [guest.ended for guest in guests] == [True, True, False, False, False]
@@ -104,27 +107,27 @@ def test_the_oldest_guest_of_a_host_yields_and_nobody_of_another():
 
 
 def test_when_all_are_too_many_the_oldest_of_the_host_with_most_yields():
-    door = Door(most=4, most_of_a_host=3)
+    pending = PendingHandshakes(most=4, most_of_a_host=3)
     first, *many = [Guest() for _ in range(4)]
-    door.enter(first, "few")
+    pending.enter(first, "few")
     for guest in many:
-        door.enter(guest, "many")
-    assert door.enter(Guest(), "new") == [many[0]]
-    door.leave(many[1])
-    door.leave(many[1])
-    assert door.enter(Guest(), "newer") == []
+        pending.enter(guest, "many")
+    assert pending.enter(Guest(), "new") == [many[0]]
+    pending.leave(many[1])
+    pending.leave(many[1])
+    assert pending.enter(Guest(), "newer") == []
     assert not first.ended
 
 
 def test_guests_that_stay_too_long_are_ended_whatever_they_do():
-    door = Door(seconds=0.0)
+    pending = PendingHandshakes(seconds=0.0)
     late, known = Guest(), Guest()
-    door.enter(late, "host")
-    door.enter(known, "host")
-    door.leave(known)
-    door.close_late()
+    pending.enter(late, "host")
+    pending.enter(known, "host")
+    pending.leave(known)
+    pending.close_late()
     assert (late.ended, known.ended) == (True, False)
-    patient = Door(seconds=1000.0)
+    patient = PendingHandshakes(seconds=1000.0)
     patient.enter(known, "host")
     patient.close_late()
     assert not known.ended
@@ -164,7 +167,7 @@ def test_idle_connections_lock_nobody_out():
     with serving(connections=1) as address:
         idle = []
         for _ in range(3):
-            idle += [dial(address) for _ in range(MAX_GUESTS_OF_A_HOST)]
+            idle += [dial(address) for _ in range(MAX_PENDING_OF_A_HOST)]
             works(address, wait_seconds=30)
         assert idle[0].recv(1) == b"", "the oldest had to yield"
         for each in idle:

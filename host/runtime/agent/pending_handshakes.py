@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Door`: connections that did not prove yet that they know the token, few and for a short time."""
+"""Connections that did not prove yet that they know the token: few, and for a short time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Final
 
 from tilewright.host.runtime.agent.channel import Channel
 
-MAX_GUESTS: Final = 256
-MAX_GUESTS_OF_A_HOST: Final = 128
+MAX_PENDING: Final = 256
+MAX_PENDING_OF_A_HOST: Final = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Guest:
+class _Pending:
     host: str
     since: float
 
 
-class Door:
+class PendingHandshakes:
     """Holds those who came in, until they are known or gone; the oldest one yields to the next.
 
     So nobody who only connects can keep out who knows the token: an honest handshake takes
@@ -32,22 +32,22 @@ class Door:
     def __init__(
         self,
         *,
-        most: int = MAX_GUESTS,
-        most_of_a_host: int = MAX_GUESTS_OF_A_HOST,
+        most: int = MAX_PENDING,
+        most_of_a_host: int = MAX_PENDING_OF_A_HOST,
         seconds: float = math.inf,
     ) -> None:
         self._most: Final = most
         self._most_of_a_host: Final = most_of_a_host
         self._lock: Final = threading.Lock()
         self._seconds: Final = seconds
-        self._guests: Final[dict[Channel, _Guest]] = {}
+        self._pending: Final[dict[Channel, _Pending]] = {}
 
     def enter(self, guest: Channel, host: str) -> list[Channel]:
         """Let a guest in."""
         yielding = []
         with self._lock:
-            self._guests[guest] = _Guest(host=host, since=time.monotonic())
-            counts = Counter(each.host for each in self._guests.values())
+            self._pending[guest] = _Pending(host=host, since=time.monotonic())
+            counts = Counter(each.host for each in self._pending.values())
             while counts[host] > self._most_of_a_host:
                 yielding.append(self._send_away(host, counts))
             while counts.total() > self._most:
@@ -59,20 +59,20 @@ class Door:
     def leave(self, guest: Channel) -> None:
         """A guest became known, or is gone. Idempotent."""
         with self._lock:
-            self._guests.pop(guest, None)
+            self._pending.pop(guest, None)
 
     def close_late(self, *, seconds: float | None = None) -> None:
         """End the connections of those who stay too long, whatever keeps their threads busy."""
         begin = time.monotonic() - (self._seconds if seconds is None else seconds)
         with self._lock:
-            late = [guest for guest, each in self._guests.items() if each.since < begin]
+            late = [guest for guest, each in self._pending.items() if each.since < begin]
             for guest in late:
-                del self._guests[guest]
+                del self._pending[guest]
         for guest in late:
             guest.abort()
 
     def _send_away(self, host: str, counts: Counter[str]) -> Channel:
-        oldest = next(guest for guest, each in self._guests.items() if each.host == host)
-        del self._guests[oldest]
+        oldest = next(guest for guest, each in self._pending.items() if each.host == host)
+        del self._pending[oldest]
         counts[host] -= 1
         return oldest
