@@ -128,13 +128,13 @@ FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=5860.5,
-    lut_per_lane=460.6,
-    lut_per_element=115.7,
-    lut_per_axi_bit=8.1,
-    ff_fixed=7577.5,
-    ff_per_lane=369.7,
-    ff_per_element=75.6,
+    lut_fixed=5803.2,
+    lut_per_lane=460.8,
+    lut_per_element=118.9,
+    lut_per_axi_bit=8.4,
+    ff_fixed=7582.4,
+    ff_per_lane=368.8,
+    ff_per_element=76.0,
 )
 
 

@@ -116,11 +116,11 @@ module tw_vector #(
   } slot_e;
 
   state_e state_q, state_d;
-  slot_e slot_q;
+  slot_e slot_q, slot_d;
   tw_pkg::vector_t head, cur_q;
   tw_pkg::index_t index_q;
   logic [15:0] inner_q, outer_q;
-  logic [PartBits-1:0] part_q;
+  logic [PartBits-1:0] part_q, part_d;
   logic [RowBits:0] row_q;  // PARAM rows asked for
   logic [3:0] settle_q;     // cycles since the last slot
   offset_t dst, acc_read, dst_q, src_q, opd_q, dst_outer_q, src_outer_q, opd_outer_q;
@@ -128,9 +128,10 @@ module tw_vector #(
   logic tokens_ok, banks_ok, take, can_take, issue, issue_last, step;
   logic [31:0] bank_shift;
   logic illegal_q;  // the instruction has a wrong field: it only errs
-  logic part_last, inner_last, requant, uses_opd;
-  // Whether a loop is in its last turn lies in a register, set when the turn before it ends.
-  logic inner_last_q, outer_last_q, inner_one_q;
+  logic requant, uses_opd;
+  // Whether a loop is in its last turn lies in a register, set when the turn before it ends; so
+  // does whether a part is its slot's last one, and whether that slot ends an outer iteration.
+  logic inner_last_q, inner_last_d, outer_last_q, inner_one_q, part_last_q, turns_q;
   logic reduces, holds, reads_acc, writes, turn, settled, late;
   logic shifts, lengthy, waits, settles_q, ends;  // waits: a part reads a result on its way
   logic [3:0] settle_until;  // of the last slot: it is in ACC then
@@ -148,14 +149,11 @@ module tw_vector #(
   assign acc_read = slot_q == Fetch ? opd_q : src_q;
   assign dst = slot_q == Put ? dst_outer_q : dst_q;
 
-  assign part_last = (Parts == 1) ||
-                     (part_q == PartBits'(sizes.vector_parts - 32'd1));
-  assign inner_last = inner_last_q;
   assign shifts = cur_q.op == tw_pkg::VecShr || (sizes.row_unit != '0 && cur_q.op == tw_pkg::VecExp2);
   assign lengthy = takes_long(cur_q.op);
   assign issue = (state_q == Run) && !halt_i && !illegal_q && !waits;
-  assign step = issue && part_last;
-  assign turn = step && (slot_q == Work ? inner_last && !reduces : slot_q == Put);
+  assign step = issue && part_last_q;
+  assign turn = step && turns_q;
   assign issue_last = turn && outer_last_q;
   // The last slot was issued in the cycle before settle_q is 0.
   assign settle_until = !reduces ? 4'(LongWrite) : 4'(PutWrite) + (lengthy ? 4'd2 : 4'd0);
@@ -164,8 +162,7 @@ module tw_vector #(
   assign late = (state_q == Settle) && !halt_i && reduces &&
                 (settle_q == settle_until - 4'(Tail) - 4'd1);
   // What needs to settle does not wait here: whether it waits for a product decides late.
-  assign ends = (state_q == Run) && part_last && slot_q == Work && inner_last && outer_last_q &&
-                !settles_q;
+  assign ends = (state_q == Run) && part_last_q && turns_q && outer_last_q && !settles_q;
   assign can_take = ((state_q == Idle) || ends || settled) && !halt_i;
   assign take = can_take && queue_i.valid && tokens_ok && banks_ok && !acc_behind_i;
 
@@ -179,7 +176,7 @@ module tw_vector #(
                    (requant || !writes || cur_q.acc_banks[2'(dst >> bank_shift)]);
   assign param_ok = param_q < 16'(sizes.par_depth);
   assign go = issue && in_range && bank_ok;
-  assign issue_o = go && part_last;
+  assign issue_o = go && part_last_q;
 
   // Also while a part waits, again and again.
   assign acc_read_o = (state_q == Run) && reads_acc && bank_ok;
@@ -198,12 +195,23 @@ module tw_vector #(
       Param: if (row_q == (RowBits + 1)'(sizes.par_rows)) state_d = Run;
       Run: begin
         if (issue_last) state_d = settles_q ? Settle : Idle;
-        else if (step && inner_last && requant && cur_q.param_step) state_d = Drain;
+        else if (step && inner_last_q && requant && cur_q.param_step) state_d = Drain;
       end
       Settle: if (settled) state_d = Idle;
       default: state_d = Idle;
     endcase
     if (take) state_d = head.op == tw_pkg::VecRequant ? Drain : Run;
+  end
+
+  // Behind a part, and behind the last part of a slot
+  assign part_d = part_last_q ? '0 : part_q + 1'b1;
+  always_comb begin
+    slot_d = Work;
+    inner_last_d = inner_last_q;
+    if (turns_q) slot_d = holds ? Fetch : Work;
+    else if (reduces && slot_q == Work && inner_last_q) slot_d = Put;
+    if (slot_q == Work)
+      inner_last_d = inner_last_q ? inner_one_q : inner_q + 16'd2 == cur_q.iter_inner;
   end
 
   always_ff @(posedge clk_i) begin
@@ -218,6 +226,9 @@ module tw_vector #(
                      (sizes.row_unit != '0 && head.reduce != tw_pkg::ReduceNone);
       slot_q      <= sizes.row_unit != '0 && head.hold ? Fetch : Work;
       part_q      <= '0;
+      part_last_q <= (Parts == 1) || sizes.vector_parts == 32'd1;
+      turns_q     <= head.iter_inner == 16'd1 &&
+                     !(sizes.row_unit != '0 && (head.hold || head.reduce != tw_pkg::ReduceNone));
       inner_q     <= '0;
       outer_q     <= '0;
       inner_one_q  <= head.iter_inner == 16'd1;
@@ -231,15 +242,13 @@ module tw_vector #(
       opd_outer_q <= offset_t'(head.opd_base);
       param_q     <= 16'(head.param_base);
     end else if (issue) begin
-      part_q <= part_last ? '0 : part_q + 1'b1;
+      part_q      <= part_d;
+      part_last_q <= (Parts == 1) || part_d == PartBits'(sizes.vector_parts - 32'd1);
       if (step) begin
-        if (turn) slot_q <= holds ? Fetch : Work;
-        else if (slot_q == Fetch) slot_q <= Work;
-        else if (inner_last && reduces) slot_q <= Put;
-        if (slot_q == Work) begin
-          inner_q      <= inner_last ? '0 : inner_q + 1'b1;
-          inner_last_q <= inner_last ? inner_one_q : inner_q + 16'd2 == cur_q.iter_inner;
-        end
+        slot_q       <= slot_d;
+        inner_last_q <= inner_last_d;
+        turns_q      <= slot_d == Work ? inner_last_d && !reduces : slot_d == Put;
+        if (slot_q == Work) inner_q <= inner_last_q ? '0 : inner_q + 1'b1;
         if (turn) begin
           outer_q      <= outer_q + 1'b1;
           outer_last_q <= outer_q + 16'd2 == cur_q.iter_outer;
@@ -333,13 +342,17 @@ module tw_vector #(
   // third one, which is written when the part is issued, is then in `older_q`.
   logic first1_q, first2_q, second1_q, third1_q;
   logic [LongWrite:1] meets;  // by stage of the operation
-  // The part in stage 1 once more, inverted so that no tool merges the two: the other one selects
-  // among all elements of a tile.
-  logic [PartBits-1:0] not_part1_q;
-  always_ff @(posedge clk_i) not_part1_q <= ~part_q;
+  // The parts in stages 1 to 5 once more, inverted so that no tool merges the two lines: the other
+  // one selects among all elements of a tile, and among the parameters.
+  logic [LongWrite:1][PartBits-1:0] not_part_q;
+  always_ff @(posedge clk_i) not_part_q <= {not_part_q[LongWrite-1:1], ~part_q};
   for (genvar s = 1; s <= LongWrite; s++) begin : gen_meets
-    assign meets[s] = (s == 1 ? ~not_part1_q : part_line_q[s]) == part_q &&
-                      dst_line_q[s] == AccAddrBits'(acc_read);
+    // A carry runs through bits that are all equal. Of `==` a mapper that has time to spare makes a
+    // chain of small LUTs, and that a part waits is known last.
+    logic [PartBits+AccAddrBits-1:0] unlike;
+    logic [PartBits+AccAddrBits:0] unused;
+    assign unlike = {not_part_q[s], dst_line_q[s]} ^ {~part_q, AccAddrBits'(acc_read)};
+    assign {meets[s], unused} = {1'b0, ~unlike, 1'b1} + (PartBits + AccAddrBits + 2)'(1);
   end
   // Only parts of one instruction meet: the one behind it waits for the last.
   assign waits = reads_acc && lengthy && (meets & later_q) != '0;
@@ -424,7 +437,7 @@ module tw_vector #(
         .work_i   (go && slot_q == Work && reduces),
         .put_i    (go && slot_q == Put),
         .first_i  (inner_q == '0),
-        .last_i   (inner_last),
+        .last_i   (inner_last_q),
         .part_i   (part_q),
         .tile_i   (AccAddrBits'(dst)),
         .data_i   (outcome),

@@ -142,7 +142,7 @@ bind tw_core tw_data #(
     .vector_hold_i    (u_vector.cur_q.hold),
     .vector_reduce_i  (u_vector.cur_q.reduce),
     .vector_first_i   (u_vector.inner_q == '0),
-    .vector_lanes_i   (u_vector.inner_last ? u_vector.cur_q.lanes : '0),
+    .vector_lanes_i   (u_vector.inner_last_q ? u_vector.cur_q.lanes : '0),
     .out_i            (out_read),
     .out_tile_i       (u_store.addr),
     .out_slice_i      (out_slice),
