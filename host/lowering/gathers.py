@@ -2,8 +2,9 @@
 """Pixels of an activation in another order: windows, rolls, reversals of both.
 
 Pixels that are neighbours before and after, in rows of equal length and distance, are a *box*. A
-box is one LOAD to RES and one VECTOR, which requantises with the factor 1 to its place in OUT. A
-*piece* is a run of boxes whose pixels follow each other in the result: one STORE.
+box is one LOAD to RES and one VECTOR, which requantises with the factor 1 to its place in OUT; one
+whose pixels are each there several times, as nearest neighbours are, is read once, and has a VECTOR
+for each time. A *piece* is a run of boxes whose pixels follow each other in the result: one STORE.
 
 RES holds ``[box][stored block][pixel]``, OUT ``[stored block][pixel]``; a stored block has one tile
 at each pixel, or several that are neighbours.
@@ -11,6 +12,7 @@ at each pixel, or several that are neighbours.
 
 from __future__ import annotations
 
+from itertools import pairwise, product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -46,26 +48,27 @@ class PixelBox(NamedTuple):
     length: int  # pixels of a row; they are neighbours
     rows: int  # of the box; they follow each other in the result
     stride: int  # pixels from row to row in the source
+    times: int = 1  # that each pixel is in the result, one after another
+
+    @property
+    def read(self) -> int:
+        """Pixels of the source."""
+        return self.length * self.rows
 
     @property
     def pixels(self) -> int:
-        """All of them."""
-        return self.length * self.rows
+        """Pixels of the result."""
+        return self.read * self.times
 
 
 def pieces_of(pixels: Pixels, most: int) -> list[list[PixelBox]]:
     """Boxes that cover a result from its first to its last pixel, in pieces."""
     pieces: list[list[PixelBox]] = [[]]
     room = most
-    for start, length, rows, stride in _boxes(pixels):
+    for whole in _boxes(pixels):
         done = 0
-        while done < length * rows:
-            row, column = divmod(done, length)
-            if column or length > room:  # part of a row
-                part = PixelBox(start + row * stride + column, min(length - column, room), 1, 0)
-            else:
-                count = min(rows - row, room // length)
-                part = PixelBox(start + row * stride, length, count, stride if count > 1 else 0)
+        while done < whole.pixels:
+            part = _part(whole, done, room)
             pieces[-1].append(part)
             done += part.pixels
             room -= part.pixels
@@ -75,7 +78,38 @@ def pieces_of(pixels: Pixels, most: int) -> list[list[PixelBox]]:
     return [piece for piece in pieces if piece]
 
 
+def _part(whole: PixelBox, done: int, room: int) -> PixelBox:
+    """What of a box comes next and has room: rows, a part of a row, or a pixel a few times."""
+    start, length, rows, stride, times = whole
+    place, before = divmod(done, times)
+    row, column = divmod(place, length)
+    first = start + row * stride + column
+    if before or times > room:
+        return PixelBox(first, 1, 1, 0, min(times - before, room))
+    room //= times
+    if column or length > room:
+        return PixelBox(first, min(length - column, room), 1, 0, times)
+    count = min(rows - row, room // length)
+    return PixelBox(first, length, count, stride if count > 1 else 0, times)
+
+
 def _boxes(pixels: Pixels) -> list[PixelBox]:
+    """Boxes in the order of the result, with pixels that are there several times, if it is less."""
+    plain = _boxes_once(pixels)
+    firsts = np.flatnonzero(np.diff(pixels, prepend=pixels[0] - 1))
+    times = np.diff([*firsts, pixels.size])
+    if times.max() == 1:
+        return plain
+    edges = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist(), times.size]
+    several = [
+        each._replace(times=int(times[first]))
+        for first, end in pairwise(edges)
+        for each in _boxes_once(pixels[firsts[first:end]])
+    ]
+    return min(plain, several, key=lambda boxes: sum(1 + each.times for each in boxes))
+
+
+def _boxes_once(pixels: Pixels) -> list[PixelBox]:
     """Boxes in the order of the result, as large as greed makes them.
 
     A run of neighbours that goes on behind a row of the box before it is cut there: the end of one
@@ -204,24 +238,29 @@ class _GatherEmitter(Emission):
         source = target = self._base(number)
         line = sum(part.pixels for part in self.pieces[number]) * width
         for part in self.pieces[number]:
-            run = part.pixels * width
-            word = pack_vector(
-                acc_banks=self.builder.hw.acc_bank_mask(0, 1),
-                operand=int(Operand.RES),
-                iter_outer=self.planes,
-                iter_inner=run,
-                dst_base=target,
-                dst_outer=line,
-                dst_inner=1,
-                opd_base=source,
-                opd_outer=run,
-                opd_inner=1,
-                **self.requant_fields,
-            )
-            reads = (_ACC, ("res", slot), ("param", 0))
-            self.builder.emit_word(Unit.VECTOR, word, reads, (("out", slot),))
-            source += run * self.planes
-            target += run
+            for time, block in product(range(part.times), range(width if part.times > 1 else 1)):
+                self._copy_once(part, source + block, target + time * width + block, line, slot)
+            source += part.read * width * self.planes
+            target += part.pixels * width
+
+    def _copy_once(self, part: PixelBox, source: int, target: int, line: int, slot: int) -> None:
+        """A box, or of one whose pixels are there several times one tile of each, to OUT."""
+        width, several = self.interleave, part.times > 1
+        word = pack_vector(
+            acc_banks=self.builder.hw.acc_bank_mask(0, 1),
+            operand=int(Operand.RES),
+            iter_outer=self.planes,
+            iter_inner=part.read if several else part.read * width,
+            dst_base=target,
+            dst_outer=line,
+            dst_inner=part.times * width if several else 1,
+            opd_base=source,
+            opd_outer=part.read * width,
+            opd_inner=width if several else 1,
+            **self.requant_fields,
+        )
+        reads = (_ACC, ("res", slot), ("param", 0))
+        self.builder.emit_word(Unit.VECTOR, word, reads, (("out", slot),))
 
     def _store(self, number: int, done: int) -> None:
         width = self.interleave

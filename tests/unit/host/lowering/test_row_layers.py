@@ -214,13 +214,22 @@ def windows(side: int, window: int, shift: int = 0) -> np.ndarray:
 
 def taken(piece: list[PixelBox]) -> list[int]:
     return [b.source + r * b.stride + p for b in piece for r in range(b.rows)
-            for p in range(b.length)]  # fmt: skip
+            for p in range(b.length) for _ in range(b.times)]  # fmt: skip
+
+
+def nearest(rng: np.random.Generator, height: int, width: int, most: int) -> np.ndarray:
+    """Pixels of an image, each of them a few times along each axis: by one factor, or by any."""
+    rows, columns = (rng.integers(1, most + 1, (2, side)) for side in (height, width))
+    image = np.arange(height * width).reshape(height, width)
+    rows, columns = (times[0] if rng.random() < 0.5 else times[1, :1] for times in (rows, columns))
+    return np.repeat(np.repeat(image, rows, 0), columns, 1).reshape(-1)
 
 
 def test_boxes_cover_any_pixels_in_their_order_and_windows_are_one_box_each() -> None:
     rng = fresh_rng()
     patterns = [rng.integers(0, 40, 60), rng.permutation(64), windows(12, 4), windows(12, 4, 1),
-                np.argsort(windows(12, 4, 1)), np.zeros(7, int), np.arange(30)]  # fmt: skip
+                np.argsort(windows(12, 4, 1)), np.zeros(7, int), np.arange(30),
+                *(nearest(rng, 4, 5, most) for most in (2, 3, 9) for _ in range(4))]  # fmt: skip
     for pixels in patterns:
         for most in (1, 3, 16, 1000):
             pieces = pieces_of(pixels, most)
@@ -231,6 +240,17 @@ def test_boxes_cover_any_pixels_in_their_order_and_windows_are_one_box_each() ->
     (piece,) = pieces_of(windows(12, 4), 1000)
     assert len(piece) == 9
     assert {(b.length, b.rows, b.stride) for b in piece} == {(4, 4, 12)}
+
+
+def test_what_is_there_several_times_is_read_once_from_a_row() -> None:
+    pixels = np.repeat(np.repeat(np.arange(12).reshape(2, 6), 8, 0), 8, 1).reshape(-1)
+    (piece,) = pieces_of(pixels, 1000)
+    assert {b.times for b in piece} == {8}
+    assert sum(b.read for b in piece) == 16 * 6  # a row of the source for each of the result
+    assert len(piece) == 15  # the last one of the first row and the next one are neighbours
+    overlapping = np.lib.stride_tricks.sliding_window_view(np.arange(41), 3)[::2].reshape(-1)
+    (piece,) = pieces_of(overlapping, 1000)
+    assert piece == [PixelBox(0, 3, 20, 2)]
 
 
 def graph(pixels: np.ndarray, channels: int, before: tuple[int, int], after: tuple[int, int],
@@ -255,8 +275,9 @@ def test_a_program_moves_pixels_bit_by_bit(more, channels) -> None:
     hw = TINY.with_(**more)
     rng = fresh_rng()
     data = rng.integers(-128, 128, (1, channels, 12, 12)).astype(np.int8)
-    for pixels in (windows(12, 4, 1), np.argsort(windows(12, 4, 3)), rng.permutation(144)):
-        layers = layer_graph(graph(pixels, channels, (12, 12), (144, 1)), hw)
+    orders = [windows(12, 4, 1), np.argsort(windows(12, 4, 3)), rng.permutation(144)]
+    for pixels in (*orders, *(nearest(rng, 12, 12, most) for most in (2, 5))):
+        layers = layer_graph(graph(pixels, channels, (12, 12), (pixels.size, 1)), hw)
         moved = evaluate(layers, {"t0": data})["t1"]
         assert np.array_equal(moved[0, :, :, 0], data.reshape(channels, -1)[:, pixels])
         program = lower_region(layers, hw, lambda workload: default_schedule(hw, workload))
