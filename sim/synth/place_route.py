@@ -61,7 +61,7 @@ class Conditions:
     """What a placement is made for.
 
     Attributes:
-        router: of nextpnr; neither has routed `edge-8x8`.
+        router: of nextpnr; router2 has not routed `edge-8x8`.
     """
 
     device: str = "85k"  # key of `ECP5_DEVICES`
