@@ -109,6 +109,7 @@ async def writes_reach_a_memory_that_orders_addresses_and_data_its_way(dut: Any,
     await reset(dut)
     aw_ready = w_ready = False
     stood: tuple[int, int, int] | None = None
+    order: deque[int] = deque()  # cores whose data are to come
     for _ in range(200 * BURSTS):
         await RisingEdge(dut.clk_i)
         aw_valid, w_valid = bool(int(dut.port_awvalid_o.value)), bool(int(dut.port_wvalid_o.value))
@@ -116,10 +117,22 @@ async def writes_reach_a_memory_that_orders_addresses_and_data_its_way(dut: Any,
         if aw_valid:
             length = int(dut.port_awlen_o.value)
             offered = (int(dut.port_awid_o.value) >> 1, int(dut.port_awaddr_o.value), length)
+        waited = int(dut.write_waited_o.value)
+        alone = stood is not None and len(order) == 1  # its address stands: all wait for that
+        for core in cores:
+            behind = core.beat is not None and bool(order) and order[0] != core.number and not alone
+            told = bool(waited >> core.number & 1)
+            assert told or not behind, f"data of core {core.number} wait, and it is not told"
+            assert behind or core.address is not None or not told
         if stood is not None:
             assert offered == stood, f"the offer of {stood} became {offered}"
+        began = offered is not None and stood is None
         stood = offered if not aw_ready else None
         beat = (int(dut.port_wdata_o.value), int(dut.port_wlast_o.value)) if w_valid else None
+        if beat is not None and w_ready and beat[1]:
+            order.popleft()
+        if offered is not None and began:
+            order.append(offered[0])
         taken, moved = int(dut.awready_o.value), int(dut.wready_o.value)
         answered = int(dut.bvalid_o.value)
         for core in cores:
