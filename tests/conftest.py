@@ -53,7 +53,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
     if "torch" in sys.modules:  # whose exporter reads its operators anew for every model
-        from torch.onnx._internal._lazy_import import onnxscript_apis as apis  # noqa: PLC0415
+        from torch.onnx._internal._lazy_import import onnxscript_apis as apis  # noqa: PLC0415  (heavy, and may be absent)
 
         apis.get_torchlib_ops = functools.cache(
             lambda: apis.__getattr__("get_torchlib_ops")()  # noqa: PLW0108  (loads onnxscript)
