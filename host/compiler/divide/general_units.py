@@ -147,8 +147,8 @@ class _Work:
         if constants and not np.isfinite(constants[0]).all():
             raise Refusal("its constant is not finite")
         tensors = [each for each in wide if isinstance(each, tuple)]
-        needs_channels = offset.any() or (constants and self._is_coarse(operator, wide))
-        by_channel = [*constants, offset] if needs_channels else []
+        coarse = bool(constants) and self._is_coarse(operator, wide)
+        by_channel = [*constants, offset] if coarse or offset.any() else []
         layout = self._layout([data for data, _ in tensors], by_channel)
         if not constants:
             if offset.any():
@@ -159,7 +159,7 @@ class _Work:
         name = self.page.made(data, layout, tensor)
         values, offset = (_lying(each, layout) for each in (constants[0], offset))
         first = isinstance(wide[0], tuple)
-        self._one(operator, layout, name, values, offset, first=first)
+        self._one(operator, layout, name, values, offset, first=first, coarse=coarse)
 
     def _is_coarse(
         self, operator: str, operands: Sequence[tuple[IndexMap, QuantisedTensor] | Array]
@@ -284,10 +284,12 @@ class _Work:
         offset: Array,
         *,
         first: bool,
+        coarse: bool,
     ) -> None:
         """A tensor and a constant (channels, pixels), and which is first; what a product has added.
 
-        That is one number, or one for each channel, as is the constant then.
+        That is one number, or one for each channel, as is the constant then, and one that is too
+        coarse as int8.
         """
         by_channel = (values == values[:, :1]).all()
         output = self.output
@@ -303,16 +305,21 @@ class _Work:
             made: QOperator = QExtreme(**placeholders(2), maximum=operator == "maximum")
             self._finish(made, layout, name, constant)
             return
-        if by_channel:
+        step = self.page.tensors[name].scale / COPY_WEIGHT  # of numbers that are added
+        if by_channel and (operator == "multiply" or step <= output.scale):
             ones = np.ones(len(values))
             column = values[:, 0]
             if operator == "multiply":
+                if (offset != 0).any() and step * np.abs(column).max() > output.scale:
+                    raise Refusal("what it adds is finer than a step of what it adds it to")
                 self._finish(_affine(column, offset[:, 0]), layout, name)
             else:
                 sign = -1.0 if operator == "subtract" else 1.0
                 factor, share = (1.0, sign) if first else (sign, 1.0)
                 self._finish(_affine(factor * ones, share * column), layout, name)
             return
+        if coarse:
+            raise Refusal("its constant is too wide for int8, and too fine for its other operand")
         scale, zero_point = _int8_grid(values)
         tensor = QuantisedTensor(shape=output.shape, scale=scale, zero_point=zero_point)
         constant = self._constant(tensor, _codes(values, tensor), layout)

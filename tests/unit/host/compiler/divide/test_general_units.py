@@ -144,6 +144,27 @@ def test_constants_that_int8_is_too_coarse_for(case) -> None:
         made.check(on_accelerator=1.0 if axes == 1 else 0.0)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("case", range(2))
+def test_constants_that_are_fine_beside_the_steps_of_a_tensor(case, wide) -> None:
+    """A bias is in steps of the tensor: it must not lose what the result can tell."""
+    rng = generator(f"fine constants {case}")
+    made = Branches(rng)
+    shape = (1, 6, 4, 5)
+    for ratio in 10 ** rng.uniform(1, 4.5, 6):  # to 32,767 the factor of an operand
+        name = made.model.input(*shape, name=f"x{len(made.data)}")
+        made.data[name] = (rng.integers(-1, 2, shape) * 3).astype(np.float32)
+        x, scale = made.model.quantised(name, 3.0, int(rng.integers(-9, 9))), float(3 / ratio)
+        sizes = [(6, 1, 1), (1, 1, 1), (1, 4, 1), (6, 4, 5)][int(rng.integers(4))]
+        constant = (rng.uniform(-100, 100, sizes) * scale).astype(np.float32)
+        if wide:
+            constant.flat[0] = 5e4 * scale
+        pair = [(x, constant), (constant, x)][int(rng.integers(2))]
+        result = made.model.add(str(rng.choice(["Add", "Sub"])), *pair)
+        made.leave(result, np.ones(1), 1, scale)
+    made.check(on_accelerator=0.0 if wide else 1.0)
+
+
 def moved(rng: np.random.Generator, made: Branches, x: str, shape: tuple[int, ...]) -> str:
     """One random move of a tensor of this shape."""
     add, axis = made.model.add, int(rng.integers(1, len(shape)))
