@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -45,6 +46,8 @@ from tilewright.host.compiler.lower.workloads import refused, workload_on
 from tilewright.host.machine.isa import RESIDUAL_SHIFT
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Kind
+
+_INT16_MAX: Final = 2**15 - 1
 
 
 def expand_prelus(graph: QGraph) -> tuple[QGraph, dict[str, str]]:
@@ -150,4 +153,8 @@ def _epilogue(
     step = 2**RESIDUAL_SHIFT
     m2 = np.rint(-data.zero_point * plain.m1.astype(np.float64) / step)
     bias = np.rint(-factor.zero_point * m2 * step / np.maximum(plain.m1, 1))
+    codes = np.array([[-128], [127]])  # of the factor; what is off is linear in them
+    off = plain.m1 * (bias + data.zero_point * (codes - factor.zero_point)) + m2 * step * codes
+    if max(np.abs(off / 2.0**plain.shift).max(), np.abs(m2).max() / _INT16_MAX) > 1:
+        raise refused(operator, "its result is so fine that a zero point cannot be taken off it")
     return replace(plain, m2=m2.astype(np.int16), bias=bias.astype(np.int32))

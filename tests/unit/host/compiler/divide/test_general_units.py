@@ -165,6 +165,25 @@ def test_constants_that_are_fine_beside_the_steps_of_a_tensor(case, wide) -> Non
     made.check(on_accelerator=0.0 if wide else 1.0)
 
 
+@pytest.mark.parametrize("case", range(2))
+def test_products_far_finer_than_their_factors_keep_what_is_zero(case) -> None:
+    """A zero point comes off in steps of the product, which must not be many of the result."""
+    rng = generator(f"fine products {case}")
+    made = Branches(rng)
+    x = made.input(1, 4, 4, 5)
+    for kind in ("constant", "tensor", "constant"):
+        size = float(10 ** rng.uniform(0, 6))
+        chosen = (rng.random((1, 4, 4, 5)) < 0.3) * np.float32(size)
+        if kind == "constant":
+            other = chosen
+        else:
+            name = made.model.input(*chosen.shape, name=f"x{len(made.data)}")
+            made.data[name] = chosen
+            other = made.model.quantised(name, size / 100, int(rng.integers(-28, 28)))
+        made.leave(made.model.add("Mul", x, other), np.ones(1), 2, 0.02)
+    made.check(on_accelerator=0.0)
+
+
 def moved(rng: np.random.Generator, made: Branches, x: str, shape: tuple[int, ...]) -> str:
     """One random move of a tensor of this shape."""
     add, axis = made.model.add, int(rng.integers(1, len(shape)))
