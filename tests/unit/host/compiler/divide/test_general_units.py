@@ -165,6 +165,19 @@ def test_constants_that_are_fine_beside_the_steps_of_a_tensor(case, wide) -> Non
     made.check(on_accelerator=0.0 if wide else 1.0)
 
 
+@pytest.mark.parametrize("ratio", [20, 2000])
+def test_what_a_batch_normalisation_adds_is_not_lost_in_steps_of_its_data(ratio) -> None:
+    rng = generator(f"fine offsets {ratio}")
+    made, scale = Branches(rng), 3 / ratio
+    name = made.model.input(1, 6, 4, 5, name="x0")
+    made.data[name] = (rng.integers(-1, 2, (1, 6, 4, 5)) * 3).astype(np.float32)
+    x, ones = made.model.quantised(name, 3.0), np.ones(6, np.float32)
+    offsets = (rng.uniform(-100, 100, 6) * scale).astype(np.float32)
+    held = [made.model.constant(each) for each in (ones, offsets, 0 * ones, ones)]
+    made.leave(made.model.add("BatchNormalization", x, *held, epsilon=0.0), np.ones(1), 1, scale)
+    made.check(on_accelerator=1.0 if ratio == 20 else 0.0)
+
+
 @pytest.mark.parametrize("case", range(2))
 def test_products_far_finer_than_their_factors_keep_what_is_zero(case) -> None:
     """A zero point comes off in steps of the product, which must not be many of the result."""
