@@ -42,6 +42,10 @@ EXTRAS: Final[Mapping[str, Extra]] = {
             "tvm_ffi": "apache-tvm-ffi",
         },
     ),
+    "vision": Extra(
+        purpose="boxes that overlap, videos and cameras: run --task",
+        packages={"cv2": "opencv-python-headless"},
+    ),
     "search": Extra(
         purpose="tuners and allocators that learn, and other libraries' tuners",
         packages={

@@ -38,6 +38,7 @@ _HEADS: Final = (
     rf'(?:{{\s*|# {{"format": "[^"\n]*", "version": \d+, )"generator": ?"{MARK}"',  # JSON; a table
     r'{\n "schema": 1,\n "command": "',  # a `host.common.result_document`
     rf"{_LISTED}\n",
+    rf"\x89PNG\r\n\x1a\n(?s:.{{29}})tEXtSoftware\x00{MARK}",
 )
 """How files begin, as patterns."""
 

@@ -38,7 +38,7 @@ from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
-from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, save
+from tilewright.host.compiler.pack.artefact import PICTURES, CompiledNetwork, Placed, save
 from tilewright.host.compiler.pack.limits import check_limits
 from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.quantise.narrowed_layers import narrowed
@@ -51,6 +51,7 @@ from tilewright.host.compiler.read.requirements import require_packages, require
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.vision.labels import stated_labels, stated_task
 
 if TYPE_CHECKING:
     import onnx
@@ -211,6 +212,10 @@ def compile_model(
                 "float_layers": list(chosen.float_layers),
                 "agreement": dict(imported.accuracy.agreement),
                 "operators": list(imported.own_operators),
+                PICTURES: {
+                    **({} if measured is None else measured.pictures()),
+                    **model_states(imported.qdq),
+                },
             },
             progress=progress,
         )
@@ -224,6 +229,13 @@ def compile_model(
     if output is not None:
         save(compilation.network, output)
     return compilation
+
+
+def model_states(model: onnx.ModelProto) -> dict[str, Any]:
+    """The task and the labels that a model's exporter wrote into it, as plain values."""
+    properties = {entry.key: entry.value for entry in model.metadata_props}
+    labels, task = stated_labels(properties), stated_task(properties)
+    return {**({"labels": list(labels)} if labels else {}), **({"task": task} if task else {})}
 
 
 def _never_packed(compilation: Compilation) -> tuple[str, ...]:

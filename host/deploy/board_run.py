@@ -24,13 +24,14 @@ from tilewright.host.common.printable import printable
 from tilewright.host.common.result_document import result_document, to_json
 from tilewright.host.common.whole_file import prepare_place, write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
-from tilewright.host.compiler.read.calibration import Calibration, image_files
+from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.network_runner import NetworkRun, NetworkRunner
 from tilewright.host.compiler.run.numpy_host import NumpyHost
 from tilewright.host.deploy.bundle import Bundle, read_bundle
 from tilewright.host.deploy.measure import IN_FLIGHT, Inputs, Measured, measure
 from tilewright.host.runtime.device import Device
 from tilewright.host.runtime.pynq_device import PynqDevice
+from tilewright.host.vision.pictures import image_files
 
 _TOP: Final = 5
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tilewright.host.network.schedule import Schedule
     from tilewright.host.network.workload import Workload, conv2d, dense, depthwise, maxpool
     from tilewright.interface.layers import default_schedule, legal, lower
-    from tilewright.interface.networks import compile, run
+    from tilewright.interface.networks import compile, open_network, run
     from tilewright.interface.search import make_tuner, schedule_space
     from tilewright.interface.simulate import (
         SimulatedLayer,
@@ -86,6 +86,7 @@ __all__ = [
     "make_tuner",
     "maxpool",
     "open_device",
+    "open_network",
     "read_table",
     "run",
     "schedule_space",
@@ -126,6 +127,7 @@ _HOMES = {
     "make_tuner": "interface.search",
     "maxpool": "host.network.workload",
     "open_device": "interface.simulate",
+    "open_network": "interface.networks",
     "read_table": "tuner.exhaustive.table",
     "run": "interface.networks",
     "schedule_space": "interface.search",

@@ -46,6 +46,9 @@ from tilewright.host.network.workload import Workload
 FORMAT: Final = 3
 """Version of the layout of a file."""
 
+PICTURES: Final = "pictures"
+"""Key of the conditions: mean and std of calibration images, what the model states of itself."""
+
 MAX_MANIFEST_BYTES: Final = 1 << 27
 _MEMBERS: Final = ("insn", "weights", "uop")
 

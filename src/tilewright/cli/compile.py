@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 
-_OF_CALIBRATION: Final = ("calibration", "random_calibration", "mean", "std")
+_OF_CALIBRATION: Final = ("calibration", "random_calibration", "mean", "std", "fit")
 _OF_QUANTISATION: Final = (
     "asymmetric", "calibration_method", "percentile", "equalisation", "bias_correction",
     "int4_weights", "improve", "float_layers",
@@ -225,7 +226,7 @@ def _calibration(
     if path is None and not random_samples:
         refuse_given(
             context,
-            ("mean", "std"),
+            ("mean", "std", "fit"),
             "scales the images of --calibration",
             remedy="add --calibration, or leave it out",
         )
@@ -235,6 +236,7 @@ def _calibration(
         random_samples=random_samples or None,
         mean=tuple(settings.mean),
         std=tuple(settings.std),
+        fit=settings.fit,
     )
     data.require_images()
     return data
@@ -261,7 +263,7 @@ def _checked(path: Path | None, settings: CompileOptions) -> Calibration | None:
         return None
     data = Calibration(path=path)
     if data.has_images:
-        data = Calibration(path=path, mean=tuple(settings.mean), std=tuple(settings.std))
+        data = replace(data, mean=tuple(settings.mean), std=tuple(settings.std), fit=settings.fit)
     return data
 
 
