@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import colorsys
+import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tilewright.host.common.printable import printable
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.vision.names import Task
 from tilewright.host.vision.tasks import Found, Seen
 
@@ -56,6 +59,22 @@ def draw(picture: Image, seen: Seen) -> Image:
             _write(pen, (0, (lines + 1) * height), text, colour_of(each.number), font, unit)
             lines += 1
     return drawn
+
+
+def png_of(title: str) -> str:
+    """The name of the file that a picture is drawn into, among others of a folder."""
+    return f"{title.replace(' ', '-')}.png"
+
+
+def save(picture: Image, path: Path) -> None:
+    """Write a picture as a PNG that a later run may replace, whole or not at all."""
+    from PIL.PngImagePlugin import PngInfo  # noqa: PLC0415  (optional)
+
+    told = PngInfo()
+    told.add_text("Software", MARK)
+    content = io.BytesIO()
+    picture.save(content, "PNG", pnginfo=told)
+    write_whole(path, content.getvalue())
 
 
 def colour_of(number: int) -> Colour:

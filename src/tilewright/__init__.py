@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tilewright.host.compiler.lower.own_call import OperatorCall
     from tilewright.host.compiler.read.own_operator import Operator
     from tilewright.host.compiler.tasks import load_network
+    from tilewright.host.deploy.board_run import open_bundle
     from tilewright.host.machine.board import Board, load_board
     from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
     from tilewright.host.network.schedule import Schedule
@@ -85,6 +86,7 @@ __all__ = [
     "lower",
     "make_tuner",
     "maxpool",
+    "open_bundle",
     "open_device",
     "open_network",
     "read_table",
@@ -126,6 +128,7 @@ _HOMES = {
     "lower": "interface.layers",
     "make_tuner": "interface.search",
     "maxpool": "host.network.workload",
+    "open_bundle": "host.deploy.board_run",
     "open_device": "interface.simulate",
     "open_network": "interface.networks",
     "read_table": "tuner.exhaustive.table",

@@ -17,7 +17,7 @@ from tilewright.host.compiler.pack.artefact import PICTURES, CompiledNetwork
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import picture_size
 from tilewright.host.compiler.run.network_runner import NetworkRun, NetworkRunner
-from tilewright.host.vision.drawing import draw
+from tilewright.host.vision.drawing import draw, save
 from tilewright.host.vision.names import Fit, Task
 from tilewright.host.vision.pictures import (
     Framing,
@@ -47,28 +47,24 @@ class Frame:
         """A copy of the picture with what is in it."""
         return draw(self.picture, self.seen)
 
+    def save(self, path: str | Path) -> None:
+        """Write what `draw` gives as a PNG file."""
+        save(self.draw(), Path(path))
 
-class PictureNetwork:
-    """A network on an open device that looks at pictures; close it, or use it as a context.
+
+class PictureReader:
+    """Makes a network's input of a picture, and reads its outputs.
 
     Args:
         network: with one input that takes pictures, one at a time.
-        runner: of the network on a device.
         scaling: how a picture becomes an input.
         options: what is looked for.
-        close: what `close` calls.
+
+    Raises:
+        WorkloadError: the network takes no pictures, or its outputs are not those of the task.
     """
 
-    def __init__(
-        self,
-        network: CompiledNetwork,
-        runner: NetworkRunner,
-        scaling: Scaling,
-        options: TaskOptions,
-        close: Callable[[], None],
-    ) -> None:
-        self.close: Final = close
-        self._runner: Final = runner
+    def __init__(self, network: CompiledNetwork, scaling: Scaling, options: TaskOptions) -> None:
         self._scaling: Final = scaling
         self._outputs: Final = {port.name: port for port in network.outputs}
         self._size: Final = picture_size(network.inputs)
@@ -85,30 +81,12 @@ class PictureNetwork:
             options, shapes, self._size.rows, self._size.columns
         )
 
-    def __enter__(self) -> PictureNetwork:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def inputs_of(self, picture: Image) -> tuple[Mapping[str, Array], Framing]:
         """The network's input for a picture, and where its pixels came from."""
         port: Argument = self._port
         sample, framing = self._scaling.sample(picture, self._size, port.real.dtype)
         batch = sample[np.newaxis].astype(port.real.dtype)
         return {port.name: port.quantise(batch) if port.is_quantised else batch}, framing
-
-    def see(self, picture: Image | str | Path, title: str = "") -> Frame:
-        """Look at a picture, or at that of a file."""
-        if isinstance(picture, str | Path):
-            title = title or Path(picture).name
-            picture = read_picture(Path(picture))
-        started = time.perf_counter()
-        inputs, framing = self.inputs_of(picture)
-        run = self._runner.run(inputs)
-        seen = self.read(run, framing)
-        seconds = time.perf_counter() - started
-        return Frame(title=title, picture=picture, seen=seen, run=run, seconds=seconds)
 
     def read(self, run: NetworkRun, framing: Framing) -> Seen:
         """What a run's outputs say."""
@@ -117,6 +95,41 @@ class PictureNetwork:
             for name, port in self._outputs.items()
         }
         return self._interpreter.read(real, framing)
+
+
+class PictureNetwork:
+    """A network on an open device that looks at pictures; close it, or use it as a context.
+
+    Args:
+        runner: of the network on a device.
+        reader: of the network.
+        close: what `close` calls.
+    """
+
+    def __init__(
+        self, runner: NetworkRunner, reader: PictureReader, close: Callable[[], None]
+    ) -> None:
+        self.close: Final = close
+        self._runner: Final = runner
+        self._reader: Final = reader
+
+    def __enter__(self) -> PictureNetwork:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def see(self, picture: Image | str | Path, title: str = "") -> Frame:
+        """Look at a picture, or at that of a file."""
+        if isinstance(picture, str | Path):
+            title = title or Path(picture).name
+            picture = read_picture(Path(picture))
+        started = time.perf_counter()
+        inputs, framing = self._reader.inputs_of(picture)
+        run = self._runner.run(inputs)
+        seen = self._reader.read(run, framing)
+        seconds = time.perf_counter() - started
+        return Frame(title=title, picture=picture, seen=seen, run=run, seconds=seconds)
 
     def watch(self, source: str | Path | int) -> Iterator[Frame]:
         """Look at an image, those of a folder, the frames of a video, or of the camera ``source``.

@@ -95,6 +95,7 @@ class Pictures:
 
     def _claim(self) -> None:
         from tilewright.host.common.whole_file import own_folder, renew_folder
+        from tilewright.host.vision.drawing import png_of
         from tilewright.host.vision.pictures import image_files
 
         if self.drawn is None:
@@ -110,19 +111,17 @@ class Pictures:
             return
         if isinstance(self.source, Path) and self.source.is_dir():
             files = image_files(self.source)[: self.frames or None]
-            renew_folder(self.drawn, {_png_of(file.name) for file in files})
+            renew_folder(self.drawn, {png_of(file.name) for file in files})
         else:
             own_folder(self.drawn)
 
     def place_of(self, frame: Frame) -> Path | None:
         """The file that a frame is drawn into."""
+        from tilewright.host.vision.drawing import png_of
+
         if self.drawn is None or self.is_one:
             return self.drawn
-        return self.drawn / _png_of(frame.title)
-
-
-def _png_of(title: str) -> str:
-    return title.replace(" ", "-") + _PNG
+        return self.drawn / png_of(frame.title)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,19 +145,19 @@ class Site:
 
 def look(site: Site, device: Device, settings: Any, pictures: Pictures) -> None:
     """Look at pictures one by one, print and draw what is in them, and frames per second."""
-    from tilewright.host.compiler.run.picture_network import PictureNetwork
+    from tilewright.host.compiler.run.picture_network import PictureNetwork, PictureReader
     from tilewright.host.compiler.run.runtime import differing_elements, open_network
     from tilewright.interface.networks import look_options, scaling_between
     from tilewright.sim.devices import REFERENCE, open_simulated
 
     compiled, trusted = site.compiled, settings.trusted
     looks = look_options(compiled, settings)
-    scaling = scaling_between(compiled, settings, looks.task)
+    reader = PictureReader(compiled, scaling_between(compiled, settings, looks.task), looks)
     rows: list[dict[str, Any]] = []
     wrong = 0
     with ExitStack() as stack:
         runner = stack.enter_context(open_network(compiled, device, trusted=trusted))
-        network = PictureNetwork(compiled, runner, scaling, looks, runner.close)
+        network = PictureNetwork(runner, reader, runner.close)
         reference = None
         if site.checked:
             known = stack.enter_context(
@@ -170,11 +169,11 @@ def look(site: Site, device: Device, settings: Any, pictures: Pictures) -> None:
             for frame in _frames(network, pictures, site.where, quiet=site.quiet):
                 _tell(frame)
                 if reference is not None:
-                    expected = reference.run(network.inputs_of(frame.picture)[0])
+                    expected = reference.run(reader.inputs_of(frame.picture)[0])
                     wrong += any(differing_elements(frame.run, expected).values())
                 place = pictures.place_of(frame)
                 if place is not None:
-                    _write_drawn(frame, place)
+                    frame.save(place)
                 rows.append(_row(frame, place))
         except KeyboardInterrupt:
             if not rows:
@@ -249,21 +248,6 @@ def _frames(
                 return
             yield frame
             number += 1
-
-
-def _write_drawn(frame: Frame, place: Path) -> None:
-    """Write a frame's picture with what is in it, as a PNG with the mark of this program."""
-    import io
-
-    from PIL.PngImagePlugin import PngInfo
-
-    from tilewright.host.common.whole_file import MARK, write_whole
-
-    told = PngInfo()
-    told.add_text("Software", MARK)
-    content = io.BytesIO()
-    frame.draw().save(content, "PNG", pnginfo=told)
-    write_whole(place, content.getvalue())
 
 
 def _row(frame: Frame, place: Path | None) -> dict[str, Any]:

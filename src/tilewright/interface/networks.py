@@ -24,6 +24,7 @@ from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.network_runner import NetworkRun
 from tilewright.host.compiler.run.picture_network import (
     PictureNetwork,
+    PictureReader,
     scaling_of,
     stated_task,
 )
@@ -39,7 +40,7 @@ from tilewright.host.vision.pictures import Scaling
 from tilewright.host.vision.tasks import TaskOptions
 from tilewright.interface.options import (
     CompileOptions,
-    DeviceOptions,
+    ImageOptions,
     LookOptions,
     OpenOptions,
     RunOptions,
@@ -200,7 +201,7 @@ def open_network(options: OpenOptions) -> PictureNetwork:
     network = options.network
     compiled = network if isinstance(network, CompiledNetwork) else load(Path(network))
     looks = look_options(compiled, options)
-    scaling = scaling_between(compiled, options, looks.task)
+    reader = PictureReader(compiled, scaling_between(compiled, options, looks.task), looks)
     board = options.board
     target = target_board(compiled) if board is None else load_board(board)
     device = options.device
@@ -214,7 +215,7 @@ def open_network(options: OpenOptions) -> PictureNetwork:
         if isinstance(device, str):
             stack.enter_context(closing(opened))
         runner = stack.enter_context(runner_of(compiled, opened, trusted=options.trusted))
-        return PictureNetwork(compiled, runner, scaling, looks, stack.close)
+        return PictureNetwork(runner, reader, stack.close)
     except BaseException:
         stack.close()
         raise
@@ -251,14 +252,14 @@ def look_options(network: CompiledNetwork, options: LookOptions) -> TaskOptions:
     )
 
 
-def scaling_between(network: CompiledNetwork, options: DeviceOptions, task: str = "") -> Scaling:
+def scaling_between(network: CompiledNetwork, options: ImageOptions, task: str = "") -> Scaling:
     """How pictures become a network's input: as given, otherwise as in its calibration."""
     found = scaling_of(network, task, options.fit)
     return replace(found, mean=options.mean or found.mean, std=options.std or found.std)
 
 
 def scaled_as_compiled(
-    data: Calibration, network: CompiledNetwork, options: DeviceOptions
+    data: Calibration, network: CompiledNetwork, options: ImageOptions
 ) -> Calibration:
     """Data for a network, images among them as `scaling_between` says."""
     given = _scaled(data, options.mean or (0.0,), options.std or (1.0,), Fit.CROP)

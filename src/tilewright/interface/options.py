@@ -124,13 +124,16 @@ def _fit(default: str, text: str, panel: str = "") -> Any:
     )
 
 
+_TAKEN: Final = "; default: letterbox to detect and for keypoints, crop otherwise"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImageOptions:
     """How the pixels of images become a network's input."""
 
-    mean: Sequence[float] = _MEAN()
-    std: Sequence[float] = _STD()
-    fit: str = _fit(Fit.CROP.value, "")
+    mean: Sequence[float] | None = _MEAN(recorded=True, panel=PICTURES_PANEL)
+    std: Sequence[float] | None = _STD(recorded=True, panel=PICTURES_PANEL)
+    fit: str = _fit("", _TAKEN, panel=PICTURES_PANEL)
 
 
 @dataclass(frozen=True)
@@ -309,7 +312,7 @@ class CompileOptions:
 
 
 @dataclass(frozen=True)
-class DeviceOptions:
+class DeviceOptions(ImageOptions):
     """What runs a compiled network, and how pictures become its input."""
 
     network: CompiledNetwork | str | Path = option(
@@ -326,11 +329,6 @@ class DeviceOptions:
         "or a board. In Python rtl, dpi, reference, cxxrtl (a second simulator), or an open "
         "device, such as the board of `connect_device`, which stays open.",
         kind=NetworkDevice,
-    )
-    mean: Sequence[float] | None = _MEAN(recorded=True, panel=PICTURES_PANEL)
-    std: Sequence[float] | None = _STD(recorded=True, panel=PICTURES_PANEL)
-    fit: str = _fit(
-        "", "; default: letterbox to detect and for keypoints, crop otherwise", panel=PICTURES_PANEL
     )
     board: Board | str | Path | None = option(
         None,
