@@ -274,6 +274,14 @@ def open_bundle(folder: str | Path, *, bitstream: str | Path | None = None) -> P
         ToolError: pynq cannot be imported.
         ConfigError: the bitstream is missing, or another one.
         DeviceError: it has another configuration, or cannot be loaded.
+
+    Example:
+        >>> import tilewright as tw
+        >>> try:
+        ...     network = tw.open_bundle("no-such-folder")
+        ... except tw.TilewrightError as error:
+        ...     print(error.field)
+        no-such-folder/manifest.json
     """
     bundle = read_bundle(Path(folder))
     network = open_network(bundle)

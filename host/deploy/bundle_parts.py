@@ -60,6 +60,7 @@ MODULES: Final = (
     "tilewright.host.compiler.run.host_arguments",
     "tilewright.host.compiler.run.network_runner",
     "tilewright.host.compiler.run.numpy_host",
+    "tilewright.host.compiler.run.numpy_operators",
     "tilewright.host.compiler.run.picture_network",
     "tilewright.host.deploy",
     "tilewright.host.deploy.board_run",

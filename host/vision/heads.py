@@ -42,6 +42,7 @@ ANCHORS: Final = (
 _ANCHORS_OF_CELL: Final = 3
 _LARGEST_SHARE: Final = 2.0
 """Above any box in shares of the input, and below any in pixels that is worth a score."""
+_RANKED: Final = 300
 _COUNTED: Final = 4  # outputs of TensorFlow Lite's post-processing
 
 
@@ -80,7 +81,7 @@ def head_of(form: Form) -> Head:
         WorkloadError: it has none of the known forms.
     """
     shapes = list(form.shapes.values())
-    for head, fits in _TOLD.items():
+    for head, fits in _TOLD:
         if fits(form, shapes):
             return head
     raise WorkloadError(
@@ -296,9 +297,21 @@ def _is_yolov5(_: Form, shapes: _Shapes) -> bool:
 
 def _has_boxes_of_cells(form: Form, shapes: _Shapes, boxes_of_cell: int) -> bool:
     """One (1, n, 5 + C) with so many boxes for each cell of two strides or more."""
-    if not _rows_of_boxes(shapes, 6):
+    if not _rows_of_boxes(shapes, 6) or shapes[0][1] < shapes[0][2]:
         return False
     return form.strides_of(shapes[0][1] / boxes_of_cell, least=2) is not None
+
+
+def _is_tall(form: Form, shapes: _Shapes) -> bool:
+    """YOLOv8 with fewer rows than cells, of two strides or more."""
+    if not _is_yolov8(form, shapes) or shapes[0][1] > shapes[0][2]:
+        return False
+    return form.strides_of(shapes[0][2], least=2) is not None
+
+
+def _is_ranked(form: Form, shapes: _Shapes) -> bool:
+    """The 300 best boxes: what exporters keep by default."""
+    return _is_end2end(form, shapes) and shapes[0][1] == _RANKED
 
 
 def _is_yolox(form: Form, shapes: _Shapes) -> bool:
@@ -387,15 +400,22 @@ _FITS: Final[Mapping[Head, Callable[[Form, _Shapes], bool]]] = {
     Head.YOLOX: _is_yolox,
     Head.END2END: _is_end2end,
 }
-"""What a head needs, in the order in which one is looked for: what is told by more comes first."""
+"""The shapes that a head needs."""
 
-_TOLD: Final[Mapping[Head, Callable[[Form, _Shapes], bool]]] = {
-    **_FITS,
-    Head.DETR: _is_named_detr,
-    Head.YOLOV5: partial(_has_boxes_of_cells, boxes_of_cell=_ANCHORS_OF_CELL),
-    Head.YOLOX: partial(_has_boxes_of_cells, boxes_of_cell=1),
-}
-"""The same, without what only a name tells."""
+_TOLD: Final[Sequence[tuple[Head, Callable[[Form, _Shapes], bool]]]] = (
+    (Head.TFLITE, _is_tflite),
+    (Head.DETR, _is_named_detr),
+    (Head.YOLO_NAS, _is_yolo_nas),
+    (Head.SSD, _is_pair),
+    (Head.YOLOV8_RAW, _is_yolov8_raw),
+    (Head.YOLOV5_RAW, _is_yolov5_raw),
+    (Head.END2END, _is_ranked),
+    (Head.YOLOV8, _is_tall),
+    (Head.YOLOV5, partial(_has_boxes_of_cells, boxes_of_cell=_ANCHORS_OF_CELL)),
+    (Head.YOLOX, partial(_has_boxes_of_cells, boxes_of_cell=1)),
+    (Head.END2END, _is_end2end),
+)
+"""Heads by their shapes alone, in the order in which one is looked for."""
 
 _DECODERS: Final[Mapping[Head, Callable[[Form, Sequence[Array]], Candidates]]] = {
     Head.YOLOV5: _yolov5,

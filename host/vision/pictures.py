@@ -107,7 +107,7 @@ def frame(picture: Image, rows: int, columns: int, fit: Fit) -> tuple[Image, Fra
     if fit is Fit.CROP:
         across, down = max(across, columns), max(down, rows)
     step = wide / across, high / down
-    left, top = (columns - across) // 2, (rows - down) // 2
+    left, top = int((columns - across) / 2), int((rows - down) / 2)
     origin = -left * step[0], -top * step[1]
     framing = Framing(origin=origin, step=step, size=picture.size)
     if fit is Fit.CROP:

@@ -134,8 +134,10 @@ class Interpreter:
                 boxes = {name: shapes[name]}
                 return made._with_head(replace(form, shapes=boxes, extras=masks[0][1]))
             case Task.SEGMENT:
-                is_map = len(shapes) == 1 and len(made._first) in {3, 4}
-                made._require(is_map, "one map (1, classes, rows, columns)")
+                first = made._first
+                is_map = len(shapes) == 1 and len(first) in {3, 4} and first[0] == 1
+                whole = is_map and first[-2] * columns == first[-1] * rows
+                made._require(whole, "one map (1, classes, rows, columns) of the whole input")
             case Task.KEYPOINTS:
                 first = made._first
                 if len(shapes) == 1 and len(first) == 3:

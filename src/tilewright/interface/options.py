@@ -386,8 +386,9 @@ class LookOptions:
     )
     head: str = option(
         Head.AUTO.value,
-        "Form of a detector's outputs; auto: told by their shapes.",
+        f"Form of a detector's outputs: {', '.join(Head)}; auto: told by their shapes.",
         kind=Head,
+        metavar="HEAD",
         panel=PICTURES_PANEL,
     )
     score: float = option(

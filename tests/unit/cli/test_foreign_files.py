@@ -24,7 +24,7 @@ from tilewright.host.common.whole_file import MARK
 
 WRITTEN = {
     *("--json", "--output", "--html", "--trace", "--report", "--waves", "--out", "--optuna"),
-    *("--annotated", "--runs", "--folder", "--home", "--cache"),
+    *("--annotated", "--runs", "--folder", "--home", "--cache", "--draw"),
 }
 """Options that name what a command writes."""
 READ = {

@@ -139,13 +139,9 @@ def test_pages_use_the_public_interface_alone(path):
     assert names <= {*tw.__all__, "__version__"}
 
 
-ON_A_BOARD = {"classify_loop.py"}
-"""Runs with the modules of a bundle, where the public names and what stands behind them lack."""
-
-
 @pytest.mark.parametrize(
     "path",
-    [path for path in sorted((ROOT / "examples").rglob("*.py")) if path.name not in ON_A_BOARD],
+    sorted((ROOT / "examples").rglob("*.py")),
     ids=lambda path: path.name,
 )
 def test_examples_use_the_public_interface_alone(path):
