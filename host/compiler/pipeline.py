@@ -154,7 +154,8 @@ def compile_model(
 
     Args:
         model: an ONNX file, a ``.tflite`` file, a ``.pt2`` file of ``torch.export.save``, an ONNX
-            model, an ``nn.Module`` or an ``ExportedProgram``. A file is untrusted; an object is
+            model, an ``nn.Module`` or an ``ExportedProgram``, or what `import_network` made of one
+            with the configuration's options. A file is untrusted; an object is
             trusted. A file may be in reading already (`prepare_process.reading`), with calibration
             data and options of its own (`hardware_options.for_hardware`).
         hw: the configuration that the programs are for.
@@ -181,8 +182,12 @@ def compile_model(
         source = Path(model).name if isinstance(model, str | os.PathLike) else ""
 
     def compiled(model: Any, options: ImportOptions) -> Compilation:
-        imported = import_network(
-            model, calibration=calibration, options=options, check=check, progress=progress
+        imported = (
+            model
+            if isinstance(model, ImportedNetwork)
+            else import_network(
+                model, calibration=calibration, options=options, check=check, progress=progress
+            )
         )
         accept(imported)
         measured = None if imported.was_quantised else calibration

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,14 @@ from tilewright.host.common.options import takes
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.pack.latency import layers_left_behind
 from tilewright.host.compiler.pack.target import target_board
-from tilewright.host.compiler.pipeline import compile_model
+from tilewright.host.compiler.pipeline import (
+    ImportedNetwork,
+    compile_model,
+    import_network,
+)
 from tilewright.host.compiler.quantise.agreement import Agreement, Comparison
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.compiler.run.network_runner import NetworkRun
 from tilewright.host.compiler.run.picture_network import (
     PictureNetwork,
@@ -30,14 +35,15 @@ from tilewright.host.compiler.run.picture_network import (
 )
 from tilewright.host.compiler.run.runtime import differing_elements, run_network
 from tilewright.host.compiler.run.runtime import open_network as runner_of
-from tilewright.host.machine.board import MemoryModel, load_board, load_memory
+from tilewright.host.machine.board import Board, MemoryModel, load_board, load_memory
 from tilewright.host.machine.fidelity import Fidelity
-from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.runtime.device import Device
 from tilewright.host.vision.labels import read_labels
 from tilewright.host.vision.names import Fit, Head, Task
 from tilewright.host.vision.pictures import Scaling
 from tilewright.host.vision.tasks import TaskOptions
+from tilewright.interface.configurations import AUTO, Configurations
 from tilewright.interface.options import (
     CompileOptions,
     ImageOptions,
@@ -53,6 +59,8 @@ from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 Array = npt.NDArray[Any]
+
+N = TypeVar("N")
 
 COMPUTING: Final = (Fidelity.RTL, Fidelity.DPI, CXXRTL, REFERENCE)
 """Devices that a network runs on: those that move data."""
@@ -82,26 +90,27 @@ def compile(options: CompileOptions) -> CompiledNetwork:
         >>> [(port.shape, port.dtype) for port in network.inputs]
         [((1, 1, 8, 8), 'float32')]
     """
-    config, target = load_hwconfig(options.hw), load_board(options.board)
+    target = load_board(options.board)
     with ExitStack() as stack:
         trials = None
         if str(options.store):
             found = store_location(options.store, Path())
             trials = stack.enter_context(Store(found, must_exist=True, read_only=True))
-        book = stack.enter_context(
-            ScheduleLookup(config, target.memory, budget=options.search, store=trials)
-        )
         stack.enter_context(fields_named({"options.example_inputs": "calibration"}))
         data, check = (
             None if each is None else _scaled(_data(each), options.mean, options.std, options.fit)
             for each in (options.calibration, options.check)
         )
+        config, model, given = _configuration(options, target, data, check)
+        book = stack.enter_context(
+            ScheduleLookup(config, target.memory, budget=options.search, store=trials)
+        )
         compilation = compile_model(
-            options.model,
+            model,
             config,
             target,
             calibration=data,
-            options=options.import_options(),
+            options=given,
             schedule_of=book,
             keep_rounding=options.keep_rounding,
             offload_all=options.offload_all,
@@ -119,6 +128,21 @@ def compile(options: CompileOptions) -> CompiledNetwork:
     if told := layers_left_behind(network):
         warnings.warn(told, stacklevel=3)
     return network
+
+
+def _configuration(
+    options: CompileOptions, target: Board, data: Calibration | None, check: Calibration | None
+) -> tuple[HwConfig, Any, ImportOptions]:
+    """The configuration, the model, and how it is imported; of ``auto`` imported already."""
+    given = options.import_options()
+    if options.hw != AUTO:
+        return load_hwconfig(options.hw), options.model, given
+
+    def imported(wanted: ImportOptions) -> ImportedNetwork:
+        return import_network(options.model, calibration=data, options=wanted, check=check)
+
+    choice = Configurations(imported, options, target).fastest()
+    return choice.hw, choice.imported, choice.options
 
 
 @typed
@@ -223,15 +247,8 @@ def open_network(options: OpenOptions) -> PictureNetwork:
 
 def look_options(network: CompiledNetwork, options: LookOptions) -> TaskOptions:
     """What is looked for: as given, otherwise as the network's model states."""
-    task, labels = stated_task(network)
-    if options.task and options.task not in set(Task):
-        raise ConfigError(
-            f"must be one of {', '.join(Task)}",
-            field="task",
-            value=options.task,
-            remedy="use the task that the network was trained for",
-        )
-    if not (task := options.task or task):
+    stated, labels = stated_task(network)
+    if not (task := options.task or stated):
         raise WorkloadError(
             "must be given: the model does not say what it is for",
             field="task",
@@ -242,19 +259,33 @@ def look_options(network: CompiledNetwork, options: LookOptions) -> TaskOptions:
     if isinstance(given, str | Path):
         labels = read_labels(Path(given)) if str(given) else labels
     else:
-        labels = tuple(given)
+        labels = tuple(map(str, given))
     return TaskOptions(
-        task=Task(task),
+        task=_one_of(Task, "task", task),
         labels=labels,
-        head=Head(options.head),
+        head=_one_of(Head, "head", options.head),
         score=options.score,
         overlap=options.overlap,
     )
 
 
+def _one_of(kind: Callable[[str], N], field: str, name: str) -> N:
+    """A name's member of an enumeration."""
+    try:
+        return kind(name)
+    except ValueError as error:
+        known: Any = kind
+        raise ConfigError(
+            f"must be one of {', '.join(known)}",
+            field=field,
+            value=name,
+            remedy="leave it out for the usual one",
+        ) from error
+
+
 def scaling_between(network: CompiledNetwork, options: ImageOptions, task: str = "") -> Scaling:
     """How pictures become a network's input: as given, otherwise as in its calibration."""
-    found = scaling_of(network, task, options.fit)
+    found = scaling_of(network, task, _one_of(Fit, "fit", options.fit) if options.fit else "")
     return replace(found, mean=options.mean or found.mean, std=options.std or found.std)
 
 
@@ -274,7 +305,7 @@ def _scaled(
 ) -> Calibration:
     """Data whose images are scaled; the same options for arrays are refused."""
     with fields_named({"calibration.mean": "mean", "calibration.std": "std"}):
-        scaled = replace(data, mean=tuple(mean), std=tuple(std), fit=fit)
+        scaled = replace(data, mean=tuple(mean), std=tuple(std), fit=_one_of(Fit, "fit", fit))
         scaled.require_images()
     return scaled
 

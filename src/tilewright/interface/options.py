@@ -152,7 +152,8 @@ class CompileOptions:
     _: KW_ONLY
     hw: HwConfig | str | Path = option(
         "pynq-16x16",
-        "Named configuration, YAML file, or SYSTEM:CORE for a core of a system.",
+        "Named configuration, YAML file, SYSTEM:CORE for a core of a system, or auto: the named "
+        "one that is the fastest on the board.",
         kind=str,
         metavar="HW",
     )

@@ -135,5 +135,10 @@ def test_python_looks_at_pictures_and_takes_what_the_model_states(compiled) -> N
     assert [frame.title for frame in frames] == [f"{n}.jpg" for n in range(6)]
     assert again.seen.describe() == frames[0].seen.describe()
     assert frames[0].seen.task == "detect"
-    with pytest.raises(tw.TilewrightError, match="one of classify"):
-        tw.open_network(compiled, device="reference", task="guess")
+    wrong = {"task": "guess", "head": "guess", "fit": "guess", "score": 2.0, "mean": (1, 2)}
+    for name, value in wrong.items():
+        with (
+            pytest.raises(tw.TilewrightError, match=name),
+            tw.open_network(compiled, device="reference", **{name: value}) as network,
+        ):
+            network.see(IMAGES / "0.jpg")

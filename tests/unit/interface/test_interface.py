@@ -153,6 +153,8 @@ CALLS = {
     "schedule_space": {"workload": SMALL, "hw": "tiny-4x4"},
     "make_tuner": {"tuner": "random", "space": tw.schedule_space(SMALL, "tiny-4x4")},
     "open_device": {"hw": "tiny-4x4", "fidelity": "reference"},
+    "open_network": {"network": "no such", "task": "detect"},
+    "open_bundle": {"folder": "no such"},
     "connect_device": {"agent": "127.0.0.1:7425", "token_file": "no such"},
     "compile": {"model": "examples/digits/digits.onnx"},
     "run": {"network": "no such"},
