@@ -283,7 +283,7 @@ def open_bundle(folder: str | Path, *, bitstream: str | Path | None = None) -> P
         ...     print(error.field)
         no-such-folder/manifest.json
     """
-    bundle = read_bundle(Path(folder))
+    bundle = read_bundle(Path(str(folder)))
     network = open_network(bundle)
     reader = reader_of(bundle, network)
     if reader is None:
@@ -294,7 +294,7 @@ def open_bundle(folder: str | Path, *, bitstream: str | Path | None = None) -> P
         )
     stack = ExitStack()
     try:
-        device = open_device(bundle, network, None if bitstream is None else Path(bitstream))
+        device = open_device(bundle, network, None if bitstream is None else Path(str(bitstream)))
         stack.enter_context(closing(device))
         runner = stack.enter_context(runner_of(network, device))
         return PictureNetwork(runner, reader, stack.close)

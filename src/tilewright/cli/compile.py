@@ -162,9 +162,7 @@ def compile_command(
     with progress(f"saving {path.name}", quiet=json is not None):
         _save(network, path)
     finished = time.perf_counter()
-    if str(settings.hw) == AUTO:
-        open_console().say(f"configuration: {config.name}, the fastest that fits {target.name}")
-    _tell_network(compilation, target, timing, explain or ())
+    _tell_network(compilation, target, timing, explain or (), settings)
     print_agreement(compilation.imported.accuracy.trials, agreements)
     _tell_seconds(compilation, told - started, finished - started)
     open_console().say(f"saved {path} ({path.stat().st_size:,} bytes)")
@@ -344,10 +342,17 @@ def _calibration(
 
 
 def _tell_network(
-    compilation: Compilation, target: Board, timing: NetworkTiming, explain: Sequence[str]
+    compilation: Compilation,
+    target: Board,
+    timing: NetworkTiming,
+    explain: Sequence[str],
+    settings: CompileOptions,
 ) -> None:
     """Say where operators run, and warn of what was hardly wanted."""
     network = compilation.network
+    if str(settings.hw) == AUTO:
+        name = network.hw.name
+        open_console().say(f"configuration: {name}, the fastest that fits {target.name}")
     if explain:
         print_explanation(network, target, timing, explain)
     else:
