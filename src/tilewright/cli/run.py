@@ -12,6 +12,7 @@ import typer
 
 from tilewright.cli.common import application
 from tilewright.cli.common.arguments import (
+    RtlOption,
     data_fields,
     read_board,
     read_memory,
@@ -53,6 +54,7 @@ _OF_DATA: Final = (
     "output",
     "trusted",
 )
+_OF_RTL: Final = (NetworkDevice.RTL, NetworkDevice.DPI)
 _OF_PICTURES: Final = ("task", "labels", "head", "score", "overlap", "camera", "frames", "draw")
 
 
@@ -107,7 +109,12 @@ class CommandOptions(LookCommandOptions, RunOptions):
 
 @application.app.command("run", cls=application.Command, rich_help_panel=application.NETWORKS)
 @from_fields(CommandOptions)
-def run_command(context: typer.Context, settings: CommandOptions, json: JsonOption = None) -> None:
+def run_command(
+    context: typer.Context,
+    settings: CommandOptions,
+    rtl: RtlOption = None,
+    json: JsonOption = None,
+) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
     network, device = Path(str(settings.network)), str(settings.device)
     data, output = settings.data, settings.output
@@ -134,7 +141,7 @@ def run_command(context: typer.Context, settings: CommandOptions, json: JsonOpti
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
         refuse_given(
             context,
-            (*_OF_DATA, *_OF_PICTURES, *_OF_BOARDS),
+            (*_OF_DATA, *_OF_PICTURES, *_OF_BOARDS, "rtl"),
             "is for a run with data, not --cycles-only",
         )
         layers = print_timed_layers(compiled, timing, target)
@@ -142,6 +149,13 @@ def run_command(context: typer.Context, settings: CommandOptions, json: JsonOpti
             json.write(layers, table_conditions(compiled, timing, target))
         return
     _refuse_without_effect(context, settings)
+    if rtl is not None and device not in _OF_RTL:
+        raise UsageError(
+            f"is built for {' and '.join(_OF_RTL)}, not for {device}",
+            field="--rtl",
+            value=rtl,
+            remedy="leave it out, or choose another --device",
+        )
     pictures = _pictures(context, compiled, settings)
     inputs = {} if pictures else _inputs(compiled, settings)
     is_board = device == Fidelity.BOARD
@@ -151,7 +165,7 @@ def run_command(context: typer.Context, settings: CommandOptions, json: JsonOpti
         memory=timing,
         where=f"board {settings.agent or 'of this machine'}"
         if is_board
-        else f"{device}, memory {timing.name}",
+        else f"{device}, memory {timing.name}" + (f", RTL {rtl}" if rtl else ""),
         is_board=is_board,
         checked=settings.check and device != REFERENCE and settings.camera is None,
         conditions={
@@ -159,6 +173,7 @@ def run_command(context: typer.Context, settings: CommandOptions, json: JsonOpti
             "fidelity": device,
             "input": "random" if settings.random_input else str(data),
             "seed": settings.seed,
+            "rtl": str(rtl or ""),
         },
         json=json,
     )

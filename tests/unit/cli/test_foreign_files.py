@@ -28,7 +28,7 @@ WRITTEN = {
 }
 """Options that name what a command writes."""
 READ = {
-    *("--hw", "--rtl", "--manifest", "--labels", "--input", "--images", "--calibration"),
+    *("--hw", "--rtl", "--labels", "--input", "--images", "--calibration"),
     *("--bitstream", "--bitstreams", "--key", "--token", "--recorded", "--schedule"),
     *("--secret", "--tls-key", "--certificate", "--token-file", "--maestro", "--zigzag"),
     *("--tflite", "--to"),
