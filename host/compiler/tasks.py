@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from tilewright.host.common.calls import named
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.yaml_files import SUFFIXES
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
@@ -34,6 +35,7 @@ _UNTUNED: Final = {
 """What a kind is called that has too few schedules to be searched."""
 
 
+@named
 def load_network(model: str | Path | NetworkTable) -> NetworkTable:
     """The layers of a network that the accelerator can run, each with its count.
 
