@@ -123,7 +123,7 @@ class Comparison(Figures, Summarised):
         }
 
 
-def grouped(studies: Sequence[Found], by: str) -> Comparison:
+def grouped(studies: Sequence[Found], by: str) -> dict[str, list[Found]]:
     """Studies of one network under equal conditions, by a setting."""
     if not studies:
         raise ConfigError("must hold a study", field="studies", value=0, remedy="load some")
@@ -143,4 +143,4 @@ def grouped(studies: Sequence[Found], by: str) -> Comparison:
                     remedy="compare studies of one network on one board",
                 )
         groups.setdefault(str(settings[by]), []).append((result, place))
-    return Comparison(groups)
+    return groups

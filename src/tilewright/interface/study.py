@@ -281,7 +281,7 @@ def compare(studies: Sequence[Study], *, by: str = "tuner") -> Comparison:
         >>> tw.compare(found)
         <Comparison random: 2 studies, coordinate: 2 studies>
     """
-    return grouped([each for study in studies for each in study._found], by)
+    return Comparison(grouped([each for study in studies for each in study._found], by))
 
 
 def _tuned(task: TaskResult, study: str) -> TunedLayer:
