@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices, nearest
 
-_ALIKE: Final = (
+ALIKE: Final = (
     ("--output", "--out", "--output-dir", "--outdir"),
     ("--clock", "--freq", "--frequency", "--mhz"),
     ("--html", "--report"),
@@ -69,7 +69,7 @@ def _wrong_option(error: Exception, option: str, command: str, context: Any) -> 
         for name in (*parameter.opts, *parameter.secondary_opts)
         if name.startswith("--")
     ]
-    alike = next((names for names in _ALIKE if option in names), ())
+    alike = next((names for names in ALIKE if option in names), ())
     near = next((name for name in alike if name in known), "") or nearest(option, known)
     return UsageError(
         f"'{command}' has no such option",
