@@ -36,6 +36,9 @@ FORMATS: Final = {".svg": "Title", ".png": "Software", ".pdf": "Creator"}
 _FLOOR: Final = 0.01
 """Percent: no regret is drawn lower."""
 
+_DASHES: Final = ("solid", (0, (6, 2)), "dashdot", "dotted")
+"""Of curves, so that they differ in print, too."""
+
 
 class FigureError(TilewrightError):
     """A figure that cannot be drawn of what was found."""
@@ -45,10 +48,10 @@ def plot_convergence(groups: Groups, ax: Axes | None = None) -> Axes:
     """Cycles of the best network so far against measurements."""
     axes = _axes(ax)
     best = np.inf
-    for label, results in groups.items():
+    for number, (label, results) in enumerate(groups.items()):
         x, curves = _curves(results)
         best = min(best, curves.min())
-        _draw(axes, label, x, curves)
+        _draw(axes, number, label, x, curves)
     bounds = {result.bound_network for results in groups.values() for result in results}
     if len(bounds) == 1:
         axes.axhline(bounds.pop() or 0, color="gray", linestyle=":", label="bound")
@@ -81,8 +84,8 @@ def plot_regret(groups: Groups, ax: Axes | None = None, *, optimum: int | None =
         )
     above = [float(curves[curves > 0].min()) for _, curves in drawn.values() if curves.any()]
     floor = max(_FLOOR, 0.5 * min(above, default=_FLOOR))
-    for label, (x, curves) in drawn.items():
-        _draw(axes, label, x, np.maximum(curves, floor))
+    for number, (label, (x, curves)) in enumerate(drawn.items()):
+        _draw(axes, number, label, x, np.maximum(curves, floor))
     axes.set_yscale("log")
     axes.set_ylim(bottom=floor)
     axes.yaxis.set_major_formatter("{x:g}")
@@ -183,11 +186,12 @@ def _curves(results: Sequence[StudyResult]) -> tuple[Floats, Floats]:
     return x, np.array([y[np.searchsorted(own, x, side="right") - 1] for own, y, _ in found])
 
 
-def _draw(axes: Axes, label: str, x: Floats, curves: Floats) -> None:
+def _draw(axes: Axes, number: int, label: str, x: Floats, curves: Floats) -> None:
     """A step line of the median, with a band between the quartiles of several studies."""
     several = len(curves) > 1
     name = f"{label} (median of {len(curves)})" if several else label
-    (line,) = axes.step(x, np.median(curves, axis=0), where="post", label=name)
+    median, dashes = np.median(curves, axis=0), _DASHES[number % len(_DASHES)]
+    (line,) = axes.step(x, median, where="post", label=name, linestyle=dashes)
     if several:
         low, high = np.percentile(curves, (25, 75), axis=0)
         axes.fill_between(x, low, high, step="post", alpha=0.2, color=line.get_color(), linewidth=0)

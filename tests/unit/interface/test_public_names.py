@@ -170,7 +170,7 @@ def test_a_wrong_argument_is_told_with_the_function_and_the_nearest(name):
     if options and not free:
         option = str(rng.choice(options))
         at = int(rng.integers(1, len(option)))
-        wrong = option[:at] + option[at + 1 :]  # a letter is left out
+        wrong = option[:at] + option[at - 1] + option[at:]  # a letter is typed twice
         with pytest.raises(tw.TilewrightError) as caught:
             function(**{wrong: 1})
         assert f"{name}() has no option {wrong!r}; did you mean {option!r}?" in str(caught.value)
