@@ -179,6 +179,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
                 "must be left to Tilewright, which sets it",
                 field=f"{self.noun} {text}",
                 value=option,
+                remedy="leave it out",
             )
         with self.running(kind):
             return kind(*arguments, **options, **more)

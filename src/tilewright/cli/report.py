@@ -281,7 +281,10 @@ def export(
     if csv is None and plot is None and optuna is None:
         raise UsageError("must be given", field="--csv, --plot or --optuna", remedy="name a file")
     if optuna is not None and len(studies) > 1:
-        raise UsageError("takes one study", field="--optuna", value=len(studies))
+        raise UsageError(
+            "takes one study",
+            field="--optuna", value=len(studies), remedy="export one after the other",
+        )  # fmt: skip
     console = application.open_console()
     location = store_location(store, runs)
     arguments.require_places(store_places(location), {"--csv": csv, "--plot": plot})

@@ -4,6 +4,7 @@
 import csv
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,6 +91,12 @@ def test_trials_are_a_data_frame_of_what_was_measured(runs, name):
         checked = table[table["stage"] == "confirmation"]
         assert checked["output_checked"].all()
         assert set(checked["fidelity"]) == {"rtl"}
+
+
+def test_the_page_explains_every_column():
+    page = (Path(tw.__file__).parents[2] / "docs/how-to/plot-a-study.md").read_text()
+    told = set(re.findall(r"`([\w.]+\*?)`", page.partition("| column |")[2]))
+    assert told >= {re.sub(r"(?<=\.).*", "*", name) for name in COLUMNS}
 
 
 def test_a_comparison_draws_median_and_quartiles_of_what_the_trials_say(runs, pyplot):
