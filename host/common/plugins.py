@@ -192,7 +192,8 @@ class Registry(Mapping[str, Entry], Generic[T]):
         free = {n: p.default for n, p in known.items() if p.default is not p.empty}
         if not is_ours(kind) and any(each.kind is each.VAR_KEYWORD for each in known.values()):
             return
-        for option, value in (options | more).items():
+        ours = more if is_ours(kind) else {}  # a user's class that lacks them says so itself
+        for option, value in (options | ours).items():
             if option not in (known if option in more else free):
                 remedy = choices(option, free, "its options") if free else "leave it out"
                 rule, wrong = "must be an option of its class", option
