@@ -190,7 +190,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
         """Refuse options that are no arguments of a class, or of another kind than its default."""
         known = _arguments(kind)
         free = {n: p.default for n, p in known.items() if p.default is not p.empty}
-        if not is_ours(kind) and any(each.kind is each.VAR_KEYWORD for each in known.values()):
+        if any(each.kind is each.VAR_KEYWORD for each in known.values()):
             return
         ours = more if is_ours(kind) else {}  # a user's class that lacks them says so itself
         for option, value in (options | ours).items():
@@ -319,14 +319,17 @@ class Registry(Mapping[str, Entry], Generic[T]):
 
 
 def _arguments(kind: type[Any]) -> dict[str, inspect.Parameter]:
-    """What a class is made of, with what goes on to the classes that it derives from."""
+    """What a class is made of; ``**options`` of ours are what it derives from is made of."""
     known: dict[str, inspect.Parameter] = {}
-    for each in kind.__mro__:
+    takes_any = False
+    for each in kind.__mro__[:-1]:
         if "__init__" in vars(each):
             own = inspect.signature(vars(each)["__init__"]).parameters
             known = {**own, **known}
-            if not any(one.kind is one.VAR_KEYWORD for one in own.values()):
-                break
+            passes_on = any(one.kind is one.VAR_KEYWORD for one in own.values())
+            takes_any |= passes_on and not is_ours(each)
+            if not passes_on and not takes_any:
+                return {n: p for n, p in known.items() if p.kind is not p.VAR_KEYWORD}
     return known
 
 
@@ -354,7 +357,7 @@ def _imported(entry: Entry) -> ModuleType:
         return importlib.import_module(entry.module)
     if not file.is_file():
         raise FileNotFoundError("no such file")
-    with contextlib.suppress(ValueError):  # a module without a specification
+    with contextlib.suppress(ValueError, ImportError):  # no specification; dots in the name
         known = importlib.util.find_spec(file.stem)
         if known is not None and known.origin and Path(known.origin).resolve() == file:
             return importlib.import_module(file.stem)

@@ -9,6 +9,12 @@ from support.randomness import generator
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.plugins import Entry, Registry, is_positive, short_name
+from tilewright.tuner.allocate.registry import ALLOCATORS
+from tilewright.tuner.mapping.methods.registry import MAPPERS
+from tilewright.tuner.measure.energy import ENERGY_MODELS
+from tilewright.tuner.multicore.methods.registry import GROUP_MAPPERS
+from tilewright.tuner.search.registry import TUNERS
+from tilewright.tuner.study.goals import OBJECTIVES
 
 GROUP = "tilewright.test_parts"
 
@@ -217,6 +223,29 @@ def test_classes_of_files_take_options_wherever_the_files_lie(
     assert registry.load(f"../{folders[1]}/{stem}.py:{kind}") is type(other)
     made = registry.make(registry.load(f"{stem}:{kind}"), size=size)
     assert made.work() == (0, size, False, "a")
+
+
+KINDS = {kind.noun: kind for kind in (TUNERS, ALLOCATORS, MAPPERS, GROUP_MAPPERS, OBJECTIVES,
+                                      ENERGY_MODELS)}  # fmt: skip
+
+
+@pytest.mark.parametrize("noun", KINDS)
+def test_every_kind_of_part_may_lie_in_a_file(noun, tmp_path, monkeypatch) -> None:
+    rng, registry = generator(f"files of {noun}"), KINDS[noun]
+    names = [name for name, entry in registry._builtin.items() if not entry.packages]
+    base = registry.find(str(rng.choice(names)))
+    stem = "my-" + ".".join("".join(rng.choice(list("abcxyz"), size=6)) for _ in range(2))
+    (tmp_path / f"{stem}.py").write_text(
+        f"from {base.module} import {base.kind}\nclass Mine({base.kind}): pass\n", encoding="utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in (f"{stem}.py:Mine", f"{tmp_path}/{stem}.py:Mine"):
+        registry.check(name)
+        assert name in registry
+        assert registry.load(name).__mro__[1].__name__ == base.kind
+    with pytest.raises(TilewrightError, match="must be an option of its class"):
+        registry.check(f"{stem}.py:Mine:no_such_option=1")
 
 
 @pytest.mark.parametrize(
