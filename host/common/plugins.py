@@ -181,8 +181,17 @@ class Registry(Mapping[str, Entry], Generic[T]):
                 value=option,
                 remedy="leave it out",
             )
-        with self.running(kind):
-            return kind(*arguments, **options, **more)
+        try:
+            with self.running(kind):
+                return kind(*arguments, **options, **more)
+        except (TypeError, ValueError) as error:
+            if not options:
+                raise
+            raise self._error(
+                f"does not take these options ({_in_one_line(error)})",
+                field=f"{self.noun} {text}",
+                remedy="the arguments of its class are its options",
+            ) from error
 
     def _require_options(
         self, text: str, kind: type[T], options: dict[str, Any], more: dict[str, Any]
