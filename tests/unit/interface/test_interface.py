@@ -164,6 +164,7 @@ CALLS = {
     "load_hwconfig": {"name_or_path": "tiny-4x4"},
     "load_network": {"model": "vta-resnet18"},
     "read_table": {"path": "no such"},
+    "compare": {"studies": []},
     "conv2d": {"name": "c", "size": 4, "channels_in": 4, "channels_out": 4, "kernel": 1, "pad": 0,
                "stride": 1},
     "dense": {"name": "d", "rows": 1, "features_in": 4, "features_out": 4},
