@@ -76,7 +76,6 @@ MODULES: Final = (
     "tilewright.host.machine.registers",
     "tilewright.host.machine.status",
     "tilewright.host.network",
-    "tilewright.host.network.foreign_models",
     "tilewright.host.network.layout",
     "tilewright.host.network.requant",
     "tilewright.host.network.schedule",

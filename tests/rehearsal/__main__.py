@@ -63,7 +63,7 @@ def build(stage: Stage) -> None:
         "Write what Vivado builds from",
         remedy="the message names the file of constraints/ or the board file to change",
     ):
-        out = stage.run(f"tilewright bitstream {HW} --board {BOARD} --dry-run --out bitstream")
+        out = stage.run(f"tilewright bitstream {HW} --board {BOARD} --dry-run --output bitstream")
         stage.check("the configuration fits the board", f"{HW} fits {BOARD}" in out)
         stage.check("build.tcl is there", (stage.folder / "bitstream/build.tcl").is_file())
     with stage.step(

@@ -41,7 +41,6 @@ from tilewright.host.compiler.pack.artefact_rules import MANIFEST, check_region
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.machine.program import Program, Region
-from tilewright.host.network.foreign_models import foreign_model
 from tilewright.host.network.layout import Spread
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
@@ -136,8 +135,6 @@ def save(network: CompiledNetwork, path: Path) -> None:
 
 def load(path: Path) -> CompiledNetwork:
     """Read a network."""
-    if foreign := foreign_model(path):
-        raise foreign
     try:
         with zipfile.ZipFile(path) as archive:
             check_sizes(archive, path)

@@ -26,7 +26,12 @@ def bitstream(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder to write; default: build/bitstream/HW-BOARD."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Folder to write; default: build/bitstream/HW-BOARD.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool,
@@ -174,12 +179,12 @@ def _take(folder: Path) -> None:
         own_folder(folder)
     except ForeignFileError as error:
         raise UsageError(
-            error.rule, field="--out", value=str(folder), remedy=error.remedy
+            error.rule, field="--output", value=str(folder), remedy=error.remedy
         ) from error
     except OSError as error:
         raise UsageError(
             f"cannot be written ({error.strerror or error})",
-            field="--out",
+            field="--output",
             value=str(folder),
             remedy="name a place that may be written",
         ) from error

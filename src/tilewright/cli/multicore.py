@@ -214,7 +214,7 @@ def multicore(context: typer.Context, settings: MulticoreOptions, json: JsonOpti
     targets = settings.targets
     if settings.pipeline:
         arguments.refuse_given(
-            context, (*_OF_GROUPS, *_OF_NETWORKS, "report", "trace"), "is not of --pipeline"
+            context, (*_OF_GROUPS, *_OF_NETWORKS, "html", "trace"), "is not of --pipeline"
         )
         run_pipeline(settings, json)
         return

@@ -30,7 +30,7 @@ def check_places(
     json: JsonTarget | None,
 ) -> None:
     """See `require_places`; before the work begins."""
-    require_places(read, {"--report": report, "--trace": trace, "--json": json_path(json)})
+    require_places(read, {"--html": report, "--trace": trace, "--json": json_path(json)})
 
 
 def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> None:
@@ -46,7 +46,7 @@ def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> 
         except OSError as error:
             raise UsageError(
                 f"cannot be written ({error.strerror})",
-                field="--report",
+                field="--html",
                 value=str(report),
                 remedy="name a place that may be written",
             ) from error
@@ -74,7 +74,7 @@ def map_group(options: MulticoreOptions, json: JsonTarget | None) -> None:
     from tilewright.tuner.multicore.solve import solver
 
     read: dict[str, Path | None] = {"TABLE": Path(target), "--platform": Path(options.platform)}
-    check_places(read, options.report, options.trace, json)
+    check_places(read, options.html, options.trace, json)
     with fields_named(_FIELDS), progress("", quiet=json is not None) as steps:
         solve = solver(method, budget=options.budget, seed=options.seed)
         problem = Problem(
@@ -124,9 +124,7 @@ def map_group(options: MulticoreOptions, json: JsonTarget | None) -> None:
                 "curve": [[int(s) + 1, float(found.best[s])] for s in found.steps],
             },
         )
-    write_group(
-        _mapped(problem, instance, told, found, bound, method), options.report, options.trace
-    )
+    write_group(_mapped(problem, instance, told, found, bound, method), options.html, options.trace)
     if found.stopped:
         raise KeyboardInterrupt
 

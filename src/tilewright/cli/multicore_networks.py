@@ -36,7 +36,7 @@ DISTINCT: Final = 2
 
 def run_networks(options: MulticoreOptions, json: JsonTarget | None) -> None:
     """Run compiled networks alone and together; the options are those of the command."""
-    names, report, trace = options.targets, options.report, options.trace
+    names, report, trace = options.targets, options.html, options.trace
     for name in names:
         if not name.lower().endswith(SUFFIX):
             raise UsageError(

@@ -53,7 +53,7 @@ class MulticoreOptions:
         metavar="TASK|TABLE|NETWORK...",
     )
     _: KW_ONLY
-    report: Path | None = option(
+    html: Path | None = option(
         None,
         "Write an HTML report: jobs and bandwidth over time, or what networks cost each other.",
         metavar="FILE",

@@ -164,7 +164,7 @@ def pnr(
             help="Seed of placer and router; may be repeated; default: 1, 2 and 3.",
         ),
     ] = None,
-    freq: Annotated[
+    clock: Annotated[
         float, typer.Option(metavar="MHZ", min=1, help="Clock to aim at, in MHz.")
     ] = 100.0,
     router: Annotated[
@@ -190,7 +190,7 @@ def pnr(
     conditions = routing.Conditions(
         device=arguments.one_of(device, ECP5_DEVICES, "--device"),
         speed=speed,
-        frequency_mhz=freq,
+        frequency_mhz=clock,
         router=arguments.one_of(router, routing.ROUTERS, "--router"),
     )
     seeds = tuple(dict.fromkeys(seed or routing.DEFAULT_SEEDS))

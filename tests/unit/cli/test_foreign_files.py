@@ -23,7 +23,7 @@ from tilewright.host.common.places import RTL_DIR
 from tilewright.host.common.whole_file import MARK
 
 WRITTEN = {
-    *("--json", "--output", "--html", "--trace", "--report", "--waves", "--out", "--optuna"),
+    *("--json", "--output", "--html", "--trace", "--waves", "--optuna"),
     *("--annotated", "--runs", "--folder", "--home", "--cache", "--draw", "--csv", "--plot"),
 }
 """Options that name what a command writes."""
@@ -34,7 +34,7 @@ READ = {
     *("--tflite", "--to"),
 }
 WORDS = {
-    "bitstream": [["bitstream", "tiny-4x4", "--dry-run", "--out", "TREE", "--board", board]
+    "bitstream": [["bitstream", "tiny-4x4", "--dry-run", "--output", "TREE", "--board", board]
                   for board in ("pynq-z2", "ulx3s", "openxc7-z7020")],
     "map": [["map", "vta-resnet18:C10", "--method", "random", "--budget", "8", "--output", "TREE"]],
     "export-table": [["export-table", "C11", "--folder", "TREE", "--output", "FILE.csv.gz"]],
@@ -120,7 +120,7 @@ def test_every_option_with_a_place_is_known_to_these_tests():
 
 def test_a_second_run_replaces_what_the_first_one_made_and_nothing_else(tmp_path):
     folder = tmp_path / "f"
-    words = ["bitstream", "tiny-4x4", "--dry-run", "--out", str(folder)]
+    words = ["bitstream", "tiny-4x4", "--dry-run", "--output", str(folder)]
     assert call(*words).exit_code == 0
     (folder / "rtl" / "tw_core.sv").write_text("cut", encoding="utf-8")
     (folder / "rtl" / "notes.txt").write_text("mine", encoding="utf-8")
@@ -132,7 +132,7 @@ def test_a_second_run_replaces_what_the_first_one_made_and_nothing_else(tmp_path
     assert (folder / "rtl" / "notes.txt").read_text() == "mine"
     assert (folder / "vivado.log").read_text() == "mine"
     # A board with other files: what the first run made goes, and build.sh is free.
-    open_words = ["bitstream", "tiny-4x4", "--dry-run", "--board", "ulx3s", "--out", str(folder)]
+    open_words = ["bitstream", "tiny-4x4", "--dry-run", "--board", "ulx3s", "--output", str(folder)]
     (folder / "build.sh").write_text("mine", encoding="utf-8")
     refused = call(*open_words)
     assert refused.exit_code == 2
@@ -145,7 +145,7 @@ def test_a_second_run_replaces_what_the_first_one_made_and_nothing_else(tmp_path
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     folder, elsewhere = tmp_path / "f", tmp_path / "elsewhere"
-    words = ["bitstream", "tiny-4x4", "--dry-run", "--out", str(folder)]
+    words = ["bitstream", "tiny-4x4", "--dry-run", "--output", str(folder)]
     assert call(*words).exit_code == 0
     shutil.copytree(folder / "rtl", elsewhere)
     shutil.rmtree(folder / "rtl")
@@ -158,8 +158,8 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
 @pytest.mark.parametrize("name", ["rtl", "mine.txt"])
 def test_the_folder_of_a_clone_is_refused_in_one_line(name, tmp_path):
     (tmp_path / name).mkdir()
-    done = refusal("bitstream", "tiny-4x4", "--dry-run", "--out", str(tmp_path))
-    assert "--out: must be a new or empty folder" in done
+    done = refusal("bitstream", "tiny-4x4", "--dry-run", "--output", str(tmp_path))
+    assert "--output: must be a new or empty folder" in done
 
 
 # -- what commands do with a user's files and memories unless they are told otherwise -------------

@@ -45,7 +45,7 @@ def test_the_document_is_the_same_again(tmp_path):
 
 def test_a_report_and_a_trace_are_written(tmp_path):
     report, trace = tmp_path / "group.html", tmp_path / "group.json"
-    words = ("--bandwidth", "4", "--method", "heft-greedy", "--report", str(report))
+    words = ("--bandwidth", "4", "--method", "heft-greedy", "--html", str(report))
     result = call("multicore", TABLE, *words, "--trace", str(trace))
     assert result.exit_code == 0, result.stderr
     assert "What every core does" in report.read_text()

@@ -63,7 +63,7 @@ def test_two_networks_run_on_the_rtl_bit_exact(folder, tmp_path):
     files = [str(folder / f"{name}.tw") for name in ("larger", "smaller")]
     page, trace = tmp_path / "page.html", tmp_path / "trace.json"
     found, said = document(
-        folder, *files, "--system", "dual-tiny", "--frames", "2", "--report", str(page),
+        folder, *files, "--system", "dual-tiny", "--frames", "2", "--html", str(page),
         "--trace", str(trace),
     )  # fmt: skip
     large, small = found["rows"]
@@ -133,7 +133,7 @@ def test_ctrl_c_tells_what_was_measured(folder, monkeypatch, tmp_path):
     path, page = tmp_path / "found.json", tmp_path / "page.html"
     result = call(
         "multicore", *[str(folder / "smaller.tw")] * 2, "--system", "dual-tiny", "--device",
-        "timing", "--trust-model", "--json", str(path), "--report", str(page),
+        "timing", "--trust-model", "--json", str(path), "--html", str(page),
     )  # fmt: skip
     assert result.exit_code == 130
     found = json.loads(path.read_text())
@@ -147,7 +147,7 @@ def test_a_report_that_cannot_be_written_loses_no_figures(folder, tmp_path):
     path = tmp_path / "found.json"
     result = call(
         "multicore", str(folder / "smaller.tw"), "--system", "dual-tiny", "--device", "twin",
-        "--frames", "1", "--trust-model", "--json", str(path), "--report", "/dev/full",
+        "--frames", "1", "--trust-model", "--json", str(path), "--html", "/dev/full",
     )  # fmt: skip
     assert result.exit_code == 2
     assert "the report cannot be written" in result.stderr

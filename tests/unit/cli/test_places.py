@@ -90,8 +90,8 @@ def test_a_folder_is_no_model(home: Path, name: str) -> None:
         (("run", "m.tw", "-o", "f", "--json", "f"), "--json: must be another file than --output"),
         (("run", "m.tw", "-o", "m.tw"), "--output: must be another file than NETWORK"),
         (("deploy", "m.tw", "-o", "f", "--json", "f"), "--json: must be another file than --out"),
-        (("multicore", "vision", "--report", "f", "--trace", "f"), "--trace: must be another"),
-        (("multicore", "vision", "--report", "f", "--json", "f"), "--json: must be another"),
+        (("multicore", "vision", "--html", "f", "--trace", "f"), "--trace: must be another"),
+        (("multicore", "vision", "--html", "f", "--json", "f"), "--json: must be another"),
         (
             ("map", "resnet18:C2", "--output", ".", "--json", "C2.yaml"),
             "--json: must be another file than --output (C2.yaml)",

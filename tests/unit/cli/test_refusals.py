@@ -291,7 +291,7 @@ ROWS = [
     ("multicore visoin", "did you mean vision?"),
     ("multicore none.csv.gz", "or a file of jobs (.csv, not compressed) or networks (.tw)"),
     ("multicore vision --platform S9", "no platform of that name"),
-    ("multicore jobs.csv --bandwidth 4 --report file/x", "--report: cannot be written"),
+    ("multicore jobs.csv --bandwidth 4 --html file/x", "--html: cannot be written"),
     ("multicore jobs.csv --bandwidth 4 --trace file/x", "--trace: cannot be written"),
     # benchmarks
     ("bench simsped", "did you mean simspeed?"),

@@ -153,11 +153,11 @@ def test_the_record_gets_named_and_drawn_configurations(monkeypatch):
 
 def test_a_dry_run_writes_the_folder_that_vivado_builds_from(tmp_path):
     out = tmp_path / "p"
-    done = call("bitstream", "tiny-4x4", "--board", "zcu104", "--dry-run", "--out", str(out))
+    done = call("bitstream", "tiny-4x4", "--board", "zcu104", "--dry-run", "--output", str(out))
     assert done.exit_code == 0, done.output
     assert "vivado -mode batch -source build.tcl" in done.stdout
     assert "settings(clock_mhz) 200" in (out / "settings.tcl").read_text(encoding="utf-8")
-    written = rows("bitstream", "tiny-4x4", "--dry-run", "--clock", "90", "--out", str(out))
+    written = rows("bitstream", "tiny-4x4", "--dry-run", "--clock", "90", "--output", str(out))
     assert {row["file"] for row in written} == {
         str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()
     }
@@ -167,7 +167,7 @@ def test_a_dry_run_writes_the_folder_that_vivado_builds_from(tmp_path):
 def test_without_vivado_nothing_is_written(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     out = tmp_path / "p"
-    assert call("bitstream", "tiny-4x4", "--out", str(out)).exit_code != 0
+    assert call("bitstream", "tiny-4x4", "--output", str(out)).exit_code != 0
     assert not out.exists()
 
 
@@ -177,10 +177,10 @@ def test_without_vivado_nothing_is_written(monkeypatch, tmp_path):
 )
 def test_a_dry_run_writes_the_folder_that_open_tools_build_from(tmp_path, board, told):
     out = tmp_path / "p"
-    done = call("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(out))
+    done = call("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--output", str(out))
     assert done.exit_code == 0, done.output
     assert told in " ".join(done.stdout.split())
-    written = rows("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(out))
+    written = rows("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--output", str(out))
     assert {row["file"] for row in written} >= {"build.sh", "tilewright.v", "rtl/tw_core.sv"}
     refused = refusal("bitstream", "tiny-4x4", "--board", board, "--dry-run", "--clock", "50")
     assert "--clock" in refused
@@ -192,7 +192,7 @@ def test_a_bitstream_by_open_tools_is_told_with_its_limit(monkeypatch, tmp_path)
         used={"DP16KD": 98}, available={"DP16KD": 208},
     )  # fmt: skip
     monkeypatch.setattr(ecp5_bitstream, "build_ecp5", lambda *arguments: built)
-    words = ["bitstream", "tiny-4x4", "--board", "ulx3s", "--out", str(tmp_path / "p")]
+    words = ["bitstream", "tiny-4x4", "--board", "ulx3s", "--output", str(tmp_path / "p")]
     done = call(*words)
     assert done.exit_code == 0, done.output
     assert "limit 31.5 MHz" in done.stdout
@@ -205,7 +205,7 @@ def test_openxc7_is_a_recipe_alone():
 
 
 def test_a_configuration_that_cannot_fit_an_open_board_is_refused_before_any_tool(tmp_path):
-    words = ["bitstream", "pynq-16x16", "--board", "ulx3s", "--out", str(tmp_path)]
+    words = ["bitstream", "pynq-16x16", "--board", "ulx3s", "--output", str(tmp_path)]
     refused = refusal(*words)
     assert "of 156 (MULT18X18D)" in refused
     assert "such as tiny-4x4" in refused
@@ -216,5 +216,5 @@ def test_a_configuration_that_cannot_fit_an_open_board_is_refused_before_any_too
 def test_a_folder_that_cannot_be_written_names_its_option(tmp_path, board):
     file = tmp_path / "file"
     file.write_text("")
-    words = ["bitstream", "tiny-4x4", "--board", board, "--dry-run", "--out", str(file)]
-    assert "--out: must be a new or empty folder" in refusal(*words)
+    words = ["bitstream", "tiny-4x4", "--board", board, "--dry-run", "--output", str(file)]
+    assert "--output: must be a new or empty folder" in refusal(*words)

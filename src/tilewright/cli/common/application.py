@@ -130,6 +130,9 @@ ORDER: Final = (
 )
 """Commands as the help lists them: each panel in the order in which one works."""
 
+_COMPLETING: Final = "_TILEWRIGHT_COMPLETE"
+"""Set in the environment by the shell that completes a line."""
+
 _Usage: Final[type[Exception]] = typer.BadParameter.__base__ or Exception
 """What the parser of command lines raises."""
 
@@ -165,6 +168,15 @@ class Group(TyperGroup):
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Find a command; while a shell completes a line, with the values of its options."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None and _COMPLETING in os.environ:
+            from tilewright.cli.common.completion import complete
+
+            complete(found)
+        return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find a command, and refuse empty words behind it; the nearest one is suggested."""
