@@ -176,3 +176,28 @@ async def a_halt_takes_no_request(dut: Any) -> None:
         assert not int(dut.req_ready_o.value)
         assert not int(dut.arvalid_o.value)
     assert int(dut.idle_o.value)
+
+
+@cocotb.test()
+async def a_reset_of_one_cycle_drops_what_is_in_flight(dut: Any) -> None:
+    rng = generator("read reset")
+    await prepare(dut)
+    for _ in range(20):
+        who = int(rng.integers(2))
+        pending: list[tuple[int, int] | None] = [None, None]
+        pending[who] = (0, 3)
+        dut.arready_i.value = 1
+        _drive(dut, pending)
+        await RisingEdge(dut.clk_i)
+        _drive(dut, [None, None])
+        await ClockCycles(dut.clk_i, 2)
+        beats = int(rng.integers(3))
+        dut.rvalid_i.value, dut.rlast_i.value = int(beats > 0), 0
+        await ClockCycles(dut.clk_i, max(beats, 1))
+        dut.rvalid_i.value = dut.rst_i.value = 1
+        await RisingEdge(dut.clk_i)
+        dut.rvalid_i.value = dut.rst_i.value = 0
+        await RisingEdge(dut.clk_i)
+        assert not int(dut.beat_valid_o.value), "a beat of before the reset"
+        assert not int(dut.arvalid_o.value)
+        assert int(dut.idle_o.value)
