@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import inspect
 import itertools
 import json
 import re
@@ -37,8 +38,12 @@ SEED_BLOCK: Final = 5
 SMALL_BUDGETS: Final[Mapping[str, int]] = {"botorch": 128}
 """Tuners whose cost grows too fast for more measurements: their runs are censored there."""
 
+FLAGS: Final = ("no-prior", "transfer")
+"""Options of a contestant beside those of its class: without the prior, told of other tasks."""
+
 _SEARCH: Final = "tilewright.tuner.search"
 _IMPORTED: Final = re.compile(r"^from (tilewright\.tuner\.[\w.]+) import", re.MULTILINE)
+_BESIDE: Final = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,33 +58,15 @@ class Contestant:
 
     @classmethod
     def parse(cls, text: str) -> Contestant:
-        """``name``, ``name:no-prior``, ``name:transfer`` or ``name:option=value,...``.
+        """A tuner as everywhere, with its options (`Registry`), and two more: `FLAGS`.
 
         The text is the contestant's label.
-
-        Values are read as JSON, and as plain text where they are none.
         """
-        name, _, rest = text.partition(":")
-        TUNERS.find(name)
-        if rest == "no-prior":
-            return cls(label=text, tuner=name, prior=False)
-        if rest == "transfer":
-            return cls(label=text, tuner=name, transfer=True)
-        options: dict[str, Any] = {}
-        for part in filter(None, rest.split(",")):
-            key, equals, value = part.partition("=")
-            if not equals:
-                raise TunerError(
-                    "an option of a tuner needs a value",
-                    field=text,
-                    value=part,
-                    remedy="write name:option=value, name:no-prior or name:transfer",
-                )
-            try:
-                options[key] = json.loads(value)
-            except ValueError:
-                options[key] = value
-        return cls(label=text, tuner=name, options=options)
+        TUNERS.check(text, FLAGS)
+        name, options = TUNERS.parse(text, FLAGS)
+        prior = not options.pop("no-prior", False)
+        transfer = options.pop("transfer", False)
+        return cls(label=text, tuner=name, prior=prior, transfer=transfer, options=options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,8 +194,12 @@ def key_of(trial: Trial) -> str:
 
 @functools.cache
 def sources_of(tuner: str) -> str:
-    """Digest of an algorithm, of the tuner's modules that it imports, and of the replay."""
-    pending = [TUNERS.find(tuner).module, f"{_SEARCH}.tuner"]
+    """Digest of an algorithm, of the tuner's modules that it imports, and of the replay.
+
+    Of a user's own, its file and what it imports from beside it.
+    """
+    entry = TUNERS.find(tuner)
+    pending = [f"{_SEARCH}.tuner" if entry.source else entry.module, f"{_SEARCH}.tuner"]
     if Offer.PRIOR in taken_by(tuner):
         pending.append("tilewright.tuner.schedule.space_prior")
     # Not followed: the registry, because a new entry changes no other algorithm.
@@ -218,6 +209,14 @@ def sources_of(tuner: str) -> str:
         if name not in found:
             found[name] = _source(name)
             pending += _IMPORTED.findall(found[name])
+    if entry.source:
+        files = [Path(inspect.getfile(TUNERS.load(tuner)))]
+        for file in files:
+            found[str(file)] = text = file.read_text(encoding="utf-8")
+            beside = (file.with_name(f"{name}.py") for name in _BESIDE.findall(text))
+            files += [
+                each for each in dict.fromkeys(beside) if each not in files and each.is_file()
+            ]
     for name in (f"{__package__}.replay", f"{__package__}.tasks"):
         found[name] = _source(name)
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()

@@ -17,6 +17,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.common.options import KEY, Option, flag_of, option_of
+from tilewright.host.common.plugins import Registry
 
 _SAME: Final = object()
 
@@ -163,8 +164,11 @@ def _require_known(value: Any, about: StudyOption, flag: str) -> None:
 
 
 def require_names(flag: str, given: Iterable[Any], known: Iterable[Any]) -> None:
-    """Refuse a name that is not known; the nearest is suggested."""
+    """Refuse a name that is not known; the nearest is suggested.
+
+    A registry knows classes of one's own, too.
+    """
     names = [str(each) for each in known]
     for each in map(str, given):
-        if each not in names:
+        if each not in (known if isinstance(known, Registry) else names):
             raise ConfigError("no such choice", field=flag, value=each, remedy=choices(each, names))

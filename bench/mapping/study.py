@@ -12,7 +12,6 @@ so all that is told of budgets smaller than the one that was run comes from the 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -80,31 +79,6 @@ def tasks_of(options: MappingSettings) -> list[Task]:
     return found
 
 
-def mapper_of(contestant: str) -> Any:
-    """The mapper of ``NAME:option=value:...``; values are JSON."""
-    name, *given = contestant.split(":")
-    options = {}
-    for each in given:
-        option, equals, value = each.partition("=")
-        try:
-            options[option] = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise ConfigError(
-                "must be option=value with a number or a quoted text",
-                field=f"--methods {contestant}",
-                value=each + ("" if equals else "="),
-            ) from error
-    try:
-        return make_mapper(name, **options)
-    except TypeError as error:
-        raise ConfigError(
-            f"{name} does not take these options ({error})",
-            field="--methods",
-            value=contestant,
-            remedy="the arguments of its class are its options",
-        ) from error
-
-
 def certify(task: Task, hardware: str) -> Row:
     """The row of a task's optimum."""
     arch = load_architecture(hardware)
@@ -127,7 +101,7 @@ def certify(task: Task, hardware: str) -> Row:
 def run_one(task: Task, contestant: str, seed: int, budget: int, hardware: str) -> Row:
     """The row of one run."""
     model = CostModel(task.nest, load_architecture(hardware))
-    mapper = mapper_of(contestant)  # imports, which are no part of a search
+    mapper = make_mapper(contestant)  # imports, which are no part of a search
     started = time.process_time()
     trace = mapper.run(model, Objective(task.objective), budget, seed)
     if trace.stopped:
@@ -176,7 +150,7 @@ class Mapping(Study):
         super().__init__(settings)
         self.methods: Final = contestants(settings.methods or METHODS, settings.agents)
         for contestant in self.methods:
-            mapper_of(contestant)  # refuses a wrong name before hours of work
+            make_mapper(contestant)  # refuses a wrong name before hours of work
         load_architecture(settings.hardware)
         self.tasks: Final = {
             (task.network, task.nest.name, task.objective): task for task in tasks_of(settings)

@@ -29,7 +29,11 @@ def write_model(path: Path, network: DigitsClassifier, digits: Digits) -> None:
         network.eval(), (example,), dynamo=True, external_data=False, verbose=False
     )
     assert program is not None  # it is, with dynamo
-    model = program.model_proto
+    onnx.save(without_traces(program.model_proto), path)
+
+
+def without_traces(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model without what its exporter tells of this machine, in place."""
     del model.metadata_props[:]
     for node in model.graph.node:
         del node.metadata_props[:]
@@ -38,7 +42,7 @@ def write_model(path: Path, network: DigitsClassifier, digits: Digits) -> None:
         del value.metadata_props[:]
     for tensor in model.graph.initializer:
         del tensor.metadata_props[:]
-    onnx.save(model, path)
+    return model
 
 
 def write_images(folder: Path, network: DigitsClassifier, digits: Digits) -> None:

@@ -7,9 +7,11 @@ Packages of an extra are imported where they are used. What imports one that is 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Final
 
 from tilewright.host.common.errors import ToolError
@@ -42,6 +44,10 @@ EXTRAS: Final[Mapping[str, Extra]] = {
             "tvm_ffi": "apache-tvm-ffi",
         },
     ),
+    "vision": Extra(
+        purpose="boxes that overlap, videos and cameras: run --task",
+        packages={"cv2": "opencv-python-headless"},
+    ),
     "search": Extra(
         purpose="tuners and allocators that learn, and other libraries' tuners",
         packages={
@@ -62,6 +68,10 @@ EXTRAS: Final[Mapping[str, Extra]] = {
         purpose="tilewright agent, where the program openssl is missing",
         packages={"cryptography": "cryptography"},
     ),
+    "plot": Extra(
+        purpose="figures and data frames of studies: Study.plot_convergence, export --plot",
+        packages={"matplotlib": "matplotlib", "pandas": "pandas"},
+    ),
     "postgres": Extra(
         purpose="trials on a PostgreSQL server: --store postgresql://...",
         packages={"psycopg": "psycopg"},
@@ -81,6 +91,14 @@ _INDIRECT: Final[Mapping[str, str]] = {"gpytorch": "search", "scipy": "search"}
 def install_line(*extras: str) -> str:
     """The command that installs extras; PyTorch's is as large as its index makes it."""
     return f"pip install 'tilewright[{','.join(extras)}]'"
+
+
+def needed(module: str) -> ModuleType:
+    """A module of an extra; one that is not installed is a `ToolError`."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise explained(error) or error from error
 
 
 def explained(error: ModuleNotFoundError) -> ToolError | None:

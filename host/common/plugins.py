@@ -4,8 +4,12 @@
 A name is looked up in this order:
 
 1. the built-in entries;
-2. ``package.module:Class``, a class of any module that can be imported, or of the current folder;
+2. ``package.module:Class``, a class of any module that can be imported, or of the current folder,
+   and ``path/to/file.py:Class``, a class of a file;
 3. the entry points that installed distributions declare in the registry's group.
+
+Options of the class may follow any of them: ``NAME:option=value,other=value``. A colon separates
+options as well as a comma does. Values are read as JSON, and as plain text where they are none.
 
 Nothing of a plug-in is imported before it is asked for by name, so a broken one never stops a
 command that does not use it.
@@ -14,18 +18,21 @@ command that does not use it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import importlib.util
 import inspect
+import json
 import math
 import numbers
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, Generic, TypeVar
 
 from tilewright.host.common.errors import TilewrightError
@@ -34,11 +41,16 @@ from tilewright.host.common.names import choices
 
 T = TypeVar("T")
 
-_PATH: Final = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
-"""``package.module:Class``."""
+FORMS: Final = "package.module:Class or FILE.py:Class"
+"""How a class of one's own is named."""
+
+_CLASS: Final = re.compile(
+    r"([^:]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)(?::(.*))?", re.DOTALL
+)
+"""One of `FORMS`, and options."""
 
 COMMAND_LINE: Final = "the command line"
-"""Source of an entry that a user wrote as ``package.module:Class``."""
+"""Source of an entry that a user wrote as one of `FORMS`."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ class Entry:
         source: who brings it, a distribution and its version or `COMMAND_LINE`; empty: we do.
     """
 
-    module: str  # that holds it, as it is imported
+    module: str  # that holds it, as it is imported, or a file, which ends in .py
     kind: str  # name of the class in it
     summary: str = ""  # one line for the command line and the docs; empty: the class says it
     packages: tuple[str, ...] = ()  # importable packages that it needs beyond Tilewright's own
@@ -100,41 +112,110 @@ class Registry(Mapping[str, Entry], Generic[T]):
         except TilewrightError as error:
             raise KeyError(name) from error
 
-    def find(self, name: str) -> Entry:
+    def parse(self, text: str, flags: Container[str] = ()) -> tuple[str, dict[str, Any]]:
+        """The name and the options of what a user wrote; a flag is an option that is True."""
+        head, colon, rest = text.partition(":") if isinstance(text, str) else ("", "", "")
+        path = _CLASS.fullmatch(text) if colon else None
+        if head not in self._builtin and path is not None and path[2] not in flags:
+            head, rest = f"{path[1]}:{path[2]}", path[3] or ""
+        elif not head or (colon and not (rest and re.fullmatch(r"[\w-]+", head))):
+            raise self._error(f"must be a name, {FORMS}", field=self.noun, value=text)
+        options: dict[str, Any] = {}
+        for part in filter(None, re.split("[,:]", rest)):
+            option, equals, value = part.partition("=")
+            if not equals and part not in flags:
+                raise self._error(
+                    "must be option=value",
+                    field=f"{self.noun} {text}",
+                    value=part,
+                    remedy=f"write {head}:option=value, or name a class as {FORMS}",
+                )
+            options[option] = True if not equals else value
+            with contextlib.suppress(ValueError):  # no JSON: plain text
+                options[option] = json.loads(value) if equals else True
+        return head, options
+
+    def find(self, text: str) -> Entry:
         """The entry of a name; nothing is imported."""
-        if not isinstance(name, str):
-            raise self._error("must be a name or package.module:Class", field=self.noun, value=name)
+        name, _ = self.parse(text)
         if name in self._builtin:
             return self._builtin[name]
-        if ":" in name:
-            return self._of_path(name)
+        if path := _CLASS.fullmatch(name):
+            return Entry(path[1], path[2], source=COMMAND_LINE)
         found = self._installed().get(name, [])
         if len(found) > 1:
             raise self._error(
                 f"is brought by {' and by '.join(e.source for e in found)}",
                 field=f"{self.noun} {name}",
-                remedy="uninstall one of them, or name the class as package.module:Class",
+                remedy=f"uninstall one of them, or name the class as {FORMS}",
             )
         if not found:
             raise self._error(
                 f"no {self.noun} of that name",
                 field=self.noun,
                 value=name,
-                remedy=f"{choices(name, (*self, *self._others))}, or package.module:Class",
+                remedy=f"{choices(name, (*self, *self._others))}, or {FORMS}",
             )
         return found[0]
 
-    def check(self, name: str) -> None:
-        """Refuse a name that stands for nothing, and a plug-in that cannot be used.
+    def check(self, text: str, flags: Container[str] = ()) -> None:
+        """Refuse a name that stands for nothing, and a plug-in or options that cannot be used.
 
-        A built-in part is not imported.
+        A built-in part without options is not imported.
         """
-        if self.find(name).source:
-            self.load(name)
+        name, options = self.parse(text, flags)
+        if self.find(name).source or options:
+            own = {option: value for option, value in options.items() if option not in flags}
+            self._require_options(text, self.load(name), own, {})
 
-    def load(self, name: str) -> type[T]:
+    def make(self, part: str | type[T], *arguments: Any, **more: Any) -> T:
+        """A part of a name, with the options behind it, or of a class."""
+        text = part if isinstance(part, str) else f"{part.__module__}:{part.__qualname__}"
+        options = self.parse(part)[1] if isinstance(part, str) else {}
+        kind = self.load(part) if isinstance(part, str) else self.accept(part)
+        self._require_options(text, kind, options, more)
+        for option in options.keys() & more.keys():
+            raise self._error(
+                "must be left to Tilewright, which sets it",
+                field=f"{self.noun} {text}",
+                value=option,
+                remedy="leave it out",
+            )
+        try:
+            with self.running(kind):
+                return kind(*arguments, **options, **more)
+        except (TypeError, ValueError) as error:
+            if not options:
+                raise
+            raise self._error(
+                f"does not take these options ({_in_one_line(error)})",
+                field=f"{self.noun} {text}",
+                remedy="the arguments of its class are its options",
+            ) from error
+
+    def _require_options(
+        self, text: str, kind: type[T], options: dict[str, Any], more: dict[str, Any]
+    ) -> None:
+        """Refuse options that are no arguments of a class, or of another kind than its default."""
+        known = _arguments(kind)
+        free = {n: p.default for n, p in known.items() if p.default is not p.empty}
+        if any(each.kind is each.VAR_KEYWORD for each in known.values()):
+            return
+        ours = more if is_ours(kind) else {}  # a user's class that lacks them says so itself
+        for option, value in (options | ours).items():
+            if option not in (known if option in more else free):
+                remedy = choices(option, free, "its options") if free else "leave it out"
+                rule, wrong = "must be an option of its class", option
+            elif option in options and not _alike(value, free.get(option)):
+                remedy = f"its default is {json.dumps(free[option])}"
+                rule, wrong = f"{option} must be of the kind of its default", value
+            else:
+                continue
+            raise self._error(rule, field=f"{self.noun} {text}", value=wrong, remedy=remedy)
+
+    def load(self, text: str) -> type[T]:
         """The class of a name."""
-        entry = self.find(name)
+        name, entry = self.parse(text)[0], self.find(text)
         for needed in entry.packages:
             if importlib.util.find_spec(needed) is None:
                 raise self._error(
@@ -191,16 +272,8 @@ class Registry(Mapping[str, Entry], Generic[T]):
             found.setdefault(point.name, []).append(entry)
         return {name: sorted(found[name], key=lambda entry: entry.source) for name in sorted(found)}
 
-    def _of_path(self, name: str) -> Entry:
-        match = _PATH.fullmatch(name)
-        if match is None:
-            raise self._error("must be a name or package.module:Class", field=self.noun, value=name)
-        return Entry(match[1], match[2], source=COMMAND_LINE)
-
     def _load_foreign(self, name: str, entry: Entry) -> type[T]:
         """The class of a plug-in, once it is known to be one."""
-        if entry.source == COMMAND_LINE and str(Path.cwd()) not in sys.path:
-            sys.path.append(str(Path.cwd()))  # last: no file here hides an installed module
 
         def broken(why: str, remedy: str) -> TilewrightError:
             """Which distribution, which module, what is wrong."""
@@ -213,7 +286,7 @@ class Registry(Mapping[str, Entry], Generic[T]):
             )
 
         try:
-            module = importlib.import_module(entry.module)
+            module = _imported(entry)
         except (Exception, SystemExit) as error:
             raise broken(
                 f"its module cannot be imported: {_in_one_line(error)}", "check the name"
@@ -252,6 +325,62 @@ class Registry(Mapping[str, Entry], Generic[T]):
             missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
             return f"must define what {wanted} leaves open: {missing}"
         return ""
+
+
+def _arguments(kind: type[Any]) -> dict[str, inspect.Parameter]:
+    """What a class is made of; ``**options`` of ours are what it derives from is made of."""
+    known: dict[str, inspect.Parameter] = {}
+    takes_any = False
+    for each in kind.__mro__[:-1]:
+        if "__init__" in vars(each):
+            own = inspect.signature(vars(each)["__init__"]).parameters
+            known = {**own, **known}
+            passes_on = any(one.kind is one.VAR_KEYWORD for one in own.values())
+            takes_any |= passes_on and not is_ours(each)
+            if not passes_on and not takes_any:
+                return {n: p for n, p in known.items() if p.kind is not p.VAR_KEYWORD}
+    return known
+
+
+def _alike(value: object, default: object) -> bool:
+    """Whether a value may stand in the place of a default, as far as that tells."""
+    if isinstance(default, bool) or not isinstance(default, int | float):
+        return isinstance(value, bool) or not isinstance(default, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def short_name(text: str) -> str:
+    """The class or the name of what a user wrote, without module and options."""
+    path = _CLASS.fullmatch(text)
+    return path[2] if path else text.partition(":")[0]
+
+
+def _imported(entry: Entry) -> ModuleType:
+    """The module of a plug-in, with those beside it in reach."""
+    file = Path(entry.module).expanduser().resolve()
+    if entry.source == COMMAND_LINE:
+        folder = str(file.parent if file.suffix == ".py" else Path.cwd())
+        if folder not in sys.path:
+            sys.path.append(folder)  # last: no file there hides an installed module
+    if file.suffix != ".py":
+        return importlib.import_module(entry.module)
+    if not file.is_file():
+        raise FileNotFoundError("no such file")
+    with contextlib.suppress(ValueError, ImportError):  # no specification; dots in the name
+        known = importlib.util.find_spec(file.stem)
+        if known is not None and known.origin and Path(known.origin).resolve() == file:
+            return importlib.import_module(file.stem)
+    name = f"{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if name in sys.modules or spec is None or spec.loader is None:
+        return sys.modules[name]
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def is_ours(part: type[Any]) -> bool:

@@ -38,12 +38,16 @@ _HEADS: Final = (
     rf'(?:{{\s*|# {{"format": "[^"\n]*", "version": \d+, )"generator": ?"{MARK}"',  # JSON; a table
     r'{\n "schema": 1,\n "command": "',  # a `host.common.result_document`
     rf"{_LISTED}\n",
+    "study,tuner,seed,stage,measurement,",  # trials of studies as CSV (`tuner.report.trial_table`)
+    rf"(?s:<\?xml .{{,1000}}?<dc:title>{MARK}<)",  # SVG
+    rf"(?s:\x89PNG.{{,200}}?Software\0{MARK})",
 )
 """How files begin, as patterns."""
 
 _TAILS: Final = {
     b"PK": rb"\0%c\0%s\Z" % (len(MARK), MARK.encode()),  # comment of an archive
     b"\0": rb"\xff\0{7}%c%s\Z" % (8 + len(MARK), MARK.encode()),  # last block of waves (FST)
+    b"%PDF": rb"/Creator \(%b\)" % MARK.encode(),
     b"\x08": rb"r.\n\ntilewright\x12%c%s" % (len(MARK), MARK.encode()),  # metadata of ONNX
 }
 """What stands at the end of files that are no text, by how they begin, as patterns."""

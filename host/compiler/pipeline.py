@@ -38,7 +38,7 @@ from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.lower_executable import make_executable
 from tilewright.host.compiler.lower.qgraph import QGraph
 from tilewright.host.compiler.lower.region import ScheduleOf
-from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed, save
+from tilewright.host.compiler.pack.artefact import PICTURES, CompiledNetwork, Placed, save
 from tilewright.host.compiler.pack.limits import check_limits
 from tilewright.host.compiler.quantise.hardware_options import for_hardware
 from tilewright.host.compiler.quantise.narrowed_layers import narrowed
@@ -51,6 +51,7 @@ from tilewright.host.compiler.read.requirements import require_packages, require
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.vision.labels import stated_labels, stated_task
 
 if TYPE_CHECKING:
     import onnx
@@ -153,7 +154,8 @@ def compile_model(
 
     Args:
         model: an ONNX file, a ``.tflite`` file, a ``.pt2`` file of ``torch.export.save``, an ONNX
-            model, an ``nn.Module`` or an ``ExportedProgram``. A file is untrusted; an object is
+            model, an ``nn.Module`` or an ``ExportedProgram``, or what `import_network` made of one
+            with the configuration's options. A file is untrusted; an object is
             trusted. A file may be in reading already (`prepare_process.reading`), with calibration
             data and options of its own (`hardware_options.for_hardware`).
         hw: the configuration that the programs are for.
@@ -180,8 +182,12 @@ def compile_model(
         source = Path(model).name if isinstance(model, str | os.PathLike) else ""
 
     def compiled(model: Any, options: ImportOptions) -> Compilation:
-        imported = import_network(
-            model, calibration=calibration, options=options, check=check, progress=progress
+        imported = (
+            model
+            if isinstance(model, ImportedNetwork)
+            else import_network(
+                model, calibration=calibration, options=options, check=check, progress=progress
+            )
         )
         accept(imported)
         measured = None if imported.was_quantised else calibration
@@ -211,6 +217,10 @@ def compile_model(
                 "float_layers": list(chosen.float_layers),
                 "agreement": dict(imported.accuracy.agreement),
                 "operators": list(imported.own_operators),
+                PICTURES: {
+                    **({} if measured is None else measured.pictures()),
+                    **model_states(imported.qdq),
+                },
             },
             progress=progress,
         )
@@ -224,6 +234,13 @@ def compile_model(
     if output is not None:
         save(compilation.network, output)
     return compilation
+
+
+def model_states(model: onnx.ModelProto) -> dict[str, Any]:
+    """The task and the labels that a model's exporter wrote into it, as plain values."""
+    properties = {entry.key: entry.value for entry in model.metadata_props}
+    labels, task = stated_labels(properties), stated_task(properties)
+    return {**({"labels": list(labels)} if labels else {}), **({"task": task} if task else {})}
 
 
 def _never_packed(compilation: Compilation) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from tilewright.host.common.calls import named
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.yaml_files import SUFFIXES
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
@@ -17,6 +18,7 @@ from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network import zoo
+from tilewright.host.network.foreign_models import foreign_model
 from tilewright.host.network.layer_table import load_layer_table
 from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Kind, Workload
@@ -34,6 +36,7 @@ _UNTUNED: Final = {
 """What a kind is called that has too few schedules to be searched."""
 
 
+@named
 def load_network(model: str | Path | NetworkTable) -> NetworkTable:
     """The layers of a network that the accelerator can run, each with its count.
 
@@ -80,6 +83,8 @@ def load_network(model: str | Path | NetworkTable) -> NetworkTable:
         return load_onnx(Path(name))
     if Path(name).suffix.lower() in SUFFIXES:
         return load_layer_table(Path(name))
+    if foreign := foreign_model(Path(name)):
+        raise foreign
     return zoo.load_network(name)
 
 

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,15 +22,21 @@ from tilewright.host.common.errors import ConfigError, ProgramError, TilewrightE
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
 from tilewright.host.common.result_document import result_document, to_json
-from tilewright.host.common.whole_file import prepare_place, write_whole
+from tilewright.host.common.whole_file import prepare_place, renew_folder, write_whole
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
-from tilewright.host.compiler.read.calibration import Calibration, image_files
+from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.network_runner import NetworkRun, NetworkRunner
 from tilewright.host.compiler.run.numpy_host import NumpyHost
+from tilewright.host.compiler.run.picture_network import PictureNetwork, PictureReader
 from tilewright.host.deploy.bundle import Bundle, read_bundle
 from tilewright.host.deploy.measure import IN_FLIGHT, Inputs, Measured, measure
 from tilewright.host.runtime.device import Device
 from tilewright.host.runtime.pynq_device import PynqDevice
+from tilewright.host.vision.drawing import draw as drawn
+from tilewright.host.vision.drawing import png_of, save
+from tilewright.host.vision.names import Task
+from tilewright.host.vision.pictures import Scaling, image_files, read_picture
+from tilewright.host.vision.tasks import Seen, TaskOptions
 
 _TOP: Final = 5
 
@@ -62,11 +68,18 @@ class BundleReport:
     clock_reached: bool  # a bitstream reached it; otherwise it is planned
     simulated: bool  # the times are those of a simulation on this machine
     labels: Sequence[str]  # of the classes; empty: none
+    seen: Sequence[Seen]  # what is in the pictures, of a network with a task; empty: none
     titles: Sequence[str]  # of the inputs, in their order
     measured: Measured  # the runs
 
     def outputs(self) -> Iterator[str]:
-        """A line for each input: the largest elements of its outputs."""
+        """A line for each input: what is in it, or the largest elements of its outputs."""
+        if self.seen:
+            yield from (
+                f"{title}: {seen.describe()}"
+                for title, seen in zip(self.titles, self.seen, strict=True)
+            )
+            return
         for title, run in zip(self.titles, self.measured.runs, strict=True):
             yield f"{title}: {top_classes(run, self.labels)}"
 
@@ -95,11 +108,14 @@ class BundleReport:
                 "latency_ms": 1e3 * seconds,
                 "cycles": run.cycles,
                 "outputs": [
-                    {"output": name, "top": [self._element(i, value) for i, value in most]}
+                    {"output": name, "top": [self._element(n, value) for n, value in most]}
                     for name, most in _largest(run)
                 ],
+                "found": [each.to_mapping() for each in self.seen[i].found] if self.seen else None,
             }
-            for title, run, seconds in zip(self.titles, done.runs, done.latencies, strict=True)
+            for i, (title, run, seconds) in enumerate(
+                zip(self.titles, done.runs, done.latencies, strict=True)
+            )
         ]
 
     def summary(self) -> dict[str, Any]:
@@ -208,31 +224,129 @@ def read_inputs(bundle: Bundle, network: CompiledNetwork, path: Path | None) -> 
         random_samples=NOISE_INPUTS if path is None else None,
         mean=bundle.mean,
         std=bundle.std,
+        fit=bundle.fit,
         limit=MAX_INPUTS + 1,  # one more shows that there are more
     )
     return list(source.batches(network.inputs))
 
 
+def reader_of(bundle: Bundle, network: CompiledNetwork) -> PictureReader | None:
+    """What makes inputs of pictures and reads the outputs; None: the bundle names no task."""
+    if not bundle.task:
+        return None
+    scaling = Scaling(mean=bundle.mean, std=bundle.std, fit=bundle.fit)
+    try:
+        options = TaskOptions(task=Task(bundle.task), labels=bundle.labels)
+    except ValueError as error:
+        raise ProgramError(
+            f"must name one of the tasks {', '.join(Task)}",
+            field=bundle.name,
+            value=bundle.task,
+            remedy="make the bundle again with 'tilewright deploy'",
+        ) from error
+    return PictureReader(network, scaling, options)
+
+
+def ready_drawing(bundle: Bundle, images: Path, folder: Path) -> None:
+    """Take a folder for the pictures of a run before it begins."""
+    if not bundle.task:
+        raise ConfigError(
+            "is for a bundle with a task",
+            field="--draw",
+            value=bundle.name,
+            remedy="deploy it with --task, such as --task detect",
+        )
+    renew_folder(folder, [png_of(file.name) for file in image_files(images)[:MAX_INPUTS]])
+
+
+def open_bundle(folder: str | Path, *, bitstream: str | Path | None = None) -> PictureNetwork:
+    """Open a bundle that looks at pictures on the board that this runs on; close it in the end.
+
+    Args:
+        folder: of the bundle, which was deployed with a task.
+        bitstream: default: the one that was deployed.
+
+    Returns:
+        What `tilewright.open_network` returns, on this board.
+
+    Raises:
+        ProgramError: the bundle is damaged, or has no task.
+        ToolError: pynq cannot be imported.
+        ConfigError: the bitstream is missing, or another one.
+        DeviceError: it has another configuration, or cannot be loaded.
+
+    Example:
+        >>> import tilewright as tw
+        >>> try:
+        ...     network = tw.open_bundle("no-such-folder")
+        ... except tw.TilewrightError as error:
+        ...     print(error.field)
+        no-such-folder/manifest.json
+    """
+    bundle = read_bundle(Path(str(folder)))
+    network = open_network(bundle)
+    reader = reader_of(bundle, network)
+    if reader is None:
+        raise ProgramError(
+            "must have a task",
+            field=str(folder),
+            remedy="deploy it with --task, such as --task detect",
+        )
+    stack = ExitStack()
+    try:
+        device = open_device(bundle, network, None if bitstream is None else Path(str(bitstream)))
+        stack.enter_context(closing(device))
+        runner = stack.enter_context(runner_of(network, device))
+        return PictureNetwork(runner, reader, stack.close)
+    except BaseException:
+        stack.close()
+        raise
+
+
 def run_bundle(bundle: Bundle, network: CompiledNetwork, device: Device, path: Path | None,
-               say: Say, *, simulated: bool = False) -> BundleReport:  # fmt: skip
-    """Run a bundle on inputs; say outputs, latency and throughput."""
-    inputs = read_inputs(bundle, network, path)
-    titles = [file.name for file in image_files(path)] if path is not None else []
-    if len(inputs) > MAX_INPUTS:
+               say: Say, *, simulated: bool = False, draw: Path | None = None,
+               ) -> BundleReport:  # fmt: skip
+    """Run a bundle on inputs; say outputs, latency and throughput.
+
+    Args:
+        bundle: with a task, its outputs are read as that.
+        network: of the bundle.
+        device: that it runs on.
+        path: images or arrays; None: noise.
+        say: told each line.
+        simulated: the device is a simulation on this machine.
+        draw: folder for pictures with what is in them; None: they are not drawn.
+    """
+    files = image_files(path)[:MAX_INPUTS] if path is not None else []
+    reader = reader_of(bundle, network) if files else None
+    pictures = [read_picture(file) for file in files] if reader else []
+    framed = [reader.inputs_of(picture) for picture in pictures] if reader else []
+    inputs = [each for each, _ in framed] or read_inputs(bundle, network, path)
+    titles = [file.name for file in files]
+    if len(inputs) > MAX_INPUTS or (path is not None and len(image_files(path)) > MAX_INPUTS):
         say(f"{path}: has more than {MAX_INPUTS} inputs; only the first {MAX_INPUTS} are run")
         del inputs[MAX_INPUTS:]
-        if titles and network.inputs[0].shape[0] == 1:
-            titles = titles[:MAX_INPUTS]
     if len(titles) != len(inputs):
         titles = [f"input {index}" for index in range(len(inputs))]
+    measured = measure(lambda: runner_of(network, device), inputs)
+    seen: list[Seen] = []
+    if reader is not None:
+        seen = [
+            reader.read(run, framing)
+            for run, (_, framing) in zip(measured.runs, framed, strict=True)
+        ]
+    for title, picture, each in zip(titles, pictures, seen, strict=False):
+        if draw is not None:
+            save(drawn(picture, each), draw / png_of(title))
     report = BundleReport(
         name=bundle.name,
         clock_mhz=bundle.board["clock_mhz"],
         clock_reached=bool(bundle.bitstream),
         simulated=simulated,
         labels=bundle.labels,
+        seen=seen,
         titles=titles,
-        measured=measure(lambda: runner_of(network, device), inputs),
+        measured=measured,
     )
     for line in (*(report.outputs() if path is not None else ()), *report.figures()):
         say(line)
@@ -286,18 +400,27 @@ def new_images(folder: Path) -> Iterator[Path]:
 
 def watch(bundle: Bundle, network: CompiledNetwork, device: Device, folder: Path,
           say: Say) -> None:  # fmt: skip
-    """Classify images as they come into a folder, until a signal ends it."""
+    """Look at images as they come into a folder, until a signal ends it."""
+    reader = reader_of(bundle, network)
     with runner_of(network, device) as runner:
         for path in new_images(folder):
             try:
-                (inputs,) = read_inputs(bundle, network, path)
+                if reader is None:
+                    (inputs,) = read_inputs(bundle, network, path)
+                else:
+                    inputs, framing = reader.inputs_of(read_picture(path))
                 started = time.perf_counter()
                 run = runner.run(inputs)
+                told = (
+                    top_classes(run, bundle.labels)
+                    if reader is None
+                    else reader.read(run, framing).describe()
+                )
             except TilewrightError as error:  # one bad image ends nothing
                 say(f"error: {error}")
                 continue
             milliseconds = 1e3 * (time.perf_counter() - started)
-            say(f"{path.name}: {top_classes(run, bundle.labels)}; {milliseconds:.3f} ms")
+            say(f"{path.name}: {told}; {milliseconds:.3f} ms")
 
 
 def main(folder: Path, words: Sequence[str] | None = None) -> int:
@@ -306,9 +429,11 @@ def main(folder: Path, words: Sequence[str] | None = None) -> int:
     parser.add_argument("--images", type=Path, metavar="PATH",
                         help="folder of images, image, .npy or .npz; default: noise")  # fmt: skip
     parser.add_argument("--watch", type=Path, metavar="FOLDER",
-                        help="classify images as they come into a folder")  # fmt: skip
+                        help="look at images as they come into a folder")  # fmt: skip
     parser.add_argument("--bitstream", type=Path, metavar="FILE",
                         help="bitstream; default: the one that was deployed")  # fmt: skip
+    parser.add_argument("--draw", type=Path, metavar="FOLDER",
+                        help="write images with what is in them; needs a task")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE",
                         help="also write outputs and figures to this file")  # fmt: skip
     options = parser.parse_args(words)
@@ -318,11 +443,15 @@ def main(folder: Path, words: Sequence[str] | None = None) -> int:
 
     if options.watch is not None and (options.images or options.json):
         parser.error("--watch goes without --images and --json")
+    if options.draw is not None and options.images is None:
+        parser.error("--draw needs --images")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the device is closed
     try:
         if options.json is not None:
             prepare_place(options.json)  # before anything runs for it
         bundle = read_bundle(folder)
+        if options.draw is not None:
+            ready_drawing(bundle, options.images, options.draw)
         network = open_network(bundle)
         NumpyHost(network.host)
         with closing(open_device(bundle, network, options.bitstream)) as device:
@@ -330,7 +459,9 @@ def main(folder: Path, words: Sequence[str] | None = None) -> int:
                 watch(bundle, network, device, options.watch, say)
             else:
                 with fields_named({"calibration": "--images"}):
-                    report = run_bundle(bundle, network, device, options.images, say)
+                    report = run_bundle(
+                        bundle, network, device, options.images, say, draw=options.draw
+                    )
                 if options.json is not None:
                     held = conditions(bundle, options.images, "board")
                     command = shlex.join(["run", *(sys.argv[1:] if words is None else words)])

@@ -28,7 +28,7 @@ from tilewright.host.common.plain_values import (
 
 MARK: Final = "tilewright_bundle"
 """Key of the format's version."""
-FORMAT: Final = 1
+FORMAT: Final = 2
 MANIFEST: Final = "manifest.json"
 NETWORK: Final = "network.tw"
 LABELS: Final = "labels.txt"
@@ -57,6 +57,8 @@ _FIELDS: Final[Mapping[str, Rule]] = {
     "bitstream": mapping(_name, _digest),
     "mean": each(real, 16),
     "std": each(real, 16),
+    "fit": plain(str),
+    "task": plain(str),
     "files": mapping(_path, record(sha256=_digest, bytes=integer(0, MAX_FILE_BYTES))),
 }
 _RULES: Final = record(**_FIELDS)
@@ -76,6 +78,8 @@ class Bundle:
     bitstream: Mapping[str, str]  # SHA-256 of the bitstream and of its .hwh by name; empty: any
     mean: tuple[float, ...]  # of an image's channels (see `Calibration`), as ``std``
     std: tuple[float, ...]
+    fit: str  # how an image of other proportions becomes an input (`Fit`)
+    task: str  # what the network is for (`Task`); empty: its largest outputs are told
     labels: tuple[str, ...]  # of the classes; empty: none
 
     @property
@@ -113,6 +117,8 @@ def read_bundle(folder: Path) -> Bundle:
         bitstream=data["bitstream"],
         mean=tuple(data["mean"]),
         std=tuple(data["std"]),
+        fit=data["fit"],
+        task=data["task"],
         labels=tuple(labels),
     )
 

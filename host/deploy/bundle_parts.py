@@ -14,19 +14,24 @@ from pathlib import Path
 from typing import Any, Final
 
 import tilewright
-from tilewright.host.common.errors import ConfigError, ProgramError, WorkloadError
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.compiler.pack.artefact import load
 from tilewright.host.compiler.pack.limits import check_limits
 from tilewright.host.compiler.run.numpy_host import NumpyHost
+from tilewright.host.compiler.run.picture_network import PictureReader
 from tilewright.host.deploy.bundle import LABELS, NETWORK
 from tilewright.host.deploy.bundle_archive import pack_bundle
 from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import Board
+from tilewright.host.vision.names import Task
+from tilewright.host.vision.pictures import Scaling
+from tilewright.host.vision.tasks import TaskOptions
 
 MODULES: Final = (
     "tilewright",
     "tilewright.host",
     "tilewright.host.common",
+    "tilewright.host.common.calls",
     "tilewright.host.common.errors",
     "tilewright.host.common.extras",
     "tilewright.host.common.errors",
@@ -37,6 +42,7 @@ MODULES: Final = (
     "tilewright.host.common.plain_values",
     "tilewright.host.common.result_document",
     "tilewright.host.common.str_enum",
+    "tilewright.host.common.summaries",
     "tilewright.host.common.whole_file",
     "tilewright.host.common.yaml_files",
     "tilewright.host.common.zip_archives",
@@ -56,6 +62,8 @@ MODULES: Final = (
     "tilewright.host.compiler.run.host_arguments",
     "tilewright.host.compiler.run.network_runner",
     "tilewright.host.compiler.run.numpy_host",
+    "tilewright.host.compiler.run.numpy_operators",
+    "tilewright.host.compiler.run.picture_network",
     "tilewright.host.deploy",
     "tilewright.host.deploy.board_run",
     "tilewright.host.deploy.bundle",
@@ -68,6 +76,7 @@ MODULES: Final = (
     "tilewright.host.machine.registers",
     "tilewright.host.machine.status",
     "tilewright.host.network",
+    "tilewright.host.network.foreign_models",
     "tilewright.host.network.layout",
     "tilewright.host.network.requant",
     "tilewright.host.network.schedule",
@@ -78,6 +87,12 @@ MODULES: Final = (
     "tilewright.host.runtime.driver",
     "tilewright.host.runtime.polled_device",
     "tilewright.host.runtime.pynq_device",
+    "tilewright.host.vision",
+    "tilewright.host.vision.drawing",
+    "tilewright.host.vision.heads",
+    "tilewright.host.vision.names",
+    "tilewright.host.vision.pictures",
+    "tilewright.host.vision.tasks",
 )
 
 
@@ -85,7 +100,6 @@ DEFAULT_FOLDER: Final = "/home/xilinx/tilewright"
 """Where bundles lie on a board: below the home of the user of PYNQ's images."""
 
 _PACKAGE: Final = Path(tilewright.__file__).resolve().parent
-_MAX_LABEL_BYTES: Final = 1 << 20
 
 _RUN: Final = '''\
 # SPDX-License-Identifier: Apache-2.0
@@ -110,7 +124,7 @@ sys.exit(main(FOLDER))
 '''
 
 _SERVICE: Final = """\
-# Classifies images as they come into {folder}/inbox; read it with: journalctl -fu tilewright-{name}
+# Looks at images as they come into {folder}/inbox; read it with: journalctl -fu tilewright-{name}
 # Install: sudo cp {folder}/{name}/tilewright-{name}.service /etc/systemd/system/
 #          sudo mkdir -p {folder}/inbox; sudo systemctl enable --now tilewright-{name}
 [Unit]
@@ -153,9 +167,9 @@ def make_bundle(
     board: Board,
     *,
     bitstream: BitstreamManifest | None = None,
-    labels: Path | None = None,
-    mean: Sequence[float] = (0.0,),
-    std: Sequence[float] = (1.0,),
+    labels: Sequence[str] = (),
+    task: str = "",
+    scaling: Scaling | None = None,
     folder: str = DEFAULT_FOLDER,
 ) -> tuple[str, bytes]:
     """The name of a bundle and its archive."""
@@ -174,8 +188,11 @@ def make_bundle(
         b"https://www.apache.org/licenses/LICENSE-2.0\n",
         **{f"lib/{place}": (_PACKAGE.parent / place).read_bytes() for place in map(_file, MODULES)},
     }
-    if labels is not None:
-        files[LABELS] = _labels(labels)
+    if labels:
+        files[LABELS] = "".join(f"{label}\n" for label in labels).encode()
+    scaling = scaling or Scaling()
+    if task:
+        PictureReader(network, scaling, TaskOptions(task=Task(task), labels=labels))
     facts = {
         "name": name,
         "version": tilewright.__version__,
@@ -187,8 +204,10 @@ def make_bundle(
             "contiguous_bytes": board.cpu.contiguous_bytes,
         },
         "bitstream": {} if bitstream is None else dict(bitstream.files),
-        "mean": list(mean),
-        "std": list(std),
+        "mean": list(scaling.mean),
+        "std": list(scaling.std),
+        "fit": str(scaling.fit),
+        "task": task,
     }
     return name, pack_bundle(facts, files)
 
@@ -223,25 +242,6 @@ def _check_bitstream(bitstream: BitstreamManifest, config_hash: int, board: Boar
             remedy="give --board of the bitstream, or build it for this board",
         )
     bitstream.check_files()
-
-
-def _labels(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-        content.decode("utf-8")
-    except (OSError, ValueError) as error:
-        raise WorkloadError(
-            f"must be a text file in UTF-8 ({error})",
-            field=str(path),
-            remedy="write the name of a class in each line",
-        ) from error
-    if len(content) > _MAX_LABEL_BYTES:
-        raise ProgramError(
-            f"must have at most {_MAX_LABEL_BYTES} bytes",
-            field=str(path),
-            remedy="write the name of a class in each line",
-        )
-    return content
 
 
 def _notebook(name: str) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ProgramError, ScheduleError
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.lowering.emission import Emitted, OperandPlacement
 from tilewright.host.lowering.emit import LayersBefore, emit
 from tilewright.host.lowering.geometry import folds, geometry
@@ -41,8 +43,8 @@ Bytes = npt.NDArray[np.uint8]
 AnyPlan = Plan | PoolPlan | ProductPlan
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoweredLayer:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LoweredLayer(Summarised):
     """A workload lowered to a program.
 
     Attributes:
@@ -62,6 +64,16 @@ class LoweredLayer:
     macs_tiles: int  # tile products that GEMM issues
     bytes_read: int  # bytes that LOAD reads, micro-ops included, instruction fetch not
     bytes_written: int  # bytes that STORE writes
+
+    def _told(self) -> Mapping[str, object]:
+        return {
+            "workload": self.workload.name,
+            "configuration": self.hw.name,
+            "macs_tiles": f"{self.macs_tiles:,} tile products",
+            "bytes_read": f"{self.bytes_read:,} bytes",
+            "bytes_written": f"{self.bytes_written:,} bytes",
+            "schedule": self.schedule,
+        }
 
     def image(self, tensors: LayerTensors) -> Bytes:
         """The memory image: program and packed operands; uint8 of ``program.memory_bytes``."""

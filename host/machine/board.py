@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.host.common.calls import named
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import check_name, choices
 from tilewright.host.common.places import CONSTRAINTS_DIR
 from tilewright.host.common.plain_values import build_record, check_integer, is_integer, is_number
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.common.yaml_files import named_file, read_yaml_mapping
 from tilewright.host.machine.bitstream import (
     MARK,
@@ -152,8 +154,8 @@ def _sources(given: object) -> dict[str, str]:
     return {str(names): text for names, text in (given or {}).items() if text is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Board:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Board(Summarised):
     """A device: programmable-logic budget, clock and memory timing.
 
     Attributes:
@@ -194,6 +196,16 @@ class Board:
     memory: MemoryModel
     cpu: CpuModel
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    def _told(self) -> Mapping[str, object]:
+        return {
+            "board": self.name,
+            "part": self.part,
+            "clock": f"{self.clock_mhz:g} MHz",
+            "resources": f"{self.lut:,} LUT, {self.ff:,} FF, {self.bram36} BRAM, {self.dsp:,} DSP",
+            "port": f"{self.axi_data_bits} bits, bursts of {self.axi_burst_beats} beats",
+            "memory": self.memory.name,
+        }
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -283,6 +295,7 @@ def named_boards() -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in BOARD_DIR.glob("*.yaml")))
 
 
+@named
 def load_board(name_or_path: str | Path | Board) -> Board:
     """Load a named board (``pynq-z2``), a YAML file, or the board of a bitstream's manifest.
 

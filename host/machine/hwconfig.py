@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.host.common.calls import named
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import check_name
 from tilewright.host.common.places import CONSTRAINTS_DIR
@@ -440,6 +441,7 @@ def named_configs() -> tuple[str, ...]:
     return tuple(sorted(p.stem for p in CONFIG_DIR.glob("*.yaml")))
 
 
+@named
 def load_hwconfig(name_or_path: str | Path | HwConfig) -> HwConfig:
     """Load a named configuration (``pynq-16x16``) or a YAML file; a loaded one stays as it is.
 

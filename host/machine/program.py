@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ProgramError
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.machine.isa import OPCODE_MASK, Opcode
 
@@ -25,8 +26,8 @@ class Region:
     nbytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Program:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Program(Summarised):
     """Instructions, constants and layout.
 
     Attributes:
@@ -39,6 +40,14 @@ class Program:
     regions: Mapping[str, Region]
     constants: Mapping[str, bytes]
     memory_bytes: int  # size of the whole memory image
+
+    def _told(self) -> Mapping[str, object]:
+        return {
+            "instructions": f"{len(self.instructions) // INSTRUCTION_BYTES:,} instructions",
+            "memory": f"{self.memory_bytes:,} bytes",
+            "regions": ", ".join(self.regions),
+            "configuration": f"{self.config_hash:08x}",
+        }
 
     def __post_init__(self) -> None:
         """Refuse regions that leave the memory or overlap."""

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.common.names import choices
+from tilewright.host.common.names import choices, counted
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.network.workload import Workload
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkTable:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NetworkTable(Summarised):
     """What a network asks of the accelerator, and what it leaves to the CPU.
 
     Attributes:
@@ -26,6 +27,14 @@ class NetworkTable:
     workloads: tuple[Workload, ...]
     cpu_operators: tuple[str, ...] = ()
     cpu_macs: int = 0  # multiply-accumulates of those, as far as their shapes tell
+
+    def _told(self) -> Mapping[str, object]:
+        return {
+            "network": self.name,
+            "layers": counted(sum(each.count for each in self.workloads), "layer"),
+            "macs": f"{self.macs:,} MACs",
+            "on the CPU": ", ".join(self.cpu_operators) or "nothing",
+        }
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -16,6 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]  # ships no types
 
 from tilewright.host.common.errors import WorkloadError, reason_of
+from tilewright.host.network.foreign_models import foreign_model
 
 DEFAULT_DOMAINS: Final = ("", "ai.onnx")
 """Of the operators of standard ONNX."""
@@ -55,7 +56,7 @@ def parse_model(path: Path) -> Any:
     try:
         model.ParseFromString(data)
     except (DecodeError, RuntimeError, ValueError) as error:
-        raise WorkloadError(
+        raise foreign_model(path) or WorkloadError(
             "must be an ONNX model (the file is truncated or is not protobuf)",
             field=str(path),
             remedy="export or copy it again",
@@ -66,7 +67,7 @@ def parse_model(path: Path) -> Any:
 def require_nodes(model: Any, path: Path) -> None:
     """Refuse a model that says nothing: protobuf takes many a file for one."""
     if not model.graph.node or not model.opset_import:
-        raise WorkloadError(
+        raise foreign_model(path) or WorkloadError(
             "must be an ONNX model with an operator set and at least one node",
             field=str(path),
             remedy="export or copy it again",

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Any, Final
 
+from tilewright.host.common.calls import named
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.plain_values import is_integer, require_keys
 from tilewright.host.common.str_enum import StrEnum
@@ -296,14 +297,15 @@ def _square(size: int, kernel: int, pad: int, stride: int) -> dict[str, Any]:
     }
 
 
+@named
 def conv2d(
     name: str,
     size: int,
     channels_in: int,
     channels_out: int,
     kernel: int,
-    pad: int,
-    stride: int,
+    pad: int = 0,
+    stride: int = 1,
     *,
     count: int = 1,
     relu: bool = True,
@@ -342,6 +344,7 @@ def conv2d(
     )
 
 
+@named
 def dense(
     name: str, rows: int, features_in: int, features_out: int, *, count: int = 1, relu: bool = False
 ) -> Workload:
@@ -376,8 +379,16 @@ def dense(
     )
 
 
+@named
 def depthwise(
-    name: str, size: int, channels: int, kernel: int, pad: int, stride: int, *, count: int = 1
+    name: str,
+    size: int,
+    channels: int,
+    kernel: int,
+    pad: int = 0,
+    stride: int = 1,
+    *,
+    count: int = 1,
 ) -> Workload:
     """A square depthwise convolution.
 
@@ -408,13 +419,14 @@ def depthwise(
     )
 
 
+@named
 def maxpool(
     name: str,
     size: int,
     channels: int,
     kernel: int,
-    pad: int,
-    stride: int,
+    pad: int = 0,
+    stride: int | None = None,
     *,
     count: int = 1,
     relu: bool = False,
@@ -427,7 +439,7 @@ def maxpool(
         channels: of input and output.
         kernel: rows and columns of the kernel.
         pad: padding on each side, in pixels.
-        stride: in both directions, in pixels.
+        stride: in both directions, in pixels; None: that of the kernel, as in PyTorch.
         count: occurrences in the network.
         relu: clip below at 0.
 
@@ -444,7 +456,7 @@ def maxpool(
         kind=Kind.MAXPOOL,
         channels_in=channels,
         channels_out=channels,
-        **_square(size, kernel, pad, stride),
+        **_square(size, kernel, pad, kernel if stride is None else stride),
         count=count,
         relu=relu,
     )

@@ -10,14 +10,15 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import Program
 
 Bytes = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counters:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Counters(Summarised):
     """What the on-chip counters said: names of `host.machine.registers.COUNTERS` to values.
 
     Devices that do not model time (the functional reference) leave ``cycles`` at 0 and fill
@@ -25,6 +26,9 @@ class Counters:
     """
 
     values: Mapping[str, int]
+
+    def _told(self) -> Mapping[str, object]:
+        return self.values
 
     @property
     def cycles(self) -> int:
@@ -36,13 +40,20 @@ class Counters:
         return self.values[name]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunResult(Summarised):
     """Outcome of one run."""
 
     memory: Bytes  # uint8 array of ``program.memory_bytes``: the memory image after the run
     counters: Counters  # what the device counted
     host_seconds: float  # wall-clock time of the run itself
+
+    def _told(self) -> Mapping[str, object]:
+        return {
+            "cycles": f"{self.counters.cycles:,} cycles",
+            "memory": f"{self.memory.size:,} bytes",
+            "host_seconds": f"{self.host_seconds:.3f} s on this machine",
+        }
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import CONFIG_DIR, HwConfig, load_hwconfig, named_configs
 from tilewright.host.machine.system_config import SystemConfig, load_system, named_systems
 from tilewright.sim.tools.yosys import copy_sources, read_command
-from tilewright.sim.verilator.build import MANIFEST, TOP, read_manifest
+from tilewright.sim.verilator.build import TOP, read_manifest
 from tilewright.sim.verilator.system_top import TOP as SYSTEM_TOP
 from tilewright.sim.verilator.system_top import system_sources, system_top
 
@@ -58,13 +58,13 @@ class Design:
         ]
 
 
-def rtl_digest(manifest: Path = MANIFEST) -> str:
-    """`Design.rtl` of one accelerator."""
+def rtl_digest(manifest: Path | None = None) -> str:
+    """`Design.rtl` of one accelerator; by default of the RTL that is built."""
     return _identity(_contents(read_manifest(manifest)))
 
 
-def accelerator(hw: HwConfig, manifest: Path = MANIFEST) -> Design:
-    """One accelerator, with its own MAC style."""
+def accelerator(hw: HwConfig, manifest: Path | None = None) -> Design:
+    """One accelerator, with its own MAC style; by default of the RTL that is built."""
     sources = read_manifest(manifest)
     return Design(
         name=hw.name,

@@ -38,7 +38,8 @@ from tilewright.sim.synth.timing_report import (
 )
 from tilewright.sim.tools.build_cache import builder, cache_dir, keep_json, tool_failure
 from tilewright.sim.tools.yosys import copy_sources, rtl_parameters, run_yosys, yosys_version
-from tilewright.sim.verilator.build import MANIFEST, TOP, read_manifest
+from tilewright.sim.verilator.build import TOP, read_manifest
+from tilewright.sim.verilator.rtl_variant import rtl_manifest
 
 SPEEDS: Final = (6, 7, 8)
 """Speed grades of ECP5, slowest first."""
@@ -169,14 +170,16 @@ def _silent(text: str) -> None:
 
 
 def netlist(
-    hw: HwConfig, *, manifest: Path = MANIFEST, note: Callable[[str], object] = _silent
+    hw: HwConfig, *, manifest: Path | None = None, note: Callable[[str], object] = _silent
 ) -> Path:
     """The ECP5 netlist of a configuration in its wrapper, as JSON of Yosys; made when missing."""
     sources = read_manifest(manifest)
     texts = (path.read_text(encoding="utf-8") for path in sources)
     top = next((text for text in texts if f"module {TOP} " in text), None)
     if top is None:
-        raise BuildError(f"the file list must hold module {TOP}", field=str(manifest))
+        raise BuildError(
+            f"the file list must hold module {TOP}", field=str(manifest or rtl_manifest())
+        )
     text = wrapper(hw, top)
     files = " ".join([*(path.name for path in sources), f"{WRAPPER}.sv"])
     commands = [
@@ -225,7 +228,7 @@ def place(
     *,
     seed: int,
     conditions: Conditions | None = None,
-    manifest: Path = MANIFEST,
+    manifest: Path | None = None,
     note: Callable[[str], object] = _silent,
 ) -> PlaceRouteResult:
     """Place and route one configuration with one seed."""
@@ -384,7 +387,7 @@ def override(hw: HwConfig, changes: Sequence[str]) -> HwConfig:
 
 
 def conditions_of(
-    placements: Sequence[PlaceRouteResult], manifest: Path = MANIFEST
+    placements: Sequence[PlaceRouteResult], manifest: Path | None = None
 ) -> dict[str, Any]:
     """What the seeds of one configuration hold under; ``manifest`` is what was placed."""
     first = placements[0]

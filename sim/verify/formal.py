@@ -26,7 +26,8 @@ from tilewright.host.common.errors import BuildError, ConfigError, ToolError
 from tilewright.host.common.names import choices, counted
 from tilewright.host.common.places import ROOT
 from tilewright.host.common.scratch import scratch_folder
-from tilewright.sim.verilator.build import MANIFEST, read_manifest
+from tilewright.sim.verilator.build import read_manifest
+from tilewright.sim.verilator.rtl_variant import STOCK, rtl_manifest
 
 SYSTEM_MANIFEST: Final = "system.f"
 """List of what systems of cores add, beside that of one accelerator."""
@@ -233,11 +234,13 @@ class Verdict:
     seconds: float  # wall-clock time
 
 
-def prove(proof: Proof, *, manifest: Path = MANIFEST, properties: Path = PROPERTIES) -> Verdict:
+def prove(proof: Proof, *, manifest: Path | None = None, properties: Path = PROPERTIES) -> Verdict:
     """Run one proof."""
     programs = _find_programs()
     top = proof.top
-    manifests = (manifest, manifest.with_name(SYSTEM_MANIFEST))
+    manifest = manifest or rtl_manifest()
+    beside = manifest.with_name(SYSTEM_MANIFEST)
+    manifests = (manifest, beside if beside.is_file() else STOCK.with_name(SYSTEM_MANIFEST))
     listed = {path.stem: path for each in manifests for path in read_manifest(each)}
     sources = [*(listed[unit] for unit in proof.units), properties / f"{top}.sv"]
     for source in sources:

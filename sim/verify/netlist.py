@@ -54,7 +54,7 @@ def build_netlist(
     *,
     family: str = "xc7",
     stage: Stage = Stage.CELLS,
-    manifest: Path = build.MANIFEST,
+    manifest: Path | None = None,
     checked: bool = True,
     jobs: int = 2,
 ) -> Path:

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from tilewright.host.compiler.lower.own_call import OperatorCall
     from tilewright.host.compiler.read.own_operator import Operator
     from tilewright.host.compiler.tasks import load_network
+    from tilewright.host.deploy.board_run import open_bundle
     from tilewright.host.machine.board import Board, load_board
     from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
     from tilewright.host.network.schedule import Schedule
     from tilewright.host.network.workload import Workload, conv2d, dense, depthwise, maxpool
+    from tilewright.interface.figures import Comparison
     from tilewright.interface.layers import default_schedule, legal, lower
-    from tilewright.interface.networks import compile, run
+    from tilewright.interface.networks import compile, open_network, run
     from tilewright.interface.search import make_tuner, schedule_space
     from tilewright.interface.simulate import (
         SimulatedLayer,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
         open_device,
         simulate,
     )
-    from tilewright.interface.study import Study, load_study, tune
+    from tilewright.interface.study import Study, compare, load_study, tune
     from tilewright.tuner.allocate import Allocator
     from tilewright.tuner.exhaustive.table import read_table
     from tilewright.tuner.measure.energy import EnergyModel
@@ -56,6 +58,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Allocator",
     "Board",
+    "Comparison",
     "EnergyModel",
     "Experience",
     "Goal",
@@ -71,6 +74,7 @@ __all__ = [
     "TilewrightError",
     "Tuner",
     "Workload",
+    "compare",
     "compile",
     "connect_device",
     "conv2d",
@@ -85,7 +89,9 @@ __all__ = [
     "lower",
     "make_tuner",
     "maxpool",
+    "open_bundle",
     "open_device",
+    "open_network",
     "read_table",
     "run",
     "schedule_space",
@@ -96,6 +102,7 @@ __all__ = [
 _HOMES = {
     "Allocator": "tuner.allocate",
     "Board": "host.machine.board",
+    "Comparison": "interface.figures",
     "EnergyModel": "tuner.measure.energy",
     "Experience": "tuner.search.experience",
     "Goal": "tuner.study.goals",
@@ -111,6 +118,7 @@ _HOMES = {
     "TilewrightError": "host.common.errors",
     "Tuner": "tuner.search.tuner",
     "Workload": "host.network.workload",
+    "compare": "interface.study",
     "compile": "interface.networks",
     "connect_device": "interface.simulate",
     "conv2d": "host.network.workload",
@@ -125,7 +133,9 @@ _HOMES = {
     "lower": "interface.layers",
     "make_tuner": "interface.search",
     "maxpool": "host.network.workload",
+    "open_bundle": "host.deploy.board_run",
     "open_device": "interface.simulate",
+    "open_network": "interface.networks",
     "read_table": "tuner.exhaustive.table",
     "run": "interface.networks",
     "schedule_space": "interface.search",

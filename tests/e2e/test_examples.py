@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.boards.bundles import small_bundle
 
-from tilewright.host.deploy.bundle_archive import unpack_bundle
+import tilewright as tw
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -46,12 +45,13 @@ def test_a_tuner_of_ones_own_makes_a_study_that_is_answered_from_its_store(tmp_p
     assert run("own_tuner.py", tmp_path) == printed
 
 
-def test_a_bundle_runs_in_a_loop_on_the_reference(tmp_path: Path) -> None:
-    (tmp_path / "small.zip").write_bytes(small_bundle(tmp_path)[1])
-    (tmp_path / "small").mkdir()
-    unpack_bundle(tmp_path / "small.zip", tmp_path / "small")
-    printed = run("classify_loop.py", tmp_path, "small", "--reference", "--frames", "3")
-    assert len(re.findall(r"^[\d.]+ frames per second; y: \[\d+\]", printed, re.M)) == 3
+def test_a_network_looks_at_a_folder_in_a_loop(tmp_path: Path) -> None:
+    words = ("detector.tw", str(EXAMPLES / "detector" / "images"), "--draw", "seen")
+    network = EXAMPLES / "detector" / "detector.onnx"
+    tw.compile(network, hw="edge-8x8", calibration=2, search=0, output=tmp_path / "detector.tw")
+    printed = run("picture_loop.py", tmp_path, *words, "--frames", "2")
+    assert len(re.findall(r"^\d.jpg: .*; [\d.]+ frames per second", printed, re.M)) == 2
+    assert len(list((tmp_path / "seen").glob("*.png"))) == 2
 
 
 def test_every_example_is_run_here() -> None:

@@ -72,9 +72,7 @@ def make_allocator(
     name: str, arms: Sequence[Arm], *, seed: Seed, slot: float, **options: Any
 ) -> Allocator:
     """An allocator by name."""
-    kind = ALLOCATORS.load(name)
-    with ALLOCATORS.running(kind):
-        return kind(arms, seed=seed, slot=slot, **options)
+    return ALLOCATORS.make(name, arms, seed=seed, slot=slot, **options)
 
 
 def spend(allocator: Allocator, pull: Pull, trials: int) -> int:

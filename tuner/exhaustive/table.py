@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright import __version__
+from tilewright.host.common.calls import named
 from tilewright.host.common.errors import StoreError, reason_of
 from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.common.zip_archives import MAX_RATIO, RATIO_FREE_BYTES
@@ -149,6 +150,7 @@ def write_table(landscape: Landscape, path: Path, header: Mapping[str, Any]) -> 
     return path
 
 
+@named
 def read_table(path: str | Path) -> Table:
     """Read a table of `tilewright export-table` and check that it is whole.
 

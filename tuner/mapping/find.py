@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.host.common.names import choices
+from tilewright.host.common.plugins import FORMS
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective
 from tilewright.tuner.mapping.exact import Certified, Listener, best_mapping, gap_of
@@ -77,7 +78,7 @@ def finder(arch: Architecture, settings: MapOptions) -> Finder:
             "no mapper of that name",
             field="method",
             value=method,
-            remedy=f"{choices(method, (EXACT, *MAPPERS))}, package.module:Class or tuner-NAME",
+            remedy=f"{choices(method, (EXACT, *MAPPERS))}, {FORMS}, or tuner-NAME",
         )
     mapper = make_mapper(method)
     budget, seed = settings.budget or DEFAULT_BUDGET, settings.seed

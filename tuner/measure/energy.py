@@ -183,7 +183,5 @@ class _ForeignEnergy(EnergyModel):
 
 def load_energy(name: str = DEFAULT_ENERGY) -> EnergyModel:
     """The energy model of a name."""
-    kind = ENERGY_MODELS.load(name)
-    with ENERGY_MODELS.running(kind):
-        model = kind()
-    return model if is_ours(kind) else _ForeignEnergy(model, name)
+    model = ENERGY_MODELS.make(name)
+    return model if is_ours(type(model)) else _ForeignEnergy(model, name)

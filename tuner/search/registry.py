@@ -116,7 +116,7 @@ def make_tuner(
     """A tuner by name.
 
     Args:
-        name: a key of `TUNERS`, or ``package.module:Class``.
+        name: a key of `TUNERS`, or a class of one's own; its options may follow (`Registry`).
         space: where it searches.
         seed: entropy of its generator.
         initial: points that it proposes first.
@@ -127,7 +127,6 @@ def make_tuner(
         TunerError: there is none of that name, a package that it needs is not installed, or a
             plug-in is broken.
     """
-    kind = TUNERS.load(name)
-    if Offer.PRIOR in kind.takes:
+    if Offer.PRIOR in TUNERS.load(name).takes:
         options["prior"] = prior
-    return kind(space, seed=seed, initial=initial, **options)
+    return TUNERS.make(name, space, seed=seed, initial=initial, **options)

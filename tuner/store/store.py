@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tilewright.host.common.errors import StoreError, reason_of
 from tilewright.host.common.names import choices
+from tilewright.host.common.plugins import short_name
 from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import BoardRuns, Measurement, Request, Status
 from tilewright.tuner.store.database import Database
@@ -232,10 +233,10 @@ class Store:
         """Commit one trial, and with it end ``owner``'s claim on what it measured.
 
         Its energy is the one by ``energy``, the study's model; None: the default. Of an ``origin``
-        that names a class, ``package.module:Class``, the class's name is kept, as far as it fits.
+        that names a class or has options the short name is kept (`short_name`), as far as it fits.
         """
         row = trial_row(request, measurement, oracle, energy)
-        who = origin.rpartition(":")[2][:ORIGIN_LETTERS]
+        who = short_name(origin)[:ORIGIN_LETTERS]
         row |= {"study_id": study_id, "sequence": sequence, "task": task, "origin": who}
 
         def add(connection: sa.Connection) -> None:

@@ -26,6 +26,7 @@ class TunerFactory:
         without: Sequence[str] = (),
         experience: Callable[[], Sequence[Experience]] = tuple,
     ) -> None:
+        self._name: Final = name
         self._kind: Final = TUNERS.load(name)
         self._seed: Final = seed
         self._without: Final = without
@@ -64,5 +65,4 @@ class TunerFactory:
             options[Offer.PRIOR] = prior
         for part in self._without:
             options |= self._kind.ablations[part]
-        with TUNERS.running(self._kind):
-            return self._kind(space, seed=(self._seed, *seed), initial=initial, **options)
+        return TUNERS.make(self._name, space, seed=(self._seed, *seed), initial=initial, **options)

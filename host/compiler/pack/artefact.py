@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ProgramError, TilewrightError, reason_of
+from tilewright.host.common.names import counted
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.common.zip_archives import (
     MAX_MEMBER_BYTES,
@@ -39,12 +41,16 @@ from tilewright.host.compiler.pack.artefact_rules import MANIFEST, check_region
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.machine.hwconfig import INSTRUCTION_BYTES, HwConfig
 from tilewright.host.machine.program import Program, Region
+from tilewright.host.network.foreign_models import foreign_model
 from tilewright.host.network.layout import Spread
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 
 FORMAT: Final = 3
 """Version of the layout of a file."""
+
+PICTURES: Final = "pictures"
+"""Key of the conditions: mean and std of calibration images, what the model states of itself."""
 
 MAX_MANIFEST_BYTES: Final = 1 << 27
 _MEMBERS: Final = ("insn", "weights", "uop")
@@ -69,8 +75,8 @@ class Placed:
     crossing_bytes: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CompiledNetwork:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CompiledNetwork(Summarised):
     """A network for one configuration.
 
     Attributes:
@@ -88,6 +94,18 @@ class CompiledNetwork:
     placements: tuple[Placed, ...]
     conversion_bytes: int = 0  # what the CPU reads and writes to quantise and dequantise
     conditions: Mapping[str, Any] = field(default_factory=dict)
+
+    def _told(self) -> Mapping[str, object]:
+        there = sum(each.where == "accelerator" for each in self.placements)
+        regions = counted(len(self.regions), "region")
+        return {
+            "network": self.name,
+            "configuration": self.hw.name,
+            "on the accelerator": f"{there} of {len(self.placements)} operators in {regions}",
+            "programs": counted(len(self.programs), "program"),
+            "inputs": ", ".join(f"{p.name} {p.shape} {p.dtype}" for p in self.inputs),
+            "outputs": ", ".join(f"{p.name} {p.shape} {p.dtype}" for p in self.outputs),
+        }
 
     @property
     def programs(self) -> list[RegionProgram]:
@@ -118,6 +136,8 @@ def save(network: CompiledNetwork, path: Path) -> None:
 
 def load(path: Path) -> CompiledNetwork:
     """Read a network."""
+    if foreign := foreign_model(path):
+        raise foreign
     try:
         with zipfile.ZipFile(path) as archive:
             check_sizes(archive, path)

@@ -13,15 +13,21 @@ from typing import IO, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.host.common.errors import ToolError, WorkloadError
-from tilewright.host.common.extras import install_line
+from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.vision.names import Fit
+from tilewright.host.vision.pictures import (
+    IMAGE_SUFFIXES,
+    InputSize,
+    Scaling,
+    image_files,
+    is_image,
+    read_picture,
+)
 
 Array = npt.NDArray[Any]
 
-IMAGE_SUFFIXES: Final = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".webp"})
-MAX_IMAGE_PIXELS: Final = 2**26
 MAX_ARRAY_BYTES: Final = 2**31
 """Of an array of samples, which is held in memory as a whole."""
 
@@ -38,6 +44,7 @@ class Calibration:
         random_samples: so many batches of normally distributed noise. Ranges are then made up:
             good for timing, not for accuracy.
         mean, std: of an image's channels after scaling to 0..1; what is fed is (image-mean)/std.
+        fit: how an image of other proportions becomes an input.
     """
 
     path: Path | None = None
@@ -46,6 +53,7 @@ class Calibration:
     seed: int = 0  # of the noise
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
+    fit: str = Fit.CROP
     limit: int = 256  # most batches that are used of given data, and may be asked for at random
 
     def __post_init__(self) -> None:
@@ -118,7 +126,11 @@ class Calibration:
     @property
     def has_images(self) -> bool:
         """Whether the data are images, which are scaled to the input."""
-        return self.path is not None and (self.path.is_dir() or _is_image(self.path))
+        return self.path is not None and (self.path.is_dir() or is_image(self.path))
+
+    def pictures(self) -> dict[str, Any]:
+        """How images become inputs, as plain values; empty: the data are none."""
+        return {"mean": list(self.mean), "std": list(self.std)} if self.has_images else {}
 
     def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         """Inputs by name, in the shapes and types of the model.
@@ -170,71 +182,28 @@ class Calibration:
 
     def _images(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         assert self.path is not None
-        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].shape[1] not in (1, 3):
-            raise WorkloadError(
-                "images fit a network with one input (N, 1 or 3, H, W)",
-                field="calibration",
-                value=[argument.shape for argument in inputs],
-                remedy="give an .npz file",
-            )
+        size = picture_size(inputs)
         (argument,) = inputs
+        scaling = Scaling(mean=self.mean, std=self.std, fit=self.fit)
         batch: list[Array] = []
         for file in image_files(self.path):
-            batch.append(self._image(file, argument))
-            if len(batch) == argument.shape[0]:
+            batch.append(scaling.sample(read_picture(file), size, argument.dtype)[0])
+            if len(batch) == size.batch:
                 yield {argument.name: np.stack(batch).astype(argument.dtype)}
                 batch = []
 
-    def _image(self, file: Path, argument: Argument) -> Array:
-        """One image, scaled so that it covers the input and cropped to its middle."""
-        try:
-            from PIL import Image  # noqa: PLC0415  (optional)
-        except ImportError as error:
-            raise ToolError(
-                "reading images needs Pillow", remedy=install_line("network")
-            ) from error
-        _, channels, rows, columns = argument.shape
-        try:
-            with Image.open(file) as image:
-                if image.width * image.height > MAX_IMAGE_PIXELS:
-                    raise ValueError(f"more than {MAX_IMAGE_PIXELS} pixels")
-                plain = image.convert("RGB" if channels == 3 else "L")
-        except WorkloadError:
-            raise
-        except Exception as error:  # Pillow raises many kinds for damaged files
-            raise WorkloadError(
-                f"must be an image that can be read ({error})",
-                field=str(file),
-                remedy="convert it to PNG, or take it out of the folder",
-            ) from error
-        scale = max(rows / plain.height, columns / plain.width)
-        size = (max(round(plain.width * scale), columns), max(round(plain.height * scale), rows))
-        left, top = (size[0] - columns) // 2, (size[1] - rows) // 2
-        across, down = plain.width / size[0], plain.height / size[1]
-        # only the middle is scaled: the whole of a narrow image would be enormous
-        box = (left * across, top * down, (left + columns) * across, (top + rows) * down)
-        scaled = plain.resize((columns, rows), box=box)
-        pixels = np.asarray(scaled, np.float32).reshape(rows, columns, channels) / 255
-        mean, std = np.array(self.mean, np.float32), np.array(self.std, np.float32)
-        for name, values in (("mean", mean), ("std", std)):
-            if values.size not in (1, channels):
-                raise WorkloadError(
-                    f"must have one value or {channels}",
-                    field=f"calibration.{name}",
-                    value=values.tolist(),
-                    remedy="give one number per channel, or one for all",
-                )
-        return ((pixels - mean) / std).transpose(2, 0, 1)
 
-
-def image_files(path: Path) -> list[Path]:
-    """The images that a path names: itself, or those in a folder, sorted by name."""
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    return [file for file in files if _is_image(file)]
-
-
-def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in IMAGE_SUFFIXES
+def picture_size(inputs: Sequence[Argument]) -> InputSize:
+    """The size of pictures that a network's one input takes; a network without is refused."""
+    size = InputSize.of(inputs[0].shape) if len(inputs) == 1 else None
+    if size is None:
+        raise WorkloadError(
+            "images fit a network with one input (N, 1 or 3, H, W) or (N, H, W, 1 or 3)",
+            field="calibration",
+            value=[argument.shape for argument in inputs],
+            remedy="give an .npz file",
+        )
+    return size
 
 
 def _load(path: Path, stated: Sequence[Argument]) -> dict[str, Array]:

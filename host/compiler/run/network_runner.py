@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ProgramError, reason_of
+from tilewright.host.common.names import counted
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.run.host_arguments import HostTimes, RegionRunner
@@ -22,14 +24,23 @@ _MISFITS: Final = (ArithmeticError, LookupError, MemoryError, TypeError, ValueEr
 """What NumPy and Python raise if a file's tensors do not fit together."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NetworkRun:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class NetworkRun(Summarised):
     """One inference."""
 
     outputs: Mapping[str, Array]  # by name
     results: tuple[RunResult, ...]  # what the device said, program by program
     cpu_seconds: float  # in operators on the CPU
     region_seconds: float  # in regions: packing, the device, unpacking
+
+    def _told(self) -> Mapping[str, object]:
+        outputs = (f"{name} {a.shape} {a.dtype}" for name, a in self.outputs.items())
+        return {
+            "cycles": f"{self.cycles:,} cycles in {counted(len(self.results), 'program')}",
+            "outputs": ", ".join(outputs),
+            "cpu_seconds": f"{self.cpu_seconds:.3f} s of operators on this machine's CPU",
+            "region_seconds": f"{self.region_seconds:.3f} s in regions on this machine",
+        }
 
     @property
     def cycles(self) -> int:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network's CPU part in NumPy, for machines without TVM: a board runs what stays simple.
 
-Few operators are here: those that surround the regions of a network that the accelerator runs
-whole (quantise, dequantise, moves of data, element-wise arithmetic, the conditions of masks,
-softmax). A CPU part with others is refused by name before it is sent to a board. `HostProgram`
-runs every CPU part.
+A CPU part with operators that `numpy_operators` has not is refused by name before it is sent to a
+board. `HostProgram` runs every CPU part.
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +24,13 @@ from tilewright.host.compiler.run.host_arguments import (
     checked_inputs,
     checked_result,
 )
+from tilewright.host.compiler.run.numpy_operators import (
+    OPERATORS,
+    PLAIN,
+    WITH_ATTRIBUTES,
+    check_size,
+    dtype_of,
+)
 
 Array = npt.NDArray[Any]
 
@@ -34,92 +38,7 @@ FORMAT: Final = 2
 """Version of `HostModule.to_json` that is read."""
 
 _PREFIX: Final = "relax."
-_MAX_ELEMENTS: Final = 1 << 28
 _MAX_VALUES: Final = 100_000
-
-
-def _dtype(name: str) -> np.dtype[Any]:
-    """The type of numbers that has a name."""
-    found = np.dtype(name)
-    if found.kind not in "biuf":
-        raise ValueError(f"numbers of type {str(name)[:20]}")
-    return found
-
-
-def _scaled(parameter: Array, data: Array, axis: int) -> Array:
-    """A scale or zero point of each channel, shaped so that it meets its axis of the data."""
-    if parameter.ndim == 0:
-        return parameter
-    if parameter.size not in (1, data.shape[axis]):
-        raise ValueError(f"{parameter.size} scales for {data.shape[axis]} channels")
-    shape = [1] * data.ndim
-    shape[axis] = parameter.size
-    return parameter.reshape(shape)
-
-
-def _quantize(data: Array, scale: Array, zero_point: Array, **attributes: Any) -> Array:
-    dtype, axis = _dtype(attributes["out_dtype"]), attributes["axis"]
-    limits = np.iinfo(dtype)
-    with np.errstate(over="ignore"):  # masks are far below: infinity is clipped, too
-        steps = np.rint(data / _scaled(scale, data, axis))
-    steps = steps + _scaled(zero_point, data, axis).astype(steps.dtype)
-    return np.asarray(np.clip(steps, limits.min, limits.max).astype(dtype))
-
-
-def _dequantize(data: Array, scale: Array, zero_point: Array, **attributes: Any) -> Array:
-    dtype, axis = _dtype(attributes["out_dtype"]), attributes["axis"]
-    steps = data.astype(np.int32) - _scaled(zero_point, data, axis).astype(np.int32)
-    return np.asarray(steps.astype(dtype) * _scaled(scale, data, axis).astype(dtype))
-
-
-def _softmax(data: Array, *, axis: int) -> Array:
-    powers = np.exp(data - data.max(axis=axis, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
-
-
-def _axes(axes: Sequence[int] | int | None) -> Any:
-    return tuple(axes) if isinstance(axes, list | tuple) else axes
-
-
-_PLAIN: Final[Mapping[str, Callable[..., Array]]] = {
-    "add": np.add,
-    "clip": np.clip,
-    "divide": np.divide,
-    "equal": np.equal,
-    "flatten": np.ravel,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-    "isnan": np.isnan,
-    "less": np.less,
-    "less_equal": np.less_equal,
-    "logical_and": np.logical_and,
-    "logical_not": np.logical_not,
-    "logical_or": np.logical_or,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "multiply": np.multiply,
-    "nn.batch_flatten": lambda data: data.reshape(data.shape[0], -1),
-    "nn.relu": lambda data: np.maximum(data, np.zeros((), data.dtype)),
-    "not_equal": np.not_equal,
-    "reshape": np.reshape,
-    "subtract": np.subtract,
-    "where": np.where,
-}
-"""Of arguments alone: what a file says besides reaches no option of NumPy."""
-
-_WITH_ATTRIBUTES: Final[Mapping[str, Callable[..., Array]]] = {
-    "astype": lambda data, *, dtype: data.astype(_dtype(dtype)),
-    "concat": lambda parts, *, axis: np.concatenate(parts, axis=axis or 0),
-    "dequantize": _dequantize,
-    "expand_dims": lambda data, *, axis: np.expand_dims(data, _axes(axis)),
-    "nn.softmax": _softmax,
-    "permute_dims": lambda data, *, axes: np.transpose(data, _axes(axes)),
-    "quantize": _quantize,
-    "squeeze": lambda data, *, axis: np.squeeze(data, _axes(axis)),
-}
-
-OPERATORS: Final = frozenset({*_PLAIN, *_WITH_ATTRIBUTES})
-"""By their names in Relax, without the prefix."""
 
 
 class NumpyHost:
@@ -149,7 +68,7 @@ class NumpyHost:
             raise _damaged(error) from error
         if lacking:
             raise WorkloadError(
-                f"must have only operators that NumPy runs ({', '.join(sorted(OPERATORS))})",
+                "must have only operators that NumPy runs on a board (docs/how-to/deploy.md)",
                 field="CPU part of the network",
                 value=", ".join(lacking[:16]),
                 remedy="change the model, or keep the CPU's part on this machine with "
@@ -188,11 +107,12 @@ class NumpyHost:
             case {"call": operator, "arguments": numbers, "attributes": attributes}:
                 arguments = [known[number] for number in numbers]
                 name = operator.removeprefix(_PREFIX)
-                _check_size(arguments, together=name in _PLAIN)
-                if name in _PLAIN:
-                    result = _PLAIN[name](*arguments)
+                if name in PLAIN:
+                    arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+                    check_size(np.broadcast_shapes(*(array.shape for array in arrays)))
+                    result = PLAIN[name](*arguments)
                 else:
-                    result = _WITH_ATTRIBUTES[name](*arguments, **attributes)
+                    result = WITH_ATTRIBUTES[name](*arguments, **attributes)
             case {"region": number, "arguments": numbers, "shapes": shapes}:
                 started = time.perf_counter()
                 try:
@@ -213,7 +133,7 @@ class NumpyHost:
             case {"shape_of_sizes": sizes}:
                 result = tuple(sizes)
             case {"number": number, "dtype": dtype}:
-                result = _dtype(dtype).type(number)
+                result = dtype_of(dtype).type(number)
             case _:
                 raise ValueError(f"a value of unknown kind ({str(value)[:40]})")
         return result
@@ -232,21 +152,7 @@ def _lacking(values: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _constant(value: Mapping[str, Any]) -> Array:
     content = base64.b64decode(value["constant"], validate=True)
-    return np.frombuffer(content, _dtype(value["dtype"])).reshape(value["shape"])
-
-
-def _check_size(arguments: Sequence[Any], *, together: bool) -> None:
-    """Refuse a result that would not fit memory, before it is computed."""
-    arrays = [one for each in arguments for one in (each if isinstance(each, list) else [each])]
-    shapes = [array.shape for array in arrays if isinstance(array, np.ndarray)]
-    if any(isinstance(each, list) for each in arguments):
-        elements = sum(map(prod, shapes))
-    elif together:
-        elements = prod(np.broadcast_shapes(*shapes))
-    else:
-        elements = max(map(prod, shapes))
-    if elements > _MAX_ELEMENTS:
-        raise ValueError(f"a tensor of more than {_MAX_ELEMENTS} elements")
+    return np.frombuffer(content, dtype_of(value["dtype"])).reshape(value["shape"])
 
 
 def _damaged(error: Exception) -> WorkloadError:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli.common.application import BOARDS, app, say
-from tilewright.cli.common.arguments import BoardOption, HwArgument, read_board
+from tilewright.cli.common.arguments import BoardOption, HwArgument, RtlOption, read_board
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
@@ -32,6 +32,7 @@ def bitstream(
         bool,
         typer.Option("--dry-run", help="Write the folder that the tools build from, no more."),
     ] = False,
+    rtl: RtlOption = None,
     json: JsonOption = None,
 ) -> None:
     """Build a bitstream: tilewright.bit, its manifest, and for pynq its .hwh.
@@ -40,6 +41,7 @@ def bitstream(
     reached: give it as --board to other commands. Yosys and nextpnr build for a ULX3S: --board
     ulx3s.
     """
+    del rtl  # its callback has said which sources are read
     from tilewright.sim.synth import openxc7
     from tilewright.sim.synth.open_board import named_open_boards
 

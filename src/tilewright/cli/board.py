@@ -17,6 +17,7 @@ from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
+from tilewright.host.vision.names import Task
 from tilewright.interface.options import ImageOptions
 from tilewright.tuner.study.options import split_layers
 
@@ -52,6 +53,13 @@ def deploy(
         Path | None,
         typer.Option(metavar="FILE", help="Text file with the name of a class in each line."),
     ] = None,
+    task: Annotated[
+        Task | None,
+        typer.Option(
+            help="What the network is for: outputs are told as that; default: what its model "
+            "states of itself."
+        ),
+    ] = None,
     settings: ImageOptions,
     output: Annotated[
         Path | None,
@@ -73,22 +81,28 @@ def deploy(
     from tilewright.host.common.whole_file import write_whole
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.pack.target import target_board
+    from tilewright.host.compiler.run.picture_network import stated_task
     from tilewright.host.deploy.bundle_parts import make_bundle
     from tilewright.host.deploy.send import check_destination, send
     from tilewright.host.machine.bitstream import read_bitstream_manifest
     from tilewright.host.machine.board import board_with_bitstream
+    from tilewright.host.vision.labels import read_labels
+    from tilewright.interface.networks import scaling_between
 
     check_destination(host, to)
     manifest = None if bitstream is None else read_bitstream_manifest(bitstream)
-    target = arguments.read_board(board) if board else target_board(load(network))
+    compiled = load(network)
+    target = arguments.read_board(board) if board else target_board(compiled)
     target = board_with_bitstream(target, bitstream)
+    stated, stated_labels = stated_task(compiled)
+    chosen = str(task or stated)
     name, archive = make_bundle(
         network,
         target,
         bitstream=manifest,
-        labels=labels,
-        mean=settings.mean,
-        std=settings.std,
+        labels=stated_labels if labels is None else read_labels(labels),
+        task=chosen,
+        scaling=scaling_between(compiled, settings, chosen),
         folder=to,
     )
     path = output or Path(f"{name}-{target.name}.zip")
@@ -137,6 +151,13 @@ def run_bundle(
         bool,
         typer.Option("--simulated", help="Run on a simulated board: its runtime on the RTL."),
     ] = False,
+    draw: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write images with what is in them here; of a bundle with a task.",
+        ),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Run a bundle on the board of this machine: outputs, latency, throughput."""
@@ -145,6 +166,8 @@ def run_bundle(
     arguments.require_readable(bundle, "BUNDLE")
     if images is not None:
         arguments.require_readable(images, "--images")
+    elif draw is not None:
+        raise UsageError("needs pictures", field="--draw", remedy="add --images")
     import tempfile
     from contextlib import closing
 
@@ -156,6 +179,8 @@ def run_bundle(
     console = open_console()
     with tempfile.TemporaryDirectory() as folder:
         found = read_bundle(bundle) if bundle.is_dir() else unpack_bundle(bundle, Path(folder))
+        if draw is not None and images is not None:
+            board_run.ready_drawing(found, images, draw)
         network = board_run.open_network(found)
         NumpyHost(network.host)
         if simulated:
@@ -164,7 +189,7 @@ def run_bundle(
             device = board_run.open_device(found, network, bitstream)
         with closing(device), fields_named({"calibration": "--images"}):
             report = board_run.run_bundle(
-                found, network, device, images, console.say, simulated=simulated
+                found, network, device, images, console.say, simulated=simulated, draw=draw
             )
     if json is not None:
         json.write(

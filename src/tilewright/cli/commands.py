@@ -11,6 +11,7 @@ from tilewright.cli import (
     bitstream,
     board,
     certify,
+    compare_rtl,
     compile,
     listings,
     map,

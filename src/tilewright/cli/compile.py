@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -47,14 +48,21 @@ if TYPE_CHECKING:
     from tilewright.host.compiler.pack.artefact import CompiledNetwork
     from tilewright.host.compiler.pipeline import Accept, Compilation, ImportedNetwork
     from tilewright.host.compiler.quantise.agreement import Agreement
+    from tilewright.host.compiler.quantise.prepare_process import Reading
     from tilewright.host.compiler.read.calibration import Calibration
+    from tilewright.host.compiler.read.import_options import ImportOptions
     from tilewright.host.machine.board import Board, MemoryModel
     from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.interface.configurations import Configurations
     from tilewright.sim.twin.network_timing import NetworkTiming
     from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 
-_OF_CALIBRATION: Final = ("calibration", "random_calibration", "mean", "std")
+AUTO: Final = "auto"
+_PATIENCE_SECONDS: Final = 20.0
+"""That an import may have taken, if it is done once more to look at other configurations."""
+
+_OF_CALIBRATION: Final = ("calibration", "random_calibration", "mean", "std", "fit")
 _OF_QUANTISATION: Final = (
     "asymmetric", "calibration_method", "percentile", "equalisation", "bias_correction",
     "int4_weights", "improve", "float_layers",
@@ -105,7 +113,9 @@ def compile_command(
     data_files = {"--calibration": calibration, "--check": checked}
     _require_model(model, data_files, trust=settings.trust_model)
     path = Path(settings.output or model.with_suffix(".tw"))
-    config, target = load_core(str(settings.hw)), read_board(str(settings.board))
+    target = read_board(str(settings.board))
+    if str(settings.hw) != AUTO:
+        load_core(str(settings.hw))  # before anything long
     require_places(
         {"MODEL": model, **data_files},
         {"--output": path, "--html": html, "--annotated": annotated, "--json": json_path(json)},
@@ -116,30 +126,27 @@ def compile_command(
     source = "--calibration" if calibration else "--random-calibration"
     with ExitStack() as stack:
         steps = stack.enter_context(progress(f"reading {model.name}", quiet=json is not None))
-        from tilewright.host.compiler.quantise.hardware_options import for_hardware
-        from tilewright.host.compiler.quantise.prepare_process import reading
-        from tilewright.host.compiler.read.requirements import require_usable
-
         named = {"check": "--check", "float_layers": "--float-layer", **data_fields(source)}
         stack.enter_context(fields_named(named))
         data = _calibration(context, calibration, random_calibration, settings)
-        options = for_hardware(settings.import_options(), config)
-        require_usable(model, data)
         check = _checked(checked, settings)
-        begun = stack.enter_context(reading(model, data, options, check))
+        accept = _acceptance(context, explain or ())
+        read, config, options = _begun(stack, settings, target, data, check, accept, steps.say)
         # What follows loads while another process reads the model.
         from tilewright.host.compiler.pipeline import compile_model
         from tilewright.sim.twin.network_timing import time_network
 
         book = stack.enter_context(_schedules(config, target.memory, settings))
         compilation = compile_model(
-            begun,
+            read,
             config,
             target,
+            calibration=data,
+            options=options,
             schedule_of=book,
             keep_rounding=settings.keep_rounding,
             offload_all=settings.offload_all,
-            accept=_acceptance(context, explain or ()),
+            accept=accept,
             progress=steps.say,
         )
         steps.say("counting cycles on the twin")
@@ -155,24 +162,117 @@ def compile_command(
     with progress(f"saving {path.name}", quiet=json is not None):
         _save(network, path)
     finished = time.perf_counter()
-    _tell_network(compilation, target, timing, explain or ())
+    _tell_network(compilation, target, timing, explain or (), settings)
     print_agreement(compilation.imported.accuracy.trials, agreements)
     _tell_seconds(compilation, told - started, finished - started)
     open_console().say(f"saved {path} ({path.stat().st_size:,} bytes)")
     _save_views(html, annotated, compilation, target, timing)
+    better = None
+    if str(settings.hw) != AUTO:
+        better = _better(settings, compilation, target, data, timing, quiet=json is not None)
     if json is not None:
+        summary = _summary(compilation, agreements, target, timing)
         json.write(
             rows,
             table_conditions(network, target.memory, target),
-            summary={
-                "seconds": {**compilation.imported.seconds, "compile": compilation.seconds},
-                "file": str(path),
-                "agreement": [each.to_mapping() for each in agreements],
-                "trials": list(compilation.imported.accuracy.trials),
-                **latency_members(network, target, timing.cycles),
-            },
+            summary={"file": str(path), "better_hw": better, **summary},
             operators=operator_rows(network, target),
         )
+
+
+def _summary(
+    compilation: Compilation, agreements: list[Agreement], target: Board, timing: NetworkTiming
+) -> dict[str, Any]:
+    imported = compilation.imported
+    return {
+        "seconds": {**imported.seconds, "compile": compilation.seconds},
+        "agreement": [each.to_mapping() for each in agreements],
+        "trials": list(imported.accuracy.trials),
+        **latency_members(compilation.network, target, timing.cycles),
+    }
+
+
+def _begun(
+    stack: ExitStack,
+    settings: CompileOptions,
+    target: Board,
+    data: Calibration | None,
+    check: Calibration | None,
+    accept: Accept,
+    say: Callable[[str], None],
+) -> tuple[Reading | ImportedNetwork, HwConfig, ImportOptions]:
+    """The model, in reading or imported, the configuration, and how it wants the model."""
+    from tilewright.host.compiler.quantise.hardware_options import for_hardware
+    from tilewright.host.compiler.quantise.prepare_process import reading
+    from tilewright.host.compiler.read.requirements import require_usable
+    from tilewright.host.machine.system_config import load_core
+
+    model = Path(settings.model)
+    require_usable(model, data)
+    if str(settings.hw) == AUTO:
+        choice = _choices(settings, target, data, check, accept, say).fastest()
+        return choice.imported, choice.hw, choice.options
+    config = load_core(str(settings.hw))
+    options = for_hardware(settings.import_options(), config)
+    return stack.enter_context(reading(model, data, options, check)), config, options
+
+
+def _choices(
+    settings: CompileOptions,
+    target: Board,
+    data: Calibration | None,
+    check: Calibration | None,
+    accept: Accept,
+    say: Callable[[str], None],
+) -> Configurations:
+    """The configurations that fit the board, for this model."""
+    from tilewright.host.compiler.pipeline import import_network
+    from tilewright.host.compiler.quantise.prepare_process import reading
+    from tilewright.interface.configurations import Configurations
+
+    def imported(options: ImportOptions) -> ImportedNetwork:
+        with reading(Path(settings.model), data, options, check) as begun:
+            found = import_network(begun)
+        accept(found)
+        return found
+
+    return Configurations(imported, settings, target, say)
+
+
+def _better(
+    settings: CompileOptions,
+    compilation: Compilation,
+    target: Board,
+    data: Calibration | None,
+    timing: NetworkTiming,
+    *,
+    quiet: bool,
+) -> str | None:
+    """Say in a line which named configuration is faster; its name, or None."""
+    from tilewright.host.compiler.pack.latency import latency
+    from tilewright.host.machine.hwconfig import named_configs
+
+    network = compilation.network
+    if network.hw.name not in named_configs():
+        return None
+    spent = latency(network, target, timing.cycles).total
+    imported = compilation.imported
+    with progress(f"other configurations for {target.name}", quiet=quiet) as steps:
+        choices = _choices(settings, target, data, None, lambda _: None, steps.say)
+        choices.know(imported, network.hw)
+        anew = imported.seconds["total"] < _PATIENCE_SECONDS
+        try:
+            found = choices.better(network.hw, spent, anew=anew)
+        except TilewrightError:  # of a board that holds none: the network was compiled for it
+            return None
+    if found is None:
+        return None
+    now = f"{1e3 * spent:.3g} ms, {counted(len(network.regions), 'region')}"
+    open_console().say(
+        f"faster on {target.name}: --hw {found.hw.name} ({found.describe()}, untuned schedules) "
+        f"instead of {network.hw.name} ({now}); --hw auto takes the fastest"
+    )
+    return found.hw.name
 
 
 def _require_model(model: Path, data: Mapping[str, Path | None], *, trust: bool) -> None:
@@ -225,7 +325,7 @@ def _calibration(
     if path is None and not random_samples:
         refuse_given(
             context,
-            ("mean", "std"),
+            ("mean", "std", "fit"),
             "scales the images of --calibration",
             remedy="add --calibration, or leave it out",
         )
@@ -235,16 +335,24 @@ def _calibration(
         random_samples=random_samples or None,
         mean=tuple(settings.mean),
         std=tuple(settings.std),
+        fit=settings.fit,
     )
     data.require_images()
     return data
 
 
 def _tell_network(
-    compilation: Compilation, target: Board, timing: NetworkTiming, explain: Sequence[str]
+    compilation: Compilation,
+    target: Board,
+    timing: NetworkTiming,
+    explain: Sequence[str],
+    settings: CompileOptions,
 ) -> None:
     """Say where operators run, and warn of what was hardly wanted."""
     network = compilation.network
+    if str(settings.hw) == AUTO:
+        name = network.hw.name
+        open_console().say(f"configuration: {name}, the fastest that fits {target.name}")
     if explain:
         print_explanation(network, target, timing, explain)
     else:
@@ -261,7 +369,7 @@ def _checked(path: Path | None, settings: CompileOptions) -> Calibration | None:
         return None
     data = Calibration(path=path)
     if data.has_images:
-        data = Calibration(path=path, mean=tuple(settings.mean), std=tuple(settings.std))
+        data = replace(data, mean=tuple(settings.mean), std=tuple(settings.std), fit=settings.fit)
     return data
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tilewright.tuner.store.store import Store as StoreType
+
+
+class FigureName(StrEnum):
+    """Figures of `tuner.report.plots`."""
+
+    CONVERGENCE = "convergence"
+    REGRET = "regret"
+    PARETO = "pareto"
 
 
 CONFIG_SUFFIX = ".yaml"
@@ -234,27 +243,66 @@ def export_table(
 
 @application.app.command("export", rich_help_panel=application.TUNE)
 def export(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")],
+    studies: Annotated[
+        list[str],
+        typer.Argument(metavar="STUDY...", help="Names of studies; --optuna takes one."),
+    ],
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every trial as a row of a CSV file.")
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw a figure (.svg, .png, .pdf). Studies of one tuner are one curve, their "
+            "median.",
+        ),
+    ] = None,
+    figure: Annotated[FigureName, typer.Option(help="What --plot draws.")] = FigureName.CONVERGENCE,
     optuna: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="FILE", help="SQLite file to write, for optuna-dashboard; it must not exist."
         ),
-    ],
+    ] = None,
     runs: arguments.RunsOption = arguments.DEFAULT_RUNS,
     store: arguments.StoreOption = "",
 ) -> None:
-    """Write the trials of a study as studies of Optuna, one for each layer.
+    """Write the trials of studies as CSV, as a figure, or as studies of Optuna.
 
-    See them with `optuna-dashboard sqlite:///FILE`.
+    Optuna gets a study for each layer. See them with `optuna-dashboard sqlite:///FILE`.
     """
+    from tilewright.interface.figures import grouped
     from tilewright.tuner.report.optuna_study import export_to_optuna
+    from tilewright.tuner.report.plots import save_plot
+    from tilewright.tuner.report.trial_table import trial_rows, write_csv
+    from tilewright.tuner.study.results import load_result
 
+    if csv is None and plot is None and optuna is None:
+        raise UsageError("must be given", field="--csv, --plot or --optuna", remedy="name a file")
+    if optuna is not None and len(studies) > 1:
+        raise UsageError(
+            "takes one study",
+            field="--optuna", value=len(studies), remedy="export one after the other",
+        )  # fmt: skip
     console = application.open_console()
-    with open_to_read(store_location(store, runs)) as opened:
-        row = opened.study(study)
-        names = export_to_optuna(study, opened.each_trial(row.id), optuna)
-    console.say(
-        f"{optuna}: {counted(len(names), 'study', 'studies')}, one for each layer; see with "
-        f"`optuna-dashboard sqlite:///{optuna}`"
-    )
+    location = store_location(store, runs)
+    arguments.require_places(store_places(location), {"--csv": csv, "--plot": plot})
+    with open_to_read(location) as opened:
+        results = [load_result(opened, name) for name in studies]
+        if csv is not None:
+            with arguments.replacing(csv):
+                count = write_csv((row for r in results for row in trial_rows(opened, r)), csv)
+            console.say(f"{csv}: {counted(count, 'trial')}")
+        if plot is not None:
+            with arguments.replacing(plot):
+                groups = grouped([(result, location) for result in results], "tuner")
+                save_plot(figure, {n: [r for r, _ in g] for n, g in groups.items()}, plot)
+            console.say(f"{plot}: {figure} of {counted(len(results), 'study', 'studies')}")
+        if optuna is not None:
+            row = opened.study(studies[0])
+            names = export_to_optuna(row.name, opened.each_trial(row.id), optuna)
+            console.say(
+                f"{optuna}: {counted(len(names), 'study', 'studies')}, one for each layer; see "
+                f"with `optuna-dashboard sqlite:///{optuna}`"
+            )

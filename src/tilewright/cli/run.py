@@ -12,6 +12,7 @@ import typer
 
 from tilewright.cli.common import application
 from tilewright.cli.common.arguments import (
+    RtlOption,
     data_fields,
     read_board,
     read_memory,
@@ -24,6 +25,7 @@ from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
+from tilewright.cli.look import LookCommandOptions, Pictures, Site, look
 from tilewright.cli.partition_tables import print_latency, print_timed_layers, table_conditions
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import counted
@@ -42,17 +44,28 @@ if TYPE_CHECKING:
 _BOARD: Final = "On a board"
 _OF_BOARDS: Final = ("agent", "bitstream", "token_file", "plain", "wait", "ip")
 _OF_DATA: Final = (
-    "data", "random_input", "seed", "mean", "std", "check", "output", "trusted",
-)  # fmt: skip
+    "data",
+    "random_input",
+    "seed",
+    "mean",
+    "std",
+    "fit",
+    "check",
+    "output",
+    "trusted",
+)
+_OF_RTL: Final = (NetworkDevice.RTL, NetworkDevice.DPI)
+_OF_PICTURES: Final = ("task", "labels", "head", "score", "overlap", "camera", "frames", "draw")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommandOptions(RunOptions):
+class CommandOptions(LookCommandOptions, RunOptions):
     """What a run is of, and where, besides what Python says of it."""
 
     data: Path | None = option(
         None,
-        "Image, .npy, or .npz with one array per input.",
+        "Image, .npy, or .npz with one array per input; to look at also a video or a folder of "
+        "images.",
         flags=("--input",),
         metavar="FILE",
     )
@@ -96,18 +109,26 @@ class CommandOptions(RunOptions):
 
 @application.app.command("run", cls=application.Command, rich_help_panel=application.NETWORKS)
 @from_fields(CommandOptions)
-def run_command(context: typer.Context, settings: CommandOptions, json: JsonOption = None) -> None:
+def run_command(
+    context: typer.Context,
+    settings: CommandOptions,
+    rtl: RtlOption = None,
+    json: JsonOption = None,
+) -> None:
     """Run a compiled network, check it bit-exact, and print cycles and where the time goes."""
     network, device = Path(str(settings.network)), str(settings.device)
     data, output = settings.data, settings.output
     require_readable(network, "NETWORK")
     if data is not None:
         require_readable(data, "--input")
+    labels = settings.labels if isinstance(settings.labels, Path) else None
+    if labels is not None:
+        require_readable(labels, "--labels")
     require_places(
-        {"NETWORK": network, "--input": data}, {"--output": output, "--json": json_path(json)}
+        {"NETWORK": network, "--input": data, "--labels": labels},
+        {"--output": output, "--json": json_path(json)},
     )
     from tilewright.host.compiler.pack.artefact import load
-    from tilewright.host.compiler.run.runtime import differing_elements, run_network, save_outputs
     from tilewright.sim.devices import REFERENCE, open_simulated
 
     compiled = load(network)
@@ -118,44 +139,81 @@ def run_command(context: typer.Context, settings: CommandOptions, json: JsonOpti
     if settings.cycles_only:
         if device != Fidelity.TWIN:
             raise UsageError("needs the twin", field="--cycles-only", remedy="add --device twin")
-        refuse_given(context, (*_OF_DATA, *_OF_BOARDS), "is for a run with data, not --cycles-only")
+        refuse_given(
+            context,
+            (*_OF_DATA, *_OF_PICTURES, *_OF_BOARDS, "rtl"),
+            "is for a run with data, not --cycles-only",
+        )
         layers = print_timed_layers(compiled, timing, target)
         if json is not None:
             json.write(layers, table_conditions(compiled, timing, target))
         return
     _refuse_without_effect(context, settings)
-    inputs = _inputs(compiled, settings)
-    if device == Fidelity.BOARD:
+    if rtl is not None and device not in _OF_RTL:
+        raise UsageError(
+            f"is built for {' and '.join(_OF_RTL)}, not for {device}",
+            field="--rtl",
+            value=rtl,
+            remedy="leave it out, or choose another --device",
+        )
+    pictures = _pictures(context, compiled, settings)
+    inputs = {} if pictures else _inputs(compiled, settings)
+    is_board = device == Fidelity.BOARD
+    site = Site(
+        compiled=compiled,
+        target=target,
+        memory=timing,
+        where=f"board {settings.agent or 'of this machine'}"
+        if is_board
+        else f"{device}, memory {timing.name}" + (f", RTL {rtl}" if rtl else ""),
+        is_board=is_board,
+        checked=settings.check and device != REFERENCE and settings.camera is None,
+        conditions={
+            **table_conditions(compiled, timing, target),
+            "fidelity": device,
+            "input": "random" if settings.random_input else str(data),
+            "seed": settings.seed,
+            "rtl": str(rtl or ""),
+        },
+        json=json,
+    )
+    if is_board:
         opened = open_board_device(compiled.hw, target, settings)
-        where, verb = f"board {settings.agent or 'of this machine'}", "ran"
     else:
         with progress(f"building {compiled.hw.name} in Verilator", quiet=json is not None):
             opened = open_simulated(device, compiled.hw, timing)
-        where, verb = f"{device}, memory {timing.name}", "simulated"
-    with closing(opened), progress(f"{compiled.name} on {where}", quiet=json is not None):
-        run = run_network(compiled, opened, inputs, trusted=settings.trusted)
-    title = f"{compiled.name} on {compiled.hw.name}, {where}"
-    print_run(run, compiled, target, title=title, verb=verb)
+    with closing(opened):
+        if pictures is not None:
+            look(site, opened, settings, pictures)
+        else:
+            _run_once(site, opened, inputs, settings)
+
+
+def _run_once(site: Site, device: Device, inputs: dict[str, Any], settings: CommandOptions) -> None:
+    """Run on one batch of tensors, and compare with the reference."""
+    from tilewright.host.compiler.run.runtime import differing_elements, run_network, save_outputs
+    from tilewright.sim.devices import REFERENCE, open_simulated
+
+    compiled, output = site.compiled, settings.output
+    with progress(f"{compiled.name} on {site.where}", quiet=site.quiet):
+        run = run_network(compiled, device, inputs, trusted=settings.trusted)
+    title = f"{compiled.name} on {compiled.hw.name}, {site.where}"
+    verb = "ran" if site.is_board else "simulated"
+    print_run(run, compiled, site.target, title=title, verb=verb)
     if output is not None:
         with replacing(output):
             save_outputs(run.outputs, output)
         application.open_console().say(f"saved {output}")
     wrong: dict[str, int] | None = None
-    if settings.check and device != REFERENCE:
+    if site.checked:
         with (
-            closing(open_simulated(REFERENCE, compiled.hw, timing)) as reference,
-            progress(f"{compiled.name} on the reference", quiet=json is not None),
+            closing(open_simulated(REFERENCE, compiled.hw, site.memory)) as reference,
+            progress(f"{compiled.name} on the reference", quiet=site.quiet),
         ):
             expected = run_network(compiled, reference, inputs, trusted=settings.trusted)
         wrong = differing_elements(run, expected)
-    if json is not None:
-        conditions = {
-            **table_conditions(compiled, timing, target),
-            "fidelity": device,
-            "input": "random" if settings.random_input else str(data),
-            "seed": settings.seed,
-        }
-        _write(json, run, wrong, conditions)
+    if site.json is not None:
+        _write(site.json, run, wrong, site.conditions)
     _tell_check(wrong)
 
 
@@ -208,6 +266,24 @@ def _refuse_without_effect(context: typer.Context, settings: CommandOptions) -> 
             refuse_given(context, ("check",), "compares with the reference, which this run is")
 
 
+def _pictures(
+    context: typer.Context, compiled: CompiledNetwork, settings: CommandOptions
+) -> Pictures | None:
+    """The pictures to look at; None: the run is of tensors."""
+    from tilewright.host.compiler.run.picture_network import stated_task
+    from tilewright.host.vision.pictures import is_image
+
+    data = settings.data
+    states = bool(stated_task(compiled)[0]) and data is not None and is_image(data)
+    if not settings.asked and not (states and settings.output is None):
+        refuse_given(context, _OF_PICTURES, "is of --task", remedy="add --task")
+        return None
+    refuse_given(
+        context, ("random_input", "output"), "is for tensors, not for pictures that are looked at"
+    )
+    return Pictures.of(data, settings)
+
+
 def _inputs(compiled: CompiledNetwork, settings: CommandOptions) -> dict[str, Any]:
     """One batch of what a network takes, from a file or of noise."""
     from tilewright.host.compiler.read.calibration import Calibration
@@ -219,15 +295,13 @@ def _inputs(compiled: CompiledNetwork, settings: CommandOptions) -> dict[str, An
             field="--input, --random",
             remedy="--random is noise: good for timing",
         )
+    from tilewright.interface.networks import scaled_as_compiled
+
     with fields_named(data_fields("--random" if random_input else "--input")):
         source = Calibration(
-            path=data,
-            random_samples=1 if random_input else None,
-            seed=settings.seed,
-            mean=tuple(settings.mean),
-            std=tuple(settings.std),
+            path=data, random_samples=1 if random_input else None, seed=settings.seed
         )
-        source.require_images()
+        source = scaled_as_compiled(source, compiled, settings)
         batches = source.batches(compiled.inputs)
         inputs = next(batches)
         if next(batches, None) is not None:

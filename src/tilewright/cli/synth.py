@@ -40,12 +40,14 @@ def synth(
         str, typer.Option(metavar="xc7|xcup|ecp5", help="Device family; default: the board's.")
     ] = "",
     device: DeviceOption = "85k",
+    rtl: arguments.RtlOption = None,
     json: JsonOption = None,
 ) -> None:
     """Synthesise a configuration or a system with Yosys; compare its resources with a board's.
 
     The exit code is 1 when it does not fit.
     """
+    del rtl  # its callback has said which sources are read
     from dataclasses import asdict
 
     from tilewright.sim.synth import synthesis
@@ -98,6 +100,7 @@ def timing(
         int, typer.Option(min=0, metavar="N", help="How many families of paths to print.")
     ] = 12,
     changes: SetOption = None,
+    rtl: arguments.RtlOption = None,
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write all paths, with a picture, to it."),
@@ -109,6 +112,7 @@ def timing(
     Nothing is placed or routed. Cells have the delays of their device, wires a length by their
     sinks: the clock is a bracket, the ranking of paths is what to trust.
     """
+    del rtl  # its callback has said which sources are read
     from tilewright.host.machine.area import resource_shortfalls
     from tilewright.host.machine.board import load_board
     from tilewright.sim.synth.design import accelerator, load_design
@@ -167,15 +171,11 @@ def pnr(
         str, typer.Option(metavar="router1|router2", help="Router of nextpnr.")
     ] = "router1",
     changes: SetOption = None,
-    manifest: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Other list of RTL files, for example of one part alone."
-        ),
-    ] = None,
+    rtl: arguments.RtlOption = None,
     json: JsonOption = None,
 ) -> None:
     """Place and route a configuration on a Lattice ECP5; print its clock and its slowest path."""
+    del rtl  # its callback has said which sources are read
     from dataclasses import asdict
 
     from tilewright.host.machine.hwconfig import load_hwconfig
@@ -184,10 +184,7 @@ def pnr(
     from tilewright.sim.synth.synthesis import ECP5_DEVICES
     from tilewright.sim.synth.timing_report import WRAPPER
     from tilewright.sim.timing.estimate import time_netlist
-    from tilewright.sim.verilator.build import MANIFEST
 
-    if manifest is not None:
-        arguments.require_readable(manifest, "--manifest")
     arguments.one_of(str(speed), map(str, routing.SPEEDS), "--speed")
     config = routing.override(load_hwconfig(hw), changes or [])
     conditions = routing.Conditions(
@@ -197,21 +194,16 @@ def pnr(
         router=arguments.one_of(router, routing.ROUTERS, "--router"),
     )
     seeds = tuple(dict.fromkeys(seed or routing.DEFAULT_SEEDS))
-    sources = manifest or MANIFEST
     placements = []
     with progress(config.name, total=len(seeds), quiet=json is not None) as steps:
         for each in seeds:
             placements.append(
-                routing.place(
-                    config, seed=each, conditions=conditions, manifest=sources, note=steps.say
-                )
+                routing.place(config, seed=each, conditions=conditions, note=steps.say)
             )
             steps.advance()
     say(routing.describe(placements))
-    design = accelerator(config, sources)
-    guess = time_netlist(
-        design, routing.netlist(config, manifest=sources), top=WRAPPER, family="ecp5"
-    )
+    design = accelerator(config)
+    guess = time_netlist(design, routing.netlist(config), top=WRAPPER, family="ecp5")
     low, high = guess.mhz
     say(f"static estimate of this netlist, before it was placed: {low:.1f} to {high:.1f} MHz")
     if json is not None:
@@ -219,7 +211,7 @@ def pnr(
         summary |= {"estimated_low_mhz": low, "estimated_high_mhz": high}
         json.write(
             [asdict(found) for found in placements],
-            routing.conditions_of(placements, sources),
+            routing.conditions_of(placements),
             summary=summary,
         )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.options import option
 from tilewright.host.machine.fidelity import Fidelity
+from tilewright.host.vision.names import Fit, Head, Task
 from tilewright.tuner.study.options import SEARCH_BUDGET
 
 if TYPE_CHECKING:
@@ -91,12 +92,17 @@ def read_shapes(texts: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _numbers(name: str, default: float, text: str, panel: str = "") -> Any:
+def _numbers(
+    name: str, default: float, text: str, panel: str = "", *, recorded: bool = False
+) -> Any:
+    usual = "that of the calibration that the network was compiled with" if recorded else ""
     return option(
-        (default,),
-        f"{text}, separated by commas; for images alone. Default: {default:g}.",
+        None if recorded else (default,),
+        f"{text}, separated by commas; for images alone. Default: {usual or f'{default:g}'}.",
         kind=str | None,
-        parse=lambda given: (default,) if given is None else read_numbers(name, given),
+        parse=lambda given: (
+            (None if recorded else (default,)) if given is None else read_numbers(name, given)
+        ),
         metavar=f"{name[2:].upper()},...",
         panel=panel,
     )
@@ -104,14 +110,30 @@ def _numbers(name: str, default: float, text: str, panel: str = "") -> Any:
 
 _MEAN: Final = partial(_numbers, "--mean", 0, "Mean per image channel in 0..1")
 _STD: Final = partial(_numbers, "--std", 1, "Standard deviation per image channel")
+PICTURES_PANEL: Final = "Pictures"
+
+
+def _fit(default: str, text: str, panel: str = "") -> Any:
+    return option(
+        default,
+        f"How an image of other proportions becomes the input: cut off, between bars, or "
+        f"distorted{text}.",
+        kind=Fit if default else Fit | None,
+        parse=None if default else lambda given: given.value if given else "",
+        panel=panel,
+    )
+
+
+_TAKEN: Final = "; default: letterbox to detect and for keypoints, crop otherwise"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageOptions:
     """How the pixels of images become a network's input."""
 
-    mean: Sequence[float] = _MEAN()
-    std: Sequence[float] = _STD()
+    mean: Sequence[float] | None = _MEAN(recorded=True, panel=PICTURES_PANEL)
+    std: Sequence[float] | None = _STD(recorded=True, panel=PICTURES_PANEL)
+    fit: str = _fit("", _TAKEN, panel=PICTURES_PANEL)
 
 
 @dataclass(frozen=True)
@@ -130,7 +152,8 @@ class CompileOptions:
     _: KW_ONLY
     hw: HwConfig | str | Path = option(
         "pynq-16x16",
-        "Named configuration, YAML file, or SYSTEM:CORE for a core of a system.",
+        "Named configuration, YAML file, SYSTEM:CORE for a core of a system, or auto: the named "
+        "one that is the fastest on the board.",
         kind=str,
         metavar="HW",
     )
@@ -157,6 +180,7 @@ class CompileOptions:
     )
     mean: Sequence[float] = _MEAN(panel=_QUANTISATION)
     std: Sequence[float] = _STD(panel=_QUANTISATION)
+    fit: str = _fit(Fit.CROP.value, "; of calibration", panel=_QUANTISATION)
     asymmetric: bool = option(
         False, "Quantise activations to uint8 with a zero point.", panel=_QUANTISATION
     )
@@ -289,8 +313,8 @@ class CompileOptions:
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """What decides a run of a compiled network."""
+class DeviceOptions(ImageOptions):
+    """What runs a compiled network, and how pictures become its input."""
 
     network: CompiledNetwork | str | Path = option(
         MISSING,
@@ -298,12 +322,6 @@ class RunOptions:
         kind=Path,
         argument=True,
         metavar="NETWORK",
-    )
-    inputs: str | Path | Array | Mapping[str, Array] | int = option(
-        1,
-        "An image, an .npy or .npz file, one array, or arrays by input name, in the model's "
-        "shapes; 1: seeded noise.",
-        kind=None,
     )
     _: KW_ONLY
     device: str | Device = option(
@@ -313,8 +331,6 @@ class RunOptions:
         "device, such as the board of `connect_device`, which stays open.",
         kind=NetworkDevice,
     )
-    mean: Sequence[float] = _MEAN()
-    std: Sequence[float] = _STD()
     board: Board | str | Path | None = option(
         None,
         "Board or YAML file: clock and memory; default: the board that the network was compiled "
@@ -328,9 +344,67 @@ class RunOptions:
         kind=str,
         metavar="MEMORY",
     )
-    check: bool = option(True, "Compare every output with the reference, bit by bit.")
     trusted: bool = option(
         False,
         "Run the CPU's part in this process, without limits of memory and time.",
         flags=("--trust-model",),
     )
+
+
+@dataclass(frozen=True)
+class RunOptions(DeviceOptions):
+    """What decides a run of a compiled network."""
+
+    inputs: str | Path | Array | Mapping[str, Array] | int = option(
+        1,
+        "An image, an .npy or .npz file, one array, or arrays by input name, in the model's "
+        "shapes; 1: seeded noise.",
+        kind=None,
+    )
+    _: KW_ONLY
+    check: bool = option(True, "Compare every output with the reference, bit by bit.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookOptions:
+    """How what a network says of pictures is read."""
+
+    task: str = option(
+        "",
+        "Read outputs as classes, boxes, areas or keypoints of pictures; default: what the model "
+        "states of itself.",
+        kind=Task | None,
+        parse=lambda given: given.value if given else "",
+        panel=PICTURES_PANEL,
+    )
+    labels: Sequence[str] | str | Path = option(
+        "",
+        "Text file with the name of a class in each line; default: those that the model states.",
+        kind=Path | None,
+        parse=lambda given: given or "",
+        metavar="FILE",
+        panel=PICTURES_PANEL,
+    )
+    head: str = option(
+        Head.AUTO.value,
+        f"Form of a detector's outputs: {', '.join(Head)}; auto: told by their shapes.",
+        kind=Head,
+        metavar="HEAD",
+        panel=PICTURES_PANEL,
+    )
+    score: float = option(
+        0.25, "Least score of what is told.", low=0, high=1, metavar="SHARE", panel=PICTURES_PANEL
+    )
+    overlap: float = option(
+        0.45,
+        "Intersection over union from which the lesser of two boxes of a class is dropped.",
+        low=0,
+        high=1,
+        metavar="SHARE",
+        panel=PICTURES_PANEL,
+    )
+
+
+@dataclass(frozen=True)
+class OpenOptions(LookOptions, DeviceOptions):
+    """What decides how an open network looks at pictures."""

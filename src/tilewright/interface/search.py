@@ -66,8 +66,9 @@ def make_tuner(
     Equal seeds, asks and results give equal proposals.
 
     Args:
-        tuner: a name (``tilewright tuners`` lists them), ``package.module:Class``, or a subclass of
-            `Tuner`.
+        tuner: a name (``tilewright tuners`` lists them), ``package.module:Class``,
+            ``path/to/file.py:Class``, or a subclass of `Tuner`. Options of its class may follow a
+            name: ``tilewright:descend=false``.
         space: where it searches, such as a `schedule_space`.
         seed: of every random choice; at least 0.
         memory: gives a tuner that takes a prior the closed-form cycles of a `schedule_space` on
@@ -106,8 +107,7 @@ def make_tuner(
     kind = TUNERS.load(tuner) if isinstance(tuner, str) else TUNERS.accept(tuner)
     if Offer.PRIOR in kind.takes:
         options[Offer.PRIOR] = prior
-    with TUNERS.running(kind):
-        return kind(space, seed=seed, **options)
+    return TUNERS.make(tuner, space, seed=seed, **options)
 
 
 def tuner_name(tuner: str | type[Tuner[Any]]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel, load_memory
 from tilewright.host.machine.fidelity import Fidelity
@@ -34,8 +35,8 @@ class WrongOutputError(DeviceError):
     """A device computed something else than the golden model: a defect of Tilewright."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SimulatedLayer:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SimulatedLayer(Summarised):
     """What one layer took under one schedule.
 
     Attributes:
@@ -70,6 +71,18 @@ class SimulatedLayer:
     counters: Mapping[str, int]
     output_checked: bool
     host_seconds: float
+
+    def _told(self) -> Mapping[str, object]:
+        return {
+            "workload": self.workload.name,
+            "cycles": f"{self.cycles:,} cycles",
+            "of_bound": f"{self.of_bound:.1%} of bound ({self.bound_cycles:,})",
+            "configuration": self.hw.name,
+            "memory": self.memory.name,
+            "fidelity": self.fidelity,
+            "output_checked": self.output_checked,
+            "schedule": self.schedule,
+        }
 
     @property
     def of_bound(self) -> float:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from tilewright.host.common.errors import StoreError
 from tilewright.host.common.options import takes
+from tilewright.host.common.summaries import Summarised
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
+from tilewright.interface.figures import Comparison, Figures, grouped
 from tilewright.interface.search import tuner_name
 from tilewright.interface.typed import typed
 from tilewright.sim.verilator.rtl_variant import rtl_variant
@@ -48,10 +50,10 @@ class TunedLayer:
     bound_cycles: int  # no schedule takes fewer on ``hw``
 
 
-class Study:
+class Study(Figures, Summarised):
     """What a study found: the best configuration and schedules, and what they take.
 
-    `tune` and `load_study` make it.
+    `tune` and `load_study` make it. `compare` draws several in one figure.
 
     Attributes:
         report: HTML file that `tune` writes.
@@ -68,7 +70,8 @@ class Study:
         ['fc']
     """
 
-    def __init__(self, result: StudyResult, report: Path) -> None:
+    def __init__(self, result: StudyResult, report: Path, place: Path | str) -> None:
+        super().__init__({result.settings["tuner"]: [(result, place)]})
         self.report: Final = report
         if result.mismatches:
             raise StudyError(
@@ -84,9 +87,20 @@ class Study:
         self._cycles: Final = result.best_network
         self._bound: Final = result.bound_network
 
-    def __repr__(self) -> str:
-        """Name and cycles."""
-        return f"<Study {self.name}: {self.cycles:,} cycles>"
+    def _told(self) -> Mapping[str, object]:
+        settings, untuned = self.settings, self.untuned_cycles
+        return {
+            "study": self.name,
+            "cycles": f"{self.cycles:,} cycles",
+            "tuner": f"{settings['tuner']}, seed {settings['seed']}",
+            "untuned": "did not run" if untuned is None else f"{untuned:,} cycles",
+            "bound": f"{self.bound_cycles:,} cycles",
+            "time": f"{self.milliseconds:.3f} ms at {self._result.clock_text}",
+            "configuration": self.hw.name if self._result.shared else "one per layer",
+            "layers": len(self._layers),
+            "measurements": f"{self.measurements:,} on {self._result.search.settings['fidelity']}",
+            "report": self.report,
+        }
 
     @property
     def name(self) -> str:
@@ -196,16 +210,19 @@ def tune(options: TuneOptions) -> Study:
     with values_from(hidden(place)), Store(place, must_exist=True, read_only=True) as opened:
         result = chosen_by_objective(load_result(opened, found))
     report = write_html(result, pareto(result.search), report_path(found, folder))
-    return Study(result, report)
+    return Study(result, report, place)
 
 
 @typed
-def load_study(name: str = "", *, runs: str | Path = "runs", store: str | Path = "") -> Study:
+def load_study(
+    name: str | Path = "", *, runs: str | Path = "runs", store: str | Path = ""
+) -> Study:
     """Read what a study found from its store.
 
     Args:
-        name: of the study; empty: the one that was started last.
-        runs: folder that `tune` was given.
+        name: of the study, a file that `tune` wrote (its report, its configuration, the store), or
+            a folder of studies. Empty, a store or a folder: the study that was started last.
+        runs: folder that `tune` was given; that of ``name`` where this is a path.
         store: as `tune` was given it.
 
     Raises:
@@ -221,6 +238,13 @@ def load_study(name: str = "", *, runs: str | Path = "runs", store: str | Path =
         ...     tw.load_study(study.name, runs=runs).cycles == study.cycles
         True
     """
+    path = Path(name)
+    if path.is_dir() and str(name):
+        name, runs = "", path
+    elif path.suffix in (".html", ".yaml"):
+        name, runs = path.stem, path.parent
+    elif path.is_file():
+        name, runs, store = "", path.parent, path
     place = store_location(store, Path(runs))
     with values_from(hidden(place)), Store(place, must_exist=True, read_only=True) as opened:
         names = [study.name for study in opened.studies()]
@@ -228,8 +252,36 @@ def load_study(name: str = "", *, runs: str | Path = "runs", store: str | Path =
             raise StoreError(
                 "the trial store holds no study", field=opened.name, remedy="tune first"
             )
-        result = chosen_by_objective(load_result(opened, name or names[-1]))
-    return Study(result, report_path(result.study.name, Path(runs)))
+        result = chosen_by_objective(load_result(opened, str(name) or names[-1]))
+    return Study(result, report_path(result.study.name, Path(runs)), place)
+
+
+@typed
+def compare(studies: Sequence[Study], *, by: str = "tuner") -> Comparison:
+    """Several studies in one figure: of each group the median, and a band between the quartiles.
+
+    Args:
+        studies: of one network and one memory, such as several seeds of several tuners.
+        by: setting (``study.settings``) whose values are the groups.
+
+    Raises:
+        ConfigError: no studies, no such setting, or studies of other networks or memories.
+
+    Example:
+        >>> import tempfile
+        >>> import tilewright as tw
+        >>> layer = tw.dense("fc", rows=4, features_in=64, features_out=16)
+        >>> options = {"hw": "tiny-4x4", "budget": 4, "fidelity": "twin"}
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     found = [
+        ...         tw.tune(layer, runs=runs, tuner=tuner, seed=seed, **options)
+        ...         for tuner in ("random", "coordinate")
+        ...         for seed in range(2)
+        ...     ]
+        >>> tw.compare(found)
+        <Comparison random: 2 studies, coordinate: 2 studies>
+    """
+    return Comparison(grouped([each for study in studies for each in study._found], by))
 
 
 def _tuned(task: TaskResult, study: str) -> TunedLayer:

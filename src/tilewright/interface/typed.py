@@ -13,6 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar, Union, get_args, get_origin, 
 
 import numpy as np
 
+from tilewright.host.common.calls import bound
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
@@ -58,7 +59,7 @@ def typed(function: Callable[A, R]) -> Callable[A, R]:
 
     @functools.wraps(function)
     def checked(*args: A.args, **kwargs: A.kwargs) -> R:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
+        for name, value in bound(function, signature, args, kwargs).arguments.items():
             parameter = signature.parameters[name]
             if parameter.kind is not parameter.VAR_KEYWORD and not _is(value, hints()[name]):
                 raise TilewrightError(

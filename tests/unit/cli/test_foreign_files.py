@@ -24,11 +24,11 @@ from tilewright.host.common.whole_file import MARK
 
 WRITTEN = {
     *("--json", "--output", "--html", "--trace", "--report", "--waves", "--out", "--optuna"),
-    *("--annotated", "--runs", "--folder", "--home", "--cache"),
+    *("--annotated", "--runs", "--folder", "--home", "--cache", "--draw", "--csv", "--plot"),
 }
 """Options that name what a command writes."""
 READ = {
-    *("--hw", "--rtl", "--manifest", "--labels", "--input", "--images", "--calibration"),
+    *("--hw", "--rtl", "--labels", "--input", "--images", "--calibration"),
     *("--bitstream", "--bitstreams", "--key", "--token", "--recorded", "--schedule"),
     *("--secret", "--tls-key", "--certificate", "--token-file", "--maestro", "--zigzag"),
     *("--tflite", "--to"),
@@ -43,7 +43,8 @@ WORDS = {
     "sim": [["sim", "C10", "--hw", "no-such", "--waves", "FILE"],
             ["sim", "C10", "--hw", "tiny-4x4", "--trace", "FILE"]],
     "report": [["report", "--runs", "TREE", "--output", "FILE"]],
-    "export": [["export", "s", "--runs", "TREE", "--optuna", "FILE"]],
+    "export": [["export", "s", "--runs", "TREE", "--optuna", "FILE"],
+               ["export", "s", "--runs", "TREE", "--csv", "FILE"]],
     "agent": [["agent", "init", "--home", "TREE"]],
     "verify": [["verify", "mutate", "--output", "TREE", "--module", "no-such-module"]],
     "pages": [["bench", "tuners-page", "FILE", "--output", "FILE"]],

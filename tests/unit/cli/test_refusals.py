@@ -8,12 +8,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support.command_line import call, refusal
+from support.command_line import call, commands, refusal
 from support.networks.small_models import Model
 from support.networks.tflite_files import TfliteFile
 from support.randomness import generator, where
 
+from tilewright.cli.common.parse_errors import ALIKE
 from tilewright.host.compiler import pipeline
+from tilewright.host.network.foreign_models import FOREIGN
 from tilewright.tuner.multicore.methods.mapper import GroupMapper
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
@@ -300,6 +302,10 @@ ROWS = [
     ("bench tuners --minutes 0 --noise=-1", "--noise", "at least 0"),
     ("bench tuners --minutes 0 --noise nan", "--noise", "at least 0"),
     ("bench tuners --minutes 0 --noise inf", "--noise", "at least 0"),
+    ("bench tuners --tuners mine:Climb", "its module cannot be imported", "No module named 'mine'"),
+    ("bench tuners --tuners gone.py:Climb", "no such file", "gone.py:Climb"),
+    ("bench tuners --tuners genetic:size=3", "must be an option of its class, not 'size'"),
+    ("bench tuners --tuners dcoc:top", "must be option=value, not 'top'"),
     ("bench allocate --regime papr", "did you mean paper?"),
     ("bench allocate --prices bord", "did you mean board?"),
     ("bench roofline --hw pynq-16x61", "did you mean pynq-16x16?"),
@@ -413,3 +419,31 @@ def test_truncated_onnx_models(folder) -> None:
         (folder / "cut.onnx").write_bytes(data[:length])
         assert "cut.onnx" in refused(folder, "tune", "cut.onnx", "--runs", "none")
         assert not (folder / "none").exists(), where(length=length)
+
+
+@pytest.mark.parametrize("command", ["compile", "tune", "run"])
+def test_a_model_of_another_framework_is_told_how_to_convert_it(folder, command) -> None:
+    rng = generator(f"foreign {command}")
+    for ending in rng.permutation(sorted(FOREIGN))[:4].tolist():
+        name = f"net{ending}"
+        (folder / name).write_bytes(b"\xff" + rng.bytes(int(rng.integers(0, 300))))
+        said = refused(folder, command, name, *(["--random"] if command == "run" else []))
+        (folder / name).unlink()
+        kind, remedy = FOREIGN[ending]
+        assert f"this is one {kind}; {remedy}" in said
+        assert "truncated" not in said
+
+
+def test_an_option_of_another_name_is_answered_with_the_one_that_the_command_has() -> None:
+    rng, asked = generator("alike"), 0
+    found = [(path, command) for path, command in commands() if not hasattr(command, "commands")]
+    for at in rng.permutation(len(found))[:12].tolist():
+        path, command = found[at]
+        known = {name for parameter in command.params for name in parameter.opts}
+        for names in ALIKE:
+            mine = [name for name in names if name in known]
+            for other in {*names} - known if mine else ():
+                said = refusal(*path.split(), other, "1")
+                assert f"has no such option; did you mean {mine[0]}?" in said, (path, other)
+                asked += 1
+    assert asked > 5

@@ -45,7 +45,7 @@ def test_synth_writes_a_row_for_each_resource(monkeypatch):
     assert found[0] == {"resource": "LUT", "used": 100, "available": 53200}
 
 
-def placement(hw, *, seed, conditions, manifest, note):
+def placement(hw, *, seed, conditions, note):
     note(f"seed {seed}")
     path = TimingPath(
         source="a", source_module="m", target="b", target_module="m", cell_ns=0.5,
@@ -122,7 +122,7 @@ def test_timing_refuses_parameters_of_a_system_and_ecp5_without_a_data_path(tmp_
 
 def test_pnr_places_every_seed_and_writes_the_median(monkeypatch, tmp_path):
     monkeypatch.setattr(place_route, "place", placement)
-    monkeypatch.setattr(place_route, "netlist", lambda hw, manifest: tmp_path)
+    monkeypatch.setattr(place_route, "netlist", lambda hw: tmp_path)
     monkeypatch.setattr(
         estimates, "time_netlist", lambda design, path, **options: small_estimate(design)
     )

@@ -11,11 +11,14 @@ import re
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from support.randomness import generator
 
 import tilewright as tw
+from tilewright.host.common.calls import named
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = Path(tw.__file__)
@@ -139,14 +142,75 @@ def test_pages_use_the_public_interface_alone(path):
     assert names <= {*tw.__all__, "__version__"}
 
 
-ON_A_BOARD = {"classify_loop.py"}
-"""Runs with the modules of a bundle, where the public names and what stands behind them lack."""
-
-
 @pytest.mark.parametrize(
     "path",
-    [path for path in sorted((ROOT / "examples").rglob("*.py")) if path.name not in ON_A_BOARD],
+    sorted((ROOT / "examples").rglob("*.py")),
     ids=lambda path: path.name,
 )
 def test_examples_use_the_public_interface_alone(path):
     assert deeper_imports(path.read_text(encoding="utf-8")) == set()
+
+
+FUNCTIONS = [name for name in tw.__all__ if inspect.isfunction(getattr(tw, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_wrong_argument_is_told_with_the_function_and_the_nearest(name):
+    function = getattr(tw, name)
+    rng = generator(f"misspelt {name}")
+    known = list(inspect.signature(function).parameters.values())
+    free = any(each.kind is each.VAR_KEYWORD for each in known)
+    options = [
+        each.name for each in known if len(each.name) > 4 and each.kind is not each.VAR_KEYWORD
+    ]
+    if options and not free:
+        option = str(rng.choice(options))
+        at = int(rng.integers(1, len(option)))
+        wrong = option[:at] + option[at - 1] + option[at:]  # a letter is typed twice
+        with pytest.raises(tw.TilewrightError) as caught:
+            function(**{wrong: 1})
+        assert f"{name}() has no option {wrong!r}; did you mean {option!r}?" in str(caught.value)
+        assert isinstance(caught.value, TypeError)
+        with pytest.raises(tw.TilewrightError, match="has no option 'zzzzzz'; it has: "):
+            function(zzzzzz=1)
+    needed = [e for e in known if e.default is e.empty and e.kind is not e.VAR_KEYWORD]
+    if needed:
+        with pytest.raises(
+            tw.TilewrightError, match=re.escape(f"{name}() cannot be called so: missing")
+        ):
+            function()
+
+
+def test_a_type_error_inside_a_function_stays_what_it_is():
+    def inside(first):
+        return first + 1
+
+    with pytest.raises(TypeError, match="can only concatenate") as caught:
+        named(inside)("x")
+    assert not isinstance(caught.value, tw.TilewrightError)
+
+
+def test_convolutions_and_pools_have_the_defaults_of_pytorch():
+    rng = generator("defaults")
+    size, kernel, channels = (int(rng.integers(low, low + 9)) for low in (12, 1, 1))
+    layer = tw.conv2d("a", size, channels, 8, kernel)
+    assert layer == tw.conv2d("a", size, channels, 8, kernel, 0, 1)
+    assert layer.output_shape == (1, 8, size - kernel + 1, size - kernel + 1)
+    assert tw.depthwise("a", size, 4, kernel) == tw.depthwise("a", size, 4, kernel, 0, 1)
+    assert tw.maxpool("a", size, 4, kernel) == tw.maxpool("a", size, 4, kernel, 0, kernel)
+
+
+def test_results_are_short_and_have_a_summary_and_a_table():
+    layer = tw.dense("fc", 4, 64, 16)
+    lowered = tw.lower("tiny-4x4", layer)
+    with closing(tw.open_device("tiny-4x4", "ideal", fidelity="twin")) as device:
+        done = device.run(lowered.program, lowered.program.image())
+    layers = tw.simulate(layer, hw="tiny-4x4", fidelity="twin")
+    results = [lowered, lowered.program, done, done.counters, layers, tw.load_board("pynq-z2"),
+               tw.load_network("bert_base")]  # fmt: skip
+    for result in results:
+        assert len(repr(result)) <= 120
+        assert "\n" not in repr(result)
+        assert result._repr_html_().startswith("<table>")
+        assert len(result.summary().splitlines()) > 2
+    assert f"{layers.cycles:,} cycles" in repr(layers)

@@ -68,4 +68,4 @@ MAPPERS: Final[Registry[Mapper]] = Registry(
 def make_mapper(name: str, **options: Any) -> Mapper:
     """A mapper by name."""
     tuner = named_tuner(name)
-    return MAPPERS.load(name)(**options) if tuner is None else TunerMapper(tuner, **options)
+    return MAPPERS.make(name, **options) if tuner is None else TunerMapper(tuner, **options)

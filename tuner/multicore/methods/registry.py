@@ -74,4 +74,4 @@ def make_group_mapper(name: str, **options: Any) -> GroupMapper:
     if name in MANUAL:
         return ManualMapper(*MANUAL[name])
     tuner = named_tuner(name)
-    return GROUP_MAPPERS.load(name)(**options) if tuner is None else TunerMapper(tuner, **options)
+    return GROUP_MAPPERS.make(name, **options) if tuner is None else TunerMapper(tuner, **options)

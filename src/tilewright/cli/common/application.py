@@ -122,7 +122,7 @@ BOARDS: Final = "Boards and configurations"
 VERIFY: Final = "Verify"
 MAINTAIN: Final = "Maintain"
 ORDER: Final = (
-    *("sim", "exhaust", "certify", "export-table", "bench"),
+    *("sim", "exhaust", "certify", "export-table", "compare-rtl", "bench"),
     *("tune", "map", "multicore", "report", "export", "tuners", "allocators"),
     *("networks", "compile", "run"),
     *("configs", "boards", "synth", "timing", "pnr", "bitstream", "deploy", "agent", "board"),

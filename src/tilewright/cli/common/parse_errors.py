@@ -4,10 +4,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices, nearest
+
+ALIKE: Final = (
+    ("--output", "--out", "--output-dir", "--outdir"),
+    ("--clock", "--freq", "--frequency", "--mhz"),
+    ("--html", "--report"),
+    ("--fidelity", "--device", "--simulator", "--backend"),
+    ("--hw", "--config", "--configuration", "--hardware"),
+    ("--json", "--save-json"),
+    ("--budget", "--trials", "--samples", "--iterations"),
+)
+"""Options that mean the same, of which a command has one: whoever writes another is told."""
 
 
 class UsageError(TilewrightError):
@@ -58,7 +69,8 @@ def _wrong_option(error: Exception, option: str, command: str, context: Any) -> 
         for name in (*parameter.opts, *parameter.secondary_opts)
         if name.startswith("--")
     ]
-    near = nearest(option, known)
+    alike = next((names for names in ALIKE if option in names), ())
+    near = next((name for name in alike if name in known), "") or nearest(option, known)
     return UsageError(
         f"'{command}' has no such option",
         field=option,

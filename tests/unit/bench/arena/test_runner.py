@@ -10,7 +10,15 @@ from support.search.arena_records import made_up_table
 from tilewright.bench.arena import runner
 from tilewright.bench.arena.plots import SAMPLING_POINTS, sampling_course
 from tilewright.bench.arena.replay import Event, Run, TableSpace, Trial, initial_points
-from tilewright.bench.arena.runner import PAST_TASKS, Contestant, Plan, RunStore, key_of, run_plan
+from tilewright.bench.arena.runner import (
+    PAST_TASKS,
+    Contestant,
+    Plan,
+    RunStore,
+    key_of,
+    run_plan,
+    sources_of,
+)
 from tilewright.bench.arena.sampling import COUNT, TracedDcoc, compare_selections, trace_sampling
 from tilewright.bench.arena.tasks import make_task
 from tilewright.host.network.workload import conv2d
@@ -123,6 +131,31 @@ def test_contestants_are_written_as_names_with_options():
     assert not parse("autotvm").transfer
 
 
+def test_a_tuner_of_a_file_is_run_anew_when_it_or_what_it_imports_is_changed(tmp_path):
+    (tmp_path / "steps_of_mine.py").write_text("STEP = 1\n", encoding="utf-8")
+    (tmp_path / "mine.py").write_text(
+        "from steps_of_mine import STEP\nimport tilewright as tw\n"
+        "class Mine(tw.Tuner):\n"
+        "    def __init__(self, space, *, seed, initial=(), width=STEP):\n"
+        "        super().__init__(space, seed=seed, initial=initial)\n"
+        "    def _propose(self): return self.sample_new()\n"
+        "    def _learn(self, result): pass\n",
+        encoding="utf-8",
+    )
+    text = f"{tmp_path}/mine.py:Mine"
+    mine = Contestant.parse(f"{text}:width=3")
+    assert (mine.tuner, mine.options) == (text, {"width": 3})
+    keys = set()
+    for content in ("STEP = 1\n", "STEP = 2\n"):
+        (tmp_path / "steps_of_mine.py").write_text(content, encoding="utf-8")
+        sources_of.cache_clear()
+        keys.add(sources_of(text))
+    assert len(keys) == 2
+    found = run_plan(plan(contestants=[mine]), tables=tmp_path, store=RunStore(tmp_path / "runs"))
+    assert found.runs
+    assert not found.failures
+
+
 def test_experience_is_of_other_tasks_and_makes_another_run():
     tasks = {
         task.id: task
@@ -138,7 +171,15 @@ def test_experience_is_of_other_tasks_and_makes_another_run():
         list(plan(contestants=[transfer]).trials())
 
 
-@pytest.mark.parametrize(("text", "complaint"), [("nobody", "no tuner"), ("dcoc:top", "a value")])
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("nobody", "no tuner"),
+        ("dcoc:no_such=1", "must be an option"),
+        ("mine.py:", "must be a name"),
+        ("gone.py:Climb", "no such file"),
+    ],
+)
 def test_a_contestant_that_cannot_be_is_refused(text, complaint):
     with pytest.raises(TunerError, match=complaint):
         Contestant.parse(text)

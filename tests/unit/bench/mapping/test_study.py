@@ -8,9 +8,10 @@ from tilewright.bench.framework.study import run_study
 from tilewright.bench.mapping import study as study_module
 from tilewright.bench.mapping.page import samples_to, summarise, value_at
 from tilewright.bench.mapping.settings import MappingSettings
-from tilewright.bench.mapping.study import Mapping, contestants, mapper_of, tasks_of
+from tilewright.bench.mapping.study import Mapping, contestants, tasks_of
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.methods.mapper import MapperError
+from tilewright.tuner.mapping.methods.registry import make_mapper
 
 OPTIONS = MappingSettings(
     networks=("transformer_encoder",),
@@ -100,15 +101,15 @@ def test_layers_are_drawn_evenly_and_shared_ones_count_once():
 
 
 def test_contestants_carry_options():
-    mapper_of("marl:agents=3")
-    with pytest.raises(ConfigError, match="option=value"):
-        mapper_of("marl:agents")
+    make_mapper("marl:agents=3")
+    with pytest.raises(MapperError, match="option=value"):
+        make_mapper("marl:agents")
     for unknown in ("random:speed=1", "marl:speed=1"):
-        with pytest.raises(ConfigError, match="does not take these options"):
-            mapper_of(unknown)
+        with pytest.raises(MapperError, match="must be an option"):
+            make_mapper(unknown)
     for wrong in ("marl:lanes=0", "ppo:steps=-1"):
         with pytest.raises(ConfigError, match="integer of at least 1"):
-            mapper_of(wrong)
+            make_mapper(wrong)
     with pytest.raises(MapperError, match="no mapper"):
         Mapping(MappingSettings(methods=("simulated",)))
     assert "marl:agents=10" in contestants((), sweep=True)

@@ -5,9 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.randomness import generator
 
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.common.plugins import Entry, Registry, is_positive
+from tilewright.host.common.plugins import Entry, Registry, is_positive, short_name
+from tilewright.tuner.allocate.registry import ALLOCATORS
+from tilewright.tuner.mapping.methods.registry import MAPPERS
+from tilewright.tuner.measure.energy import ENERGY_MODELS
+from tilewright.tuner.multicore.methods.registry import GROUP_MAPPERS
+from tilewright.tuner.search.registry import TUNERS
+from tilewright.tuner.study.goals import OBJECTIVES
 
 GROUP = "tilewright.test_parts"
 
@@ -166,10 +173,117 @@ def test_only_a_finite_number_above_0_is_positive(value) -> None:
     assert is_positive(0.5)
 
 
-@pytest.mark.parametrize("name", ["a b:C", ":C", "m:", "m:C:D", "m.:C", "../m:C"])
+@pytest.mark.parametrize("name", ["a b:C", ":C", "m:", "m.:C", "../m:C", "a.py:"])
 def test_what_is_neither_a_name_nor_a_path_of_a_class_is_refused(parts, name) -> None:
-    with pytest.raises(PartError, match=r"must be a name or package\.module:Class"):
+    with pytest.raises(PartError, match=r"must be a name, package\.module:Class or FILE\.py:Class"):
         parts[0].load(name)
+
+
+SIZED = """
+from parts_base import Part
+from {beside} import BASE
+class {kind}(Part):
+    def __init__(self, start=BASE, *, size=1, exact=False, label="a"):
+        self.told = (start, size, exact, label)
+    def work(self): return self.told
+"""
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_classes_of_files_take_options_wherever_the_files_lie(
+    parts, tmp_path, monkeypatch, number
+) -> None:
+    rng = generator(f"plugin files {number}")
+    registry, _ = parts
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def drawn() -> str:
+        return "".join(rng.choice(list("abcdefgxyz"), size=8))
+
+    stem, kind, folders = f"parts_{drawn()}", drawn().title(), [drawn(), drawn()]
+    for base, folder in enumerate(folders):
+        (tmp_path / folder).mkdir()
+        beside = f"parts_{drawn()}"
+        source = SIZED.format(kind=kind, beside=beside)
+        (tmp_path / folder / f"{stem}.py").write_text(source, encoding="utf-8")
+        (tmp_path / folder / f"{beside}.py").write_text(f"BASE = {base}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path / folders[0])
+    size, between = int(rng.integers(2, 100)), str(rng.choice([",", ":"]))
+    options = between.join([f"size={size}", "exact=true", "label=x-y"])
+    file = tmp_path / folders[0] / f"{stem}.py"
+    for where in (stem, file.name, f"../{folders[0]}/{file.name}", file):
+        name = f"{where}:{kind}"
+        assert registry.parse(f"{name}:{options}")[0] == name
+        registry.check(f"{name}:{options}")
+        assert registry.make(f"{name}:{options}").work() == (0, size, True, "x-y")
+        assert registry.make(name, 7).work() == (7, 1, False, "a")
+        assert short_name(f"{name}:{options}") == short_name(name) == kind
+    other = registry.make(f"../{folders[1]}/{stem}.py:{kind}")
+    assert other.work()[0] == 1, "a file of the same name elsewhere is another one"
+    assert registry.load(f"../{folders[1]}/{stem}.py:{kind}") is type(other)
+    made = registry.make(registry.load(f"{stem}:{kind}"), size=size)
+    assert made.work() == (0, size, False, "a")
+
+
+KINDS = {kind.noun: kind for kind in (TUNERS, ALLOCATORS, MAPPERS, GROUP_MAPPERS, OBJECTIVES,
+                                      ENERGY_MODELS)}  # fmt: skip
+
+
+def test_a_class_that_judges_its_options_itself_is_told_in_one_line() -> None:
+    with pytest.raises(TilewrightError, match="does not take these options") as caught:
+        GROUP_MAPPERS.make("magma:no_such=1")
+    assert "no_such" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("noun", KINDS)
+def test_every_kind_of_part_may_lie_in_a_file(noun, tmp_path, monkeypatch) -> None:
+    rng, registry = generator(f"files of {noun}"), KINDS[noun]
+    names = [name for name, entry in registry._builtin.items() if not entry.packages]
+    names = [name for name in names if name != "magma"]  # it takes any, and judges them itself
+    base = registry.find(str(rng.choice(names)))
+    stem = "my-" + ".".join("".join(rng.choice(list("abcxyz"), size=6)) for _ in range(2))
+    (tmp_path / f"{stem}.py").write_text(
+        f"from {base.module} import {base.kind}\nclass Mine({base.kind}): pass\n", encoding="utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in (f"{stem}.py:Mine", f"{tmp_path}/{stem}.py:Mine"):
+        registry.check(name)
+        assert name in registry
+        assert registry.load(name).__mro__[1].__name__ == base.kind
+    with pytest.raises(TilewrightError, match="must be an option of its class"):
+        registry.check(f"{stem}.py:Mine:no_such_option=1")
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ("siz=1", "did you mean size"),
+        ("size=true", "of the kind of its default"),
+        ("exact=1", "of the kind of its default"),
+        ("size=many", "its default is 1"),
+        ("size", "must be option=value"),
+        ("start=2", "which sets it"),
+    ],
+)
+def test_options_that_a_class_does_not_have_are_refused(parts, tmp_path, options, wrong) -> None:
+    registry, _ = parts
+    (tmp_path / "parts_one.py").write_text("BASE = 0\n", encoding="utf-8")
+    source = SIZED.format(kind="Sized", beside="parts_one")
+    (tmp_path / "parts_sized.py").write_text(source, encoding="utf-8")
+    with pytest.raises(PartError, match=wrong):
+        registry.make(f"parts_sized:Sized:{options}", start=1)
+    with pytest.raises(PartError, match="did you mean ours"):
+        registry.check("our:size=1")
+
+
+def test_an_entry_point_takes_options_and_one_named_as_a_module_hides_no_class(parts) -> None:
+    registry, install = parts
+    install("my-parts", parts_good="parts_good:Mine")
+    assert registry.parse("parts_good:a=1", ()) == ("parts_good", {"a": 1})
+    assert registry.parse("parts_good:Mine", ()) == ("parts_good:Mine", {})
+    assert registry.parse("parts_good:bare", ("bare",)) == ("parts_good", {"bare": True})
 
 
 def test_an_unknown_name_suggests_the_nearest(parts) -> None:

@@ -38,6 +38,7 @@ from tilewright.host.deploy.send import send
 from tilewright.host.machine.bitstream import read_bitstream_manifest
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.vision.pictures import Scaling
 from tilewright.sim.reference.device import ReferenceDevice
 
 LABELS = "".join(f"class {number}\n" for number in range(99))
@@ -46,8 +47,7 @@ LABELS = "".join(f"class {number}\n" for number in range(99))
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    (folder / "labels").write_text(LABELS)
-    return small_bundle(folder, labels=folder / "labels")[1]
+    return small_bundle(folder, labels=LABELS.splitlines())[1]
 
 
 @pytest.fixture
@@ -59,8 +59,7 @@ def unpacked(archive, tmp_path):
 
 def test_the_same_network_gives_the_same_bytes(archive, tmp_path, monkeypatch):
     monkeypatch.setattr(time, "localtime", lambda *_: time.gmtime(2e9))
-    (tmp_path / "labels").write_text(LABELS)
-    assert small_bundle(tmp_path, labels=tmp_path / "labels") == ("small", archive)
+    assert small_bundle(tmp_path, labels=LABELS.splitlines()) == ("small", archive)
 
 
 def test_it_says_outputs_latency_and_throughput(unpacked, tmp_path):
@@ -217,10 +216,10 @@ def test_without_a_bitstream_one_must_be_named(unpacked):
         ("run", b"import os", "SHA-256 of the manifest"),
         ("network.tw", b"", "SHA-256 of the manifest"),
         ("run", bytes(1 << 16), "at most"),
-        (MANIFEST, b"{}", "must be a bundle of format 1"),
+        (MANIFEST, b"{}", "must be a bundle of format 2"),
         (MANIFEST, b"[" * 100_000, "must be the manifest"),
-        (MANIFEST, b'{"tilewright_bundle": 2}', "must be a bundle of format 1, not 2"),
-        (MANIFEST, b'{"tilewright_bundle": 1}', "a field is missing"),
+        (MANIFEST, b'{"tilewright_bundle": 1}', "must be a bundle of format 2, not 1"),
+        (MANIFEST, b'{"tilewright_bundle": 2}', "a field is missing"),
         (MANIFEST, b" " * (1 << 21), "at most"),
     ],
 )
@@ -362,6 +361,7 @@ def test_a_planned_clock_and_simulated_times_are_called_so(reached: bool, simula
         clock_reached=reached,
         simulated=simulated,
         labels=(),
+        seen=(),
         titles=("x",),
         measured=measured,
     )
@@ -384,7 +384,7 @@ def test_a_bundle_is_installed_and_replaced_whole(tmp_path, board, monkeypatch):
     name, archive = small_bundle(tmp_path)
     assert send(archive, name, "user@board", board) == f"{board}/small"
     first = read_bundle(tmp_path / "board/small").folder.resolve()
-    _, other = small_bundle(tmp_path, mean=(0.5,))
+    _, other = small_bundle(tmp_path, scaling=Scaling(mean=(0.5,)))
     monkeypatch.setenv("CUT", "1")
     with pytest.raises(DeviceError, match="the copy is damaged"):
         send(other, name, "user@board", board)

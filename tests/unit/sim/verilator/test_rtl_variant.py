@@ -4,13 +4,16 @@
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
-from support.command_line import call
+from support.command_line import call, refusal
 
+import tilewright as tw
 from tilewright.host.common.errors import BuildError, ConfigError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.sim.synth.design import accelerator, rtl_digest
 from tilewright.sim.twin.agreement import TwinDisagreesError, require_agreement
 from tilewright.sim.twin.device import AGREED, Twin
 from tilewright.sim.verilator import build
@@ -21,6 +24,7 @@ from tilewright.testing import RtlContract
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.measure.oracle import rtl_identity
 
+DIGITS = Path(__file__).resolve().parents[4] / "examples" / "digits" / "digits.onnx"
 TINY = load_hwconfig("tiny-4x4")
 IDEAL = load_memory("ideal")
 
@@ -155,6 +159,20 @@ def test_a_fault_of_the_mac_array_is_noticed_by_every_command_that_measures(
         "--runs", str(tmp_path),
     )  # fmt: skip
     assert tuned.exit_code != 0, tuned.output
+    compared = call(
+        "compare-rtl", "ours", str(manifest), "--network", "vta-resnet18", "--layers", "C10",
+        "--hw", "tiny-4x4", "--no-synthesis",
+    )  # fmt: skip
+    assert compared.exit_code == 1, compared.output
+    assert re.search(r"^A ours: [\d,]+ cycles; every output bit-exact", compared.output, re.M)
+    assert re.search(r"^B .*mine.*: not all layers.*WRONG OUTPUTS", compared.output, re.M | re.S)
+    network = tmp_path / "digits.tw"
+    tw.compile(DIGITS, hw="tiny-4x4", calibration=1, search=0, output=network)
+    wrong = call("run", str(network), "--random", "--rtl", str(manifest))
+    assert "WRONG RESULT" in wrong.output
+    for device, more in (("reference", "--random"), ("twin", "--cycles-only")):
+        words = ("run", str(network), more, "--device", device, "--rtl", str(manifest))
+        assert "--rtl: is" in refusal(*words), device
     contract = type("Mine", (RtlContract,), {"manifest": manifest})()
     device = contract.make_device(TINY)
     with pytest.raises(AssertionError):
@@ -166,6 +184,17 @@ def test_the_reference_refuses_a_variant_because_it_runs_no_rtl(variant) -> None
     done = call("sim", "C10", "--hw", "tiny-4x4", "--device", "reference", "--rtl", str(variant[0]))
     assert done.exit_code == 2, done.output
     assert "--rtl: the reference runs no RTL" in done.output
+
+
+def test_netlists_are_those_of_the_variant(variant) -> None:
+    """Synthesis, timing and bitstreams name the sources that `--rtl` names."""
+    manifest, edit = variant
+    ours = accelerator(TINY).rtl, rtl_digest()
+    edit("module tw_core", "// an edit\nmodule tw_core")
+    with rtl_variant(manifest):
+        assert accelerator(TINY).rtl == rtl_digest() != ours[0]
+        assert accelerator(TINY).sources == tuple(read_manifest(manifest))
+    assert (accelerator(TINY).rtl, rtl_digest()) == ours
 
 
 # -- The simulation top around the accelerator, and where generated code keeps the clock's past

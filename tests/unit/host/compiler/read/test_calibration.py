@@ -11,9 +11,9 @@ from PIL import Image
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.read import calibration
 from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.vision import pictures
 
 X = Argument(name="x", shape=(2, 3), dtype="float32")
 TOKENS = Argument(name="tokens", shape=(2, 4), dtype="int64")
@@ -98,7 +98,7 @@ def test_damaged_files_are_refused(tmp_path, monkeypatch) -> None:
     folder.mkdir()
     refused("images", "must hold at least one batch", IMAGE)
     Image.new("RGB", (8, 8)).save(folder / "a.png")
-    monkeypatch.setattr(calibration, "MAX_IMAGE_PIXELS", 63)
+    monkeypatch.setattr(pictures, "MAX_IMAGE_PIXELS", 63)
     refused("images", r"a.png: must be an image .*more than 63 pixels", IMAGE)
     (folder / "a.png").write_bytes(b"\x89PNG broken")
     refused("images", r"a.png: must be an image", IMAGE)

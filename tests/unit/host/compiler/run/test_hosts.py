@@ -255,8 +255,6 @@ def region(number, arguments):
 
 
 def test_it_computes_the_bits_of_tvm():
-    used = {each["call"].removeprefix("relax.") for each in values() if "call" in each}
-    assert used == set(OPERATORS)
     text = cpu_part([X], OUTPUTS, values())
     halves = (np.arange(np.prod(SHAPE), dtype=np.float32) - 1000) / 8
     inputs = {"x": (halves * STEP).reshape(SHAPE)}
@@ -271,6 +269,93 @@ def test_it_computes_the_bits_of_tvm():
     np.testing.assert_allclose(found["softmax"], expected["softmax"], rtol=1e-5)
     assert host.times.cpu > 0
     assert host.times.regions > 0
+
+
+X24 = Argument(name="x", shape=(2, 3, 4), dtype="float32")
+
+
+def placed(*lists: tuple[int, ...]) -> list[dict]:
+    """Tuples of numbers behind the input, as `strided_slice` takes them."""
+    made, tuples = [], []
+    for each in lists:
+        first = 1 + len(made)
+        made += [{"number": n, "dtype": "int64"} for n in each]
+        made.append({"tuple": list(range(first, first + len(each)))})
+        tuples.append(len(made))
+    return [*made, call("strided_slice", 0, *tuples, assume_inbound=False)]
+
+
+REDUCED = ("max", "mean", "min", "prod", "sum")
+ALONE = ("abs", "ceil", "cos", "erf", "exp", "floor", "negative", "nn.silu", "round", "sigmoid",
+         "sign", "sin", "square", "tanh")  # fmt: skip
+OF_POSITIVES = ("log", "rsqrt", "sqrt")
+CASES = {
+    **{name: [call(name, 0)] for name in ALONE},
+    **{name: [call("exp", 0), call(name, 1)] for name in OF_POSITIVES},
+    **{f"{name} {axis} {kept}": [call(name, 0, axis=axis, keepdims=kept)]
+       for name in REDUCED for axis in ([1], [0, 2], None) for kept in (False, True)},
+    **{f"{name} {axis} {kept}": [call(name, 0, axis=axis, keepdims=kept)]
+       for name in ("argmax", "argmin") for axis in (1, None) for kept in (False, True)},
+    "strided_slice": placed((1, 2), (2, 0), (0, 4), (-1, 2)),
+    "strided_slice plain": placed((1,), (1,), (3,)),
+    "strided_slice to the end": placed((0, 2), (0, -3), (9223372036854775807, -1)),
+    "strided_slice backwards": placed((2,), (-1,), (-9223372036854775807,), (-1,)),
+    "take": [constant(np.array([[2, 0], [1, 1]])), call("take", 0, 1, axis=1, mode="clip")],
+    "take wrap": [constant(np.array([5, -1])), call("take", 0, 1, axis=2, mode="wrap")],
+    "gather_elements": [constant(np.array([[[3, 0, 1]] * 3] * 2)),
+                        call("gather_elements", 0, 1, axis=2)],
+    "split": [call("split", 0, indices_or_sections=[1, 3], axis=2), {"item": 1, "index": 1}],
+    "split equal": [call("split", 0, indices_or_sections=2, axis=2), {"item": 1, "index": 1}],
+    "broadcast_to": [{"shape_of_sizes": [5, 2, 3, 4]}, call("broadcast_to", 0, 1)],
+    "tile": [call("tile", 0, repeats=[2, 1, 3])],
+    "repeat": [call("repeat", 0, repeats=2, axis=1)],
+    "flip": [call("flip", 0, axis=2)],
+    "stack": [{"tuple": [0, 0]}, call("stack", 1, axis=1)],
+    "nn.pad": [call("nn.pad", 0, pad_width=[0, 0, 1, 2, 3, 0], pad_mode="constant", pad_value=1.5)],
+    "matmul": [call("permute_dims", 0, axes=[0, 2, 1]), call("matmul", 0, 1, out_dtype="float32")],
+    "nn.layer_norm": [constant(np.array([1, 2, 3, 4], np.float32)), call(
+        "nn.layer_norm", 0, 1, 1, axes=[-1], epsilon=1e-5, center=True, scale=True)],
+    "nn.leakyrelu": [call("nn.leakyrelu", 0, alpha=0.1)],
+    "nn.log_softmax": [call("nn.log_softmax", 0, axis=-1)],
+    "power": [constant(np.float32(2)), call("power", 0, 1)],
+    "topk": [call("topk", 0, k=2, axis=2, ret_type="values", largest=True, dtype="int64")],
+    "topk places": [call("topk", 0, k=3, axis=1, ret_type="indices", largest=False, dtype="int32")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_operator_computes_what_tvm_computes(name):
+    inputs = {"x": fresh_rng().normal(size=X24.shape).astype(np.float32)}
+    module = {"values": CASES[name], "result": len(CASES[name])}
+    first = NumpyHost(cpu_part([X24], [], CASES[name]))
+    known = [inputs["x"]]
+    for value in CASES[name]:
+        known.append(first._computed(value, known, region, first.times))
+    result = np.asarray(known[-1])
+    y = Argument(name="y", shape=result.shape, dtype=str(result.dtype))
+    text = cpu_part([X24], [y], module["values"])
+    found = NumpyHost(text).run(inputs, region)["y"]
+    expected = HostProgram(module=HostModule.from_json(text)).run(inputs, region)["y"]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_every_operator_is_compared_with_tvm():
+    calls = [each for case in (values(), *CASES.values()) for each in case if "call" in each]
+    assert {each["call"].removeprefix("relax.") for each in calls} == set(OPERATORS)
+
+
+def test_a_tensor_that_would_not_fit_is_refused_before_it_is_made():
+    huge = (
+        [{"shape_of_sizes": [1 << 25, 2, 3, 4]}, call("broadcast_to", 0, 1)],
+        [call("tile", 0, repeats=[1 << 14, 1 << 14, 1])],
+        [call("repeat", 0, repeats=1 << 30, axis=1)],
+        [call("nn.pad", 0, pad_width=[0, 1 << 20, 0, 1 << 20, 0, 0], pad_mode="constant",
+              pad_value=0.0)],
+    )  # fmt: skip
+    for case in huge:
+        host = NumpyHost(cpu_part([X24], [X24], case))
+        with pytest.raises(WorkloadError, match="more than 268435456 elements"):
+            host.run({"x": np.zeros(X24.shape, np.float32)}, region)
 
 
 def test_a_result_that_leaves_is_the_array_that_the_region_gave():
