@@ -128,13 +128,13 @@ FF_ERROR: Final = 0.02
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=5803.2,
-    lut_per_lane=460.8,
-    lut_per_element=118.9,
-    lut_per_axi_bit=8.4,
-    ff_fixed=7582.4,
-    ff_per_lane=368.8,
-    ff_per_element=76.0,
+    lut_fixed=5828.6,
+    lut_per_lane=467.8,
+    lut_per_element=116.4,
+    lut_per_axi_bit=8.2,
+    ff_fixed=7582.1,
+    ff_per_lane=368.7,
+    ff_per_element=76.1,
 )
 
 

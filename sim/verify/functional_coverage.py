@@ -72,6 +72,7 @@ _FULL: Final[Mapping[str, tuple[str, str]]] = {
     "store beats empty": (r".*u_store\.u_beats", "valid_o:1->0"),
     "token overflow": (r".*u_tokens", r"overflow_o\[\d\]:0->1"),
     "read address stalled": (r".*u_read", "free:1->0"),
+    "writes outstanding full": (r".*u_store", r"tag_count\[4\]:0->1"),  # where there may be 16
 }
 """Structural bins: instance and toggle that show them."""
 
@@ -80,11 +81,6 @@ _OUTSTANDING: Final[Mapping[str, tuple[str, str, str]]] = {
         r"tw_read__(?:.*_)?O([0-9a-f]+)(?:_|$)",
         r".*u_read",
         "in_flight_q",
-    ),
-    "writes outstanding full": (
-        r"tw_store__(?:.*_)?O([0-9a-f]+)(?:_|$)",
-        r".*u_store",
-        "tag_count",
     ),
 }
 """Full when a count reaches the parameter that its module's name carries (a power of two)."""

@@ -176,3 +176,24 @@ async def a_halt_takes_no_request(dut: Any) -> None:
         assert not int(dut.req_ready_o.value)
         assert not int(dut.arvalid_o.value)
     assert int(dut.idle_o.value)
+
+
+@cocotb.test()
+async def a_reset_of_one_cycle_drops_what_is_in_flight(dut: Any) -> None:
+    rng = generator("read reset")
+    await prepare(dut)
+    dut.arready_i.value = 1
+    for _ in range(20):
+        who, beats = int(rng.integers(2)), int(rng.integers(3))
+        _drive(dut, [None, (0, 3)] if who else [(0, 3), None])
+        await RisingEdge(dut.clk_i)
+        _drive(dut, [None, None])
+        await ClockCycles(dut.clk_i, 2)
+        dut.rvalid_i.value, dut.rlast_i.value = int(beats > 0), 0
+        await ClockCycles(dut.clk_i, max(beats, 1))
+        dut.rvalid_i.value = dut.rst_i.value = 1
+        await RisingEdge(dut.clk_i)
+        dut.rvalid_i.value = dut.rst_i.value = 0
+        await RisingEdge(dut.clk_i)
+        assert not int(dut.beat_valid_o.value), "a beat of before the reset"
+        assert (int(dut.arvalid_o.value), int(dut.idle_o.value)) == (0, 1)

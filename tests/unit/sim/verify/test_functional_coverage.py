@@ -162,10 +162,12 @@ def test_structural_bins_follow_signals():
             toggle("tw_core", top, "queue_full[1]:0->1"),
             toggle("tw_core", top, "queue_full[2]:0->1", count=0),
             toggle("tw_read__B40_O10", f"{top}.u_read", "in_flight_q[4]:0->1"),
-            toggle("tw_store__O2_T4", f"{top}.u_store", "tag_count[0]:0->1"),
+            toggle("tw_store__C1", f"{top}.u_store", "tag_count[3]:0->1"),
         ]
     )
     assert {name for _, name in coverage.hits} == {"gemm queue full", "reads outstanding full"}
+    coverage.points([toggle("tw_store__C1", f"{top}.u_store", "tag_count[4]:0->1")])
+    assert ("full and empty", "writes outstanding full") in coverage.hits
 
 
 def test_a_limit_that_is_no_power_of_two_is_not_read_from_one_bit():
