@@ -37,6 +37,8 @@ WHEELS := $(LOCKED) --only-binary :all:
 
 $(RUN_READY): pyproject.toml $(LOCKS)/run.txt $(LOCKS)/bare-run.txt
 	@test -n "$(PYTHON)" || { echo 'error: Python 3.11, 3.12 or 3.13 is needed; set PYTHON=/path/to/python3' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || { \
+		echo 'error: PYTHON=$(PYTHON) must be Python 3.11, 3.12 or 3.13; leave it out, or set PYTHON=/path/to/python3.12' >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'installing the run-time packages into $(VENV): 0.3 GB, half a minute to two'
 	@$(WHEELS) -r $(LOCKS)/run.txt
@@ -49,7 +51,7 @@ TORCH_INDEX ?=
 TORCH_FROM := $(if $(TORCH_INDEX),$(if $(wildcard $(TORCH_INDEX)),--no-index --find-links,--index-url) $(TORCH_INDEX))
 
 $(DEV_READY): $(RUN_READY) $(LOCKS)/dev.txt $(LOCKS)/bare-dev.txt $(LOCKS)/torch.txt $(LOCKS)/torch-cpu.txt
-	@echo 'installing the development packages into $(VENV): 2.6 GB, two to six minutes'
+	@echo 'installing the development packages into $(VENV): 3 GB, two to six minutes'
 	@$(WHEELS) $(TORCH_FROM) -r $(LOCKS)/torch-cpu.txt $(if $(TORCH_INDEX),,2>$(VENV)/torch.log || { \
 		! grep -A 9 'DO NOT MATCH' $(VENV)/torch.log >&2 || exit 1; \
 		echo 'PyTorch comes with CUDA from this index: 4 GB more. Ctrl-C and TORCH_INDEX=<an index without CUDA> avoid it.'; \
