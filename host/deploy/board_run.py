@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.host.common.calls import named
 from tilewright.host.common.errors import ConfigError, ProgramError, TilewrightError, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.printable import printable
@@ -259,6 +260,7 @@ def ready_drawing(bundle: Bundle, images: Path, folder: Path) -> None:
     renew_folder(folder, [png_of(file.name) for file in image_files(images)[:MAX_INPUTS]])
 
 
+@named
 def open_bundle(folder: str | Path, *, bitstream: str | Path | None = None) -> PictureNetwork:
     """Open a bundle that looks at pictures on the board that this runs on; close it in the end.
 

@@ -94,7 +94,9 @@ def _with_masks(picture: Image, seen: Seen) -> Image:
         inside = each.mask
         if inside is not None and (each.box or each.number):  # an area 0 is background
             colour = np.array(colour_of(each.number), np.float32)
-            pixels[inside] += _OPACITY * (colour - pixels[inside])
+            (x, y), (rows, columns) = each.corner, inside.shape
+            part = pixels[y : y + rows, x : x + columns]
+            part[inside] += _OPACITY * (colour - part[inside])
     return Images.fromarray(pixels.round().astype(np.uint8))
 
 

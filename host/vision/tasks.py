@@ -55,7 +55,8 @@ class Found:
     score: float
     box: tuple[float, ...] = ()  # left, top, right, bottom in pixels; empty: the whole picture
     points: tuple[tuple[float, float, float], ...] = ()  # keypoints: x, y in pixels, score
-    mask: Array | None = None  # (rows, columns) bool, of the picture
+    mask: Array | None = None  # (rows, columns) bool, of the picture from `corner` on
+    corner: tuple[int, int] = (0, 0)  # x and y of the mask's first pixel
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, of a mask its number of pixels."""
@@ -201,8 +202,9 @@ class Interpreter:
         arrays = [np.nan_to_num(np.asarray(outputs[n], np.float64)) for n in form.shapes]
         kept = suppressed(candidates(self.head, form, arrays), self.options)
         corners = framing.in_picture(kept.boxes.reshape(-1, 2, 2)).reshape(-1, 4)
-        masks = self._masks(outputs, kept, framing) if form.extras else [None] * len(corners)
-        for box, score, number, extras, mask in zip(
+        whole: list[tuple[Array | None, tuple[int, int]]] = [(None, (0, 0))] * len(corners)
+        masks = self._masks(outputs, kept, framing) if form.extras else whole
+        for box, score, number, extras, (mask, corner) in zip(
             corners, kept.scores, kept.classes, kept.extras, masks, strict=True
         ):
             points: tuple[tuple[float, float, float], ...] = ()
@@ -220,32 +222,39 @@ class Interpreter:
                 box=tuple(map(float, box)),
                 points=points,
                 mask=mask,
+                corner=corner,
             )
 
     def _masks(
         self, outputs: Mapping[str, Array], kept: Candidates, framing: Framing
-    ) -> Iterator[Array]:
-        """The mask of each box: a sum of the network's prototypes, inside the box."""
+    ) -> Iterator[tuple[Array, tuple[int, int]]]:
+        """The mask of each box, inside it: where a sum of the network's prototypes is above 0."""
         (name,) = (n for n in self._names if n not in self.form.shapes)
         prototypes = np.nan_to_num(np.asarray(outputs[name], np.float64))[0]
         flat = prototypes.reshape(len(prototypes), -1)
         for box, weights in zip(kept.boxes, kept.extras, strict=True):
             values = (weights @ flat).reshape(prototypes.shape[1:])
-            placed = _over_picture(values, self.form, framing)
-            yield (placed > 0) & _inside(framing.in_picture(box.reshape(2, 2)), placed.shape)
+            corners = framing.in_picture(box.reshape(2, 2))
+            (left, top), (right, bottom) = np.rint(corners).astype(int).tolist()
+            inside = range(left, max(left, right)), range(top, max(top, bottom))
+            yield _over_picture(values, self.form, framing, inside) > 0, (left, top)
 
     def _areas(self, array: Array, framing: Framing) -> Iterator[Found]:
         """Areas of classes, the largest first."""
         maps = array.reshape(-1, *array.shape[-2:]) if array.shape[0] == 1 else array
         if len(maps) > 1:
-            placed = np.stack([_over_picture(each, self.form, framing) for each in maps])
-            numbers = placed.argmax(0)
+            best = _over_picture(maps[0], self.form, framing)
+            numbers = np.zeros(best.shape, np.int64)
+            for number, each in enumerate(maps[1:], 1):  # one at a time: a photo is large
+                placed = _over_picture(each, self.form, framing)
+                numbers[placed > best] = number
+                best = np.maximum(best, placed)
         else:
             placed = _over_picture(maps[0], self.form, framing, smooth=False)
             is_share = placed.min() >= 0 and placed.max() <= 1
             has_numbers = not is_share and np.array_equal(placed, np.rint(placed))
             shares = placed if is_share else sigmoid(placed)
-            numbers = placed.astype(np.int64) if has_numbers else (shares > _HALF).astype(np.int64)
+            numbers = np.asarray(placed if has_numbers else shares > _HALF, np.int64)
         for number, count in sorted(
             zip(*np.unique(numbers, return_counts=True), strict=True), key=lambda pair: -pair[1]
         )[:MOST_FOUND]:
@@ -282,9 +291,9 @@ def _peaks(maps: Array) -> tuple[Array, Array]:
     flat = maps.reshape(count, -1).argmax(1)
     points = np.empty((count, 2))
     for index, (y, x) in enumerate(zip(*np.unravel_index(flat, (rows, columns)), strict=True)):
-        padded = np.pad(maps[index], 1, mode="edge")
-        shift_x = np.sign(padded[y + 1, x + 2] - padded[y + 1, x])
-        shift_y = np.sign(padded[y + 2, x + 1] - padded[y, x + 1])
+        one = maps[index]
+        shift_x = np.sign(one[y, min(x + 1, columns - 1)] - one[y, max(x - 1, 0)])
+        shift_y = np.sign(one[min(y + 1, rows - 1), x] - one[max(y - 1, 0), x])
         points[index] = (x + 0.5 + 0.25 * shift_x, y + 0.5 + 0.25 * shift_y)
     return points, maps.reshape(count, -1).max(1)
 
@@ -316,11 +325,26 @@ def suppressed(found: Candidates, options: TaskOptions) -> Candidates:
     )
 
 
-def _over_picture(values: Array, form: Form, framing: Framing, *, smooth: bool = True) -> Array:
-    """A map (rows, columns) of the input, sampled at the middle of each pixel of the picture."""
-    columns, rows = framing.size
-    across = (np.arange(columns) + 0.5 - framing.origin[0]) / framing.step[0]
-    down = (np.arange(rows) + 0.5 - framing.origin[1]) / framing.step[1]
+def _over_picture(
+    values: Array,
+    form: Form,
+    framing: Framing,
+    inside: tuple[range, range] | None = None,
+    *,
+    smooth: bool = True,
+) -> Array:
+    """A map (rows, columns) of the input, sampled at the middle of each pixel of the picture.
+
+    Args:
+        values: the map.
+        form: of the input.
+        framing: where its pixels lie in the picture.
+        inside: columns and rows of the picture; None: all of them.
+        smooth: between elements; otherwise the nearest one.
+    """
+    wide, high = inside or tuple(map(range, framing.size))
+    across = (np.array(wide, np.float64) + 0.5 - framing.origin[0]) / framing.step[0]
+    down = (np.array(high, np.float64) + 0.5 - framing.origin[1]) / framing.step[1]
     across, down = across * values.shape[1] / form.columns, down * values.shape[0] / form.rows
     if not smooth:
         x, y = (
@@ -336,16 +360,6 @@ def _over_picture(values: Array, form: Form, framing: Framing, *, smooth: bool =
         high = np.minimum(low + 1, size - 1)
         values = values.take(low, axis) * (1 - share) + values.take(high, axis) * share
     return values
-
-
-def _inside(corners: Array, shape: Sequence[int]) -> Array:
-    """Where a picture's pixels lie in a box ((left, top), (right, bottom))."""
-    across, down = np.arange(shape[1]) + 0.5, np.arange(shape[0]) + 0.5
-    (left, top), (right, bottom) = corners
-    inside: Array = ((down >= top) & (down <= bottom))[:, None] & (
-        (across >= left) & (across <= right)
-    )
-    return inside
 
 
 def _is_vector(shape: Sequence[int]) -> bool:

@@ -51,7 +51,7 @@ def overlap(one: list[float], other: list[float]) -> float:
 def test_digits_of_new_scenes_are_found_where_they_were_drawn(compiled, folder) -> None:
     """Scenes of the training's kind, of digits that it had not: int8, letterboxed."""
     sys.path.insert(0, str(EXAMPLES))
-    from networks.digit_detector import draw_scene  # noqa: PLC0415  (of the examples)
+    from detector.digit_detector import draw_scene  # noqa: PLC0415  (of the examples)
     from networks.digits import load_digits  # noqa: PLC0415  (of the examples)
 
     digits, rng, scenes = load_digits(), fresh_rng(), []

@@ -421,13 +421,20 @@ def test_truncated_onnx_models(folder) -> None:
         assert not (folder / "none").exists(), where(length=length)
 
 
-@pytest.mark.parametrize("command", ["compile", "tune", "run"])
+def test_a_model_is_no_compiled_network(folder) -> None:
+    for name in ("digits.onnx", "m.tflite", "x.npy"):
+        said = refused(folder, "run", name, "--random")
+        assert f"{name}: must be a compiled network" in said
+        assert "make it with 'tilewright compile'" in said
+
+
+@pytest.mark.parametrize("command", ["compile", "tune"])
 def test_a_model_of_another_framework_is_told_how_to_convert_it(folder, command) -> None:
     rng = generator(f"foreign {command}")
     for ending in rng.permutation(sorted(FOREIGN))[:4].tolist():
         name = f"net{ending}"
         (folder / name).write_bytes(b"\xff" + rng.bytes(int(rng.integers(0, 300))))
-        said = refused(folder, command, name, *(["--random"] if command == "run" else []))
+        said = refused(folder, command, name)
         (folder / name).unlink()
         kind, remedy = FOREIGN[ending]
         assert f"this is one {kind}; {remedy}" in said

@@ -110,11 +110,14 @@ def test_masks_of_boxes_are_sums_of_prototypes_inside_the_box() -> None:
         TaskOptions(task=Task.SEGMENT), {"b": boxes.shape, "p": prototypes.shape}, 96, 128
     )
     (found,) = reader.read({"b": boxes, "p": prototypes}, framing).found
-    wanted = np.zeros((96, 128), bool)
-    wanted[18:78, 24:64] = True
-    assert found.number == 1
+    wanted = np.zeros((60, 80), bool)
+    wanted[:, :40] = True
+    assert (found.number, found.corner) == (1, (24, 18))
     assert found.mask is not None
     assert (found.mask != wanted).sum() < 150
+    drawn = np.asarray(draw(Image.new("RGB", (128, 96)), Seen(task=Task.SEGMENT, found=(found,))))
+    assert drawn[40, 40].any()
+    assert not drawn[40, 90].any()
 
 
 def test_keypoints_are_at_peaks_of_maps_and_behind_boxes() -> None:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from networks.digits import load_digits
+from networks.yolo import C2f, convolution
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
-
-from networks.digits import load_digits
-from networks.yolo import C2f, convolution
 
 SIZE = 128
 STRIDES = (8, 16)

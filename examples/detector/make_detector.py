@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes `examples/detector/`: the trained digit detector and scenes that it had not seen.
 
-cd examples && python -m networks.make_detector
+cd examples && python -m detector.make_detector
 
 Data: as `make_digits`; scenes for tests are made of digits that training never saw. Seed 0 trains,
 seed 1 draws the scenes.
@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
-from PIL import Image
-
-from networks.digit_detector import SIZE, DigitDetector, Scene, draw_scene, train
+from detector.digit_detector import SIZE, DigitDetector, Scene, draw_scene, train
 from networks.digits import load_digits
 from networks.make_digits import without_traces
+from PIL import Image
 
-FOLDER = Path(__file__).resolve().parents[1] / "detector"
+FOLDER = Path(__file__).resolve().parent
 SCENES = 6
 JUDGED = 200
 
