@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MkDocs hook: the one script that Material's offline mode takes from the network, from here."""
+"""MkDocs hook: scripts of the site. One is what Material's offline mode takes from the network."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 
 ELSEWHERE: Final = "https://unpkg.com/iframe-worker/shim"
 SCRIPT: Final = "assets/javascripts/file_worker.js"
+COPY: Final = "assets/javascripts/copy.js"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the script to the site."""
+    """Add the scripts to the site."""
     from mkdocs.structure.files import File  # noqa: PLC0415  (also imported without MkDocs)
 
-    text = Path(__file__).with_name("file_worker.js").read_text(encoding="utf-8")
-    files.append(File.generated(config, SCRIPT, content=text))
+    for place in (SCRIPT, COPY):
+        text = Path(__file__).with_name(Path(place).name).read_text(encoding="utf-8")
+        files.append(File.generated(config, place, content=text))
     return files
 
 

@@ -127,7 +127,7 @@ def _race_view(result: StudyResult, values: Sequence[float]) -> tuple[Axis, str]
     high = max(cycles for cycles in values if cycles <= SHOWN_RATIO * best)
     margin = 0.08 * max(high - low, best / 20)
     outside = worst > high + 2 * margin
-    note = f"up to {worst:,.0f} cycles lie above this view" if outside else ""
+    note = f"slower ones, up to {worst:,.0f} cycles, are not shown" if outside else ""
     return Axis(title="network cycles", low=low - margin, high=high + 2 * margin), note
 
 

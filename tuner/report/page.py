@@ -327,7 +327,7 @@ def _pareto(result: StudyResult, archive: Sequence[Point]) -> str:
         return ""
     details = figures.pareto_details(result, archive)
     return markup.section(
-        "Networks that no other one beats",
+        "Pareto front of the networks",
         markup.paragraph(_PARETO_NOTE, "note"),
         markup.figure(figures.pareto_figure(result, archive), "pareto"),
         markup.panels(details, "details", width=markup.HALF) if details else "",

@@ -103,7 +103,7 @@ def pareto_lines(points: Sequence[Point]) -> list[str]:
     """The archive as text: each network against the one of the fewest cycles."""
     if not points:
         return []
-    lines = ["networks that no other one beats in cycles, energy (relative) and area share:"]
+    lines = ["Pareto front of the networks in cycles, energy (relative) and area share:"]
     first = points[0]
     for point in points:
         lines.append(

@@ -235,7 +235,7 @@ def pareto_table(result: StudyResult, archive: Sequence[Point]) -> str:
             "chosen" if chosen else "",
         )
         rows.append(Row(cells=cells, strong=chosen))
-    return table("Networks that no other one beats", columns, rows)
+    return table("Pareto front of the networks", columns, rows)
 
 
 def utilisation_table(result: StudyResult) -> str:

@@ -251,8 +251,8 @@ class CompileOptions:
     )  # fmt: skip
     search: int = option(
         SEARCH_BUDGET,
-        "Measurements on the twin per layer that the store does not know; 0: none, the schedule "
-        "that the closed form predicts to be the fastest.",
+        "Measurements on the twin for each layer without a schedule in --store; 0: none, the "
+        "schedule that the closed form predicts to be the fastest.",
         low=0,
         metavar="N",
         panel=_DIVISION,

@@ -206,7 +206,7 @@ def test_tune_takes_allocator_objective_time_and_warm_start(analytic, tmp_path: 
     first = call(*words, "--name", "first", "--allocator", "ansor", "--objective", "edp")
     assert first.exit_code == 0, first.output
     assert "allocator ansor" in first.output
-    assert "networks that no other one beats" in first.output
+    assert "Pareto front of the networks" in first.output
     store = tmp_path / "studies.sqlite"
     again = [*words, "--name", "second", "--warm-start", f"{store}:first", "--seed", "1"]
     early = refusal(*again, "--seconds", "0")

@@ -298,7 +298,7 @@ def test_per_layer_pages_have_no_archive_and_one_curve(tmp_path: Path) -> None:
     lines = race(found)
     assert lines["sum over layers"].y[-1] == found.best_network
     assert not {config.hw["name"] for config in found.configs} & set(lines)
-    assert "no other one beats" not in page(found, tmp_path)
+    assert "Pareto front" not in page(found, tmp_path)
 
 
 # -- the command ----------------------------------------------------------------------------------
