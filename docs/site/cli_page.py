@@ -23,7 +23,7 @@ def cli_markdown() -> str:
 
 
 def _sections(group: Any, path: str, level: int) -> Iterator[str]:
-    for name, command in sorted(group.commands.items()):
+    for name, command in sorted(group.commands.items(), key=_place):
         if command.hidden:
             continue
         yield f"{'#' * min(level, 4)} `{path} {name}`\n"
@@ -32,6 +32,13 @@ def _sections(group: Any, path: str, level: int) -> Iterator[str]:
         yield from _table(command)
         if getattr(command, "commands", None):
             yield from _sections(command, f"{path} {name}", level + 1)
+
+
+def _place(item: tuple[str, Any]) -> tuple[int, str]:
+    """Commands as the help lists them; those of groups by name."""
+    from tilewright.cli.common.application import ORDER  # noqa: PLC0415  (as the application)
+
+    return (ORDER.index(item[0]) if item[0] in ORDER else len(ORDER), item[0])
 
 
 def _usage(path: str, command: Any) -> Iterator[str]:

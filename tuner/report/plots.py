@@ -125,6 +125,13 @@ def plot_pareto(groups: Groups, ax: Axes | None = None) -> Axes:
         )  # fmt: skip
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_major_locator(needed("matplotlib.ticker").MaxNLocator(5))
+    far = [p for p in points if p.cycles > SHOWN_RATIO * points[0].cycles]
+    if far:
+        near = max(p.cycles for p in points if p not in far)
+        span = max(near - points[0].cycles, points[0].cycles / 20)
+        axes.set_xlim(points[0].cycles - 0.08 * span, near + 0.16 * span)
+        text = f"{len(far)} more, up to {far[-1].cycles:,} cycles, not shown"
+        axes.annotate(text, (0.99, 0.99), xycoords="axes fraction", ha="right", va="top", size=8)
     return _finished(axes, "cycles of the network", "energy (relative)")
 
 

@@ -1,14 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `tilewright` command: one module per command, which imports what it needs when it runs.
 
-The tree, panel by panel of the help::
-
-    Measure    sim  exhaust  certify  bench NAME (of a clone: `bench.commands`)
-    Tune       tune  report  tuners  allocators
-    Networks   compile  run
-    Boards     configs  boards  agent  synth  timing  pnr
-    Verify     verify lint | formal | coverage | mutate | netlist
-    Maintain   doctor  synth-record record | fit | heldout | timing | write
+The help lists commands in panels, the common ones first (`application.ORDER`).
 
 An option has one name everywhere: ``--hw``, ``--board``, ``--memory``, ``--network``, ``--seed``,
 ``--quick``, ``--json`` (`cli.common.arguments`, `cli.common.json_output`). Several names in one

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.common.application import NETWORKS, Command, app, open_console
+from tilewright.cli.common.application import COMMON, Command, app, open_console
 from tilewright.cli.common.arguments import (
     FOR_FLOAT_MODELS,
     data_fields,
@@ -69,7 +69,7 @@ _OF_QUANTISATION: Final = (
 )  # fmt: skip
 
 
-@app.command("compile", cls=Command, rich_help_panel=NETWORKS)
+@app.command("compile", cls=Command, rich_help_panel=COMMON)
 @from_fields(CompileOptions)
 def compile_command(
     context: typer.Context,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tilewright.host.common.plugins import Registry
 
 
-@application.app.command(rich_help_panel=application.MAINTAIN)
+@application.app.command(rich_help_panel=application.COMMON)
 def doctor(json: JsonOption = None) -> None:
     """Check the tools that simulation needs and say how to get what is missing."""
     from dataclasses import asdict
@@ -42,7 +42,7 @@ def doctor(json: JsonOption = None) -> None:
         raise typer.Exit(application.EXIT_CHECK_FAILED)
 
 
-@application.app.command(rich_help_panel=application.NETWORKS)
+@application.app.command(rich_help_panel=application.TUNE)
 def networks(json: JsonOption = None) -> None:
     """List the built-in networks with what the accelerator runs of them."""
     from tilewright.host.common.print_table import plain_table, print_table

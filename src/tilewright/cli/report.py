@@ -38,7 +38,7 @@ CONFIG_SUFFIX = ".yaml"
 """Of the chosen configuration, which has the report's name otherwise."""
 
 
-@application.app.command(rich_help_panel=application.TUNE)
+@application.app.command(rich_help_panel=application.COMMON)
 def report(
     run: Annotated[
         str, typer.Argument(metavar="STUDY", help="Name; default: the latest of the folder.")

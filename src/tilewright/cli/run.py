@@ -107,7 +107,7 @@ class CommandOptions(LookCommandOptions, RunOptions):
     ip: str = option("", "Name of the accelerator in the bitstream.", metavar="NAME", panel=_BOARD)
 
 
-@application.app.command("run", cls=application.Command, rich_help_panel=application.NETWORKS)
+@application.app.command("run", cls=application.Command, rich_help_panel=application.COMMON)
 @from_fields(CommandOptions)
 def run_command(
     context: typer.Context,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tilewright.cli.common import arguments
-from tilewright.cli.common.application import EXIT_CHECK_FAILED, MEASURE, app, open_console, say
+from tilewright.cli.common.application import EXIT_CHECK_FAILED, COMMON, app, open_console, say
 from tilewright.cli.common.json_output import JsonOption, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
@@ -43,7 +43,7 @@ class DeviceKind(StrEnum):
     CXXRTL = "cxxrtl"
 
 
-@app.command(rich_help_panel=MEASURE)
+@app.command(rich_help_panel=COMMON)
 @from_fields(LayerOptions)
 def sim(
     context: typer.Context,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.cli.common.application import TUNE, Command, app, open_console
+from tilewright.cli.common.application import COMMON, Command, app, open_console
 from tilewright.cli.common.arguments import require_distinct, require_places
 from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.common.options import from_fields
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilewright.tuner.study.settings import StudySettings
 
 
-@app.command(cls=Command, rich_help_panel=TUNE)
+@app.command(cls=Command, rich_help_panel=COMMON)
 @from_fields(TuneOptions)
 def tune(settings: TuneOptions, json: JsonOption = None) -> None:
     """Choose a configuration and the schedules of a network; an interrupted study resumes."""

@@ -115,18 +115,18 @@ _WHOLE_SUMMARY: Final = 1000
 WORDS: Final = "tilewright.words"
 """Key of a context's ``meta``: the words of the command line."""
 
+COMMON: Final = "Common"
 MEASURE: Final = "Measure"
 TUNE: Final = "Tune"
-NETWORKS: Final = "Networks"
 BOARDS: Final = "Boards and configurations"
 VERIFY: Final = "Verify"
 MAINTAIN: Final = "Maintain"
 ORDER: Final = (
-    *("sim", "exhaust", "certify", "export-table", "compare-rtl", "bench"),
-    *("tune", "map", "multicore", "report", "export", "tuners", "allocators"),
-    *("networks", "compile", "run"),
+    *("tune", "report", "compile", "run", "sim", "doctor"),
+    *("exhaust", "certify", "export-table", "compare-rtl", "bench"),
+    *("map", "multicore", "export", "tuners", "allocators", "networks"),
     *("configs", "boards", "synth", "timing", "pnr", "bitstream", "deploy", "agent", "board"),
-    *("verify", "doctor", "synth-record"),
+    *("verify", "synth-record"),
 )
 """Commands as the help lists them: each panel in the order in which one works."""
 
