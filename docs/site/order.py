@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """MkDocs hook: sections in the order in which a newcomer needs them, tutorials as their index says.
 
-How-to pages stand in the order of the home page's table, by task. A page is in the navigation because its file is in a folder; there is no list to forget it in.
+How-to pages stand in the order of the home page's table, by task. A page is in the navigation
+because its file is in a folder; there is no list to forget it in.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ FOR_CONTRIBUTORS: Final = frozenset({
 
 
 def on_nav(nav: Navigation, **_: object) -> Navigation:
-    """Put the first level, tutorials and how-to pages in order; what has another title comes last."""
+    """Put the first level, tutorials and how-to pages in order, unknown titles last."""
     tutorials, home = (path.read_text(encoding="utf-8") for path in (INDEX, HOME))
     for item in nav.items:
         if item.title == "How To":

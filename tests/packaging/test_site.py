@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,24 @@ def test_the_search_works_in_pages_that_are_opened_as_files(site, tmp_path):
     )  # fmt: skip
     assert "matching documents" in done.stdout
     assert "reference/registers.html" in done.stdout.split("md-search-result__meta")[1]
+
+
+def test_readers_are_led_on_in_the_order_of_the_navigation(site):
+    """Next of each page is the page behind it in the menu; how-to pages stand as at home."""
+    menu = re.findall(r'<a href="([^"]+)" class="md-nav__link', (site / "index.html").read_text())
+    pages = [each for each in dict.fromkeys(menu) if each.endswith(".html")]
+    howto = [each for each in pages if each.startswith("how-to/")]
+    home = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"\((how-to/[\w-]+)\.md\)", home)
+    assert howto == [f"{each}.html" for each in dict.fromkeys(listed)]
+    for page, after in pairwise(pages):
+        found = re.search(r'href="([^"]+)" class="md-footer__link md-footer__link--next"',
+                          (site / page).read_text())  # fmt: skip
+        assert found is not None, page
+        assert ((site / page).parent / found[1]).resolve() == (site / after).resolve()
+
+
+def test_copy_gives_commands_without_prompts(site):
+    page = (site / "how-to" / "pictures.html").read_text()
+    assert 'src="../assets/javascripts/copy.js"' in page
+    assert '<span class="gp">$ </span>' in page, "what the script looks for"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tilewright.cli.common import arguments
-from tilewright.cli.common.application import EXIT_CHECK_FAILED, COMMON, app, open_console, say
+from tilewright.cli.common.application import COMMON, EXIT_CHECK_FAILED, app, open_console, say
 from tilewright.cli.common.json_output import JsonOption, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError

@@ -87,7 +87,7 @@ def test_the_help_lists_commands_by_panel() -> None:
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
     headings = re.findall(r"^(\w.*):$", shown, re.MULTILINE)
     assert headings == [
-        "Options", "Measure", "Tune", "Networks", "Boards and configurations", "Verify", "Maintain",
+        "Options", "Common", "Measure", "Tune", "Boards and configurations", "Verify", "Maintain",
     ]  # fmt: skip
 
 
