@@ -163,6 +163,11 @@ def is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES
 
 
+def has_pictures(path: Path) -> bool:
+    """Whether a path is an image, a video or a folder."""
+    return is_image(path) or path.suffix.lower() in VIDEO_SUFFIXES or path.is_dir()
+
+
 def pictures_of(source: Path | int) -> Iterator[tuple[str, Image]]:
     """Pictures with their titles: an image, those of a folder, of a video, or of a camera.
 

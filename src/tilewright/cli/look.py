@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -16,7 +17,7 @@ from tilewright.cli.common import application
 from tilewright.cli.common.json_output import JsonTarget
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
-from tilewright.host.common.errors import fields_named
+from tilewright.host.common.errors import TilewrightError, WorkloadError, fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.options import option
 from tilewright.host.common.printable import printable
@@ -155,6 +156,7 @@ def look(site: Site, device: Device, settings: Any, pictures: Pictures) -> None:
     reader = PictureReader(compiled, scaling_between(compiled, settings, looks.task), looks)
     rows: list[dict[str, Any]] = []
     wrong = 0
+    failure: Exception | None = None
     with ExitStack() as stack:
         runner = stack.enter_context(open_network(compiled, device, trusted=trusted))
         network = PictureNetwork(runner, reader, runner.close)
@@ -179,8 +181,14 @@ def look(site: Site, device: Device, settings: Any, pictures: Pictures) -> None:
             if not rows:
                 raise
             application.say("interrupted: what was seen so far is kept", err=True)
+        except (OSError, TilewrightError) as error:
+            if not rows:
+                raise
+            failure = error
         seconds = time.perf_counter() - started
     _tell_rates(site, rows, seconds, wrong, pictures.drawn, str(looks.task))
+    if failure is not None:
+        raise failure
 
 
 def _tell(frame: Frame) -> None:
@@ -237,17 +245,39 @@ def _tell_rates(
 def _frames(
     network: PictureNetwork, pictures: Pictures, where: str, *, quiet: bool
 ) -> Iterator[Frame]:
-    """Frames as they are looked at, with a line of progress while one is."""
+    """Frames as they are looked at; an image of a folder that cannot be read ends nothing.
+
+    Raises:
+        WorkloadError: behind all others, the last image that could not be read.
+    """
+    from tilewright.host.vision.pictures import image_files
+
+    source, failed = pictures.source, None
+    files = image_files(source) if isinstance(source, Path) and source.is_dir() else []
+    looked: Iterator[Frame] = network.watch(source)
     with fields_named({"pictures": "--input", "camera": "--camera"}):
-        frames = network.watch(pictures.source)
-        number = 0
-        while not pictures.frames or number < pictures.frames:
-            with progress(f"picture {number + 1} on {where}", quiet=quiet):
-                frame = next(frames, None)
+        for number in itertools.count(1):
+            if pictures.frames and number > pictures.frames:
+                break
+            with progress(f"picture {number} on {where}", quiet=quiet):
+                try:
+                    if not files:
+                        frame = next(looked, None)
+                    elif number <= len(files):
+                        frame = network.see(files[number - 1])
+                    else:
+                        frame = None
+                except WorkloadError as error:
+                    if not files:
+                        raise
+                    application.say(f"error: {printable(str(error))}", err=True)
+                    failed = error
+                    continue
             if frame is None:
-                return
+                break
             yield frame
-            number += 1
+    if failed is not None:
+        raise failed
 
 
 def _row(frame: Frame, place: Path | None) -> dict[str, Any]:

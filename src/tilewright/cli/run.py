@@ -271,10 +271,10 @@ def _pictures(
 ) -> Pictures | None:
     """The pictures to look at; None: the run is of tensors."""
     from tilewright.host.compiler.run.picture_network import stated_task
-    from tilewright.host.vision.pictures import is_image
+    from tilewright.host.vision.pictures import has_pictures
 
     data = settings.data
-    states = bool(stated_task(compiled)[0]) and data is not None and is_image(data)
+    states = bool(stated_task(compiled)[0]) and data is not None and has_pictures(data)
     if not settings.asked and not (states and settings.output is None):
         refuse_given(context, _OF_PICTURES, "is of --task", remedy="add --task")
         return None

@@ -93,6 +93,18 @@ def test_a_folder_of_ones_own_is_not_drawn_into(compiled, folder) -> None:
     assert [p.name for p in Path("photos").iterdir()] == ["keep.txt"]
 
 
+def test_an_image_that_cannot_be_read_ends_nothing(compiled, folder) -> None:
+    Path("some").mkdir()
+    for number in (0, 2):
+        Path(f"some/{number}.jpg").write_bytes((IMAGES / f"{number}.jpg").read_bytes())
+    Path("some/1.jpg").write_bytes(b"no picture")
+    done = call("run", str(compiled), "--input", "some", *REFERENCE, "--json", "told.json")
+    assert done.exit_code == 2
+    assert "1.jpg: must be an image that can be read" in done.stderr
+    rows = json.loads(Path("told.json").read_text())["rows"]
+    assert [row["picture"] for row in rows] == ["0.jpg", "2.jpg"]
+
+
 def test_it_stops_after_so_many_pictures_and_tells_labels_of_a_file(compiled, folder) -> None:
     Path("names").write_text("".join(f"digit \x1b[31m{n}\n" for n in range(10)))
     words = (str(compiled), "--input", str(IMAGES), *REFERENCE, "--labels", "names")
