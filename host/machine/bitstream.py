@@ -75,8 +75,18 @@ class BitstreamManifest:
                 )
 
 
+_BIT: Final = ".bit"
+_MANIFEST: Final = ".yaml"
+
+
+def bit_file(path: Path) -> Path:
+    """The bitstream that a path names: itself, or the one beside its manifest."""
+    return path.with_suffix(_BIT) if path.suffix == _MANIFEST else path
+
+
 def read_bitstream_manifest(path: Path) -> BitstreamManifest:
-    """Read a manifest."""
+    """Read a manifest, which is named itself or lies beside its bitstream."""
+    path = path.with_suffix(_MANIFEST) if path.suffix == _BIT else path
     return bitstream_manifest(read_yaml_mapping(path, "a bitstream's manifest"), path)
 
 

@@ -72,6 +72,7 @@ def agent(
     Agent and clients prove to each other that they know the token, and speak TLS 1.3 alone, bound
     to that proof: no certificate has to be copied.
     """
+    from tilewright.host.machine.bitstream import bit_file
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.host.runtime.agent.serving import (
         open_belongings,
@@ -83,7 +84,8 @@ def agent(
     if context.invoked_subcommand is not None:
         return
 
-    bitstream, bitstreams = settings.bitstream, settings.bitstreams
+    bitstream = None if settings.bitstream is None else bit_file(settings.bitstream)
+    bitstreams = settings.bitstreams
     if bitstream is not None and (device is not None or bitstreams is not None):
         raise UsageError(
             "give --bitstream alone",

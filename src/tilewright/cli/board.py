@@ -41,7 +41,7 @@ def deploy(
     ] = "",
     bitstream: Annotated[
         Path | None,
-        typer.Option(metavar="MANIFEST", help="Manifest of the bitstream that it runs on."),
+        typer.Option(metavar="FILE", help="Bitstream that it runs on, or its manifest."),
     ] = None,
     host: Annotated[
         str, typer.Option(metavar="USER@BOARD", help="Copy it there by ssh, without password.")
@@ -145,7 +145,9 @@ def run_bundle(
     ] = None,
     bitstream: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Bitstream to load; default: the one that was deployed."),
+        typer.Option(
+            metavar="FILE", help="Bitstream or its manifest; default: the one that was deployed."
+        ),
     ] = None,
     simulated: Annotated[
         bool,
@@ -175,6 +177,7 @@ def run_bundle(
     from tilewright.host.deploy import board_run
     from tilewright.host.deploy.bundle import read_bundle
     from tilewright.host.deploy.bundle_archive import unpack_bundle
+    from tilewright.host.machine.bitstream import bit_file
 
     console = open_console()
     with tempfile.TemporaryDirectory() as folder:
@@ -186,7 +189,8 @@ def run_bundle(
         if simulated:
             device = _simulated(network.hw, found.board["name"])
         else:
-            device = board_run.open_device(found, network, bitstream)
+            named = None if bitstream is None else bit_file(bitstream)
+            device = board_run.open_device(found, network, named)
         with closing(device), fields_named({"calibration": "--images"}):
             report = board_run.run_bundle(
                 found, network, device, images, console.say, simulated=simulated, draw=draw

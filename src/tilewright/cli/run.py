@@ -58,6 +58,12 @@ _OF_RTL: Final = (NetworkDevice.RTL, NetworkDevice.DPI)
 _OF_PICTURES: Final = ("task", "labels", "head", "score", "overlap", "camera", "frames", "draw")
 
 
+def _bit_file(given: Path | None) -> Path | None:
+    from tilewright.host.machine.bitstream import bit_file
+
+    return None if given is None else bit_file(given)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommandOptions(LookCommandOptions, RunOptions):
     """What a run is of, and where, besides what Python says of it."""
@@ -100,7 +106,8 @@ class CommandOptions(LookCommandOptions, RunOptions):
     )
     bitstream: Path | None = option(
         None,
-        "Bitstream to load, when this command runs on the board.",
+        "Bitstream to load, or its manifest, when this command runs on the board.",
+        parse=_bit_file,
         metavar="FILE",
         panel=_BOARD,
     )

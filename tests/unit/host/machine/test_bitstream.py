@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import hashlib
 import math
+from pathlib import Path
 
 import pytest
 from support.boards.bitstreams import write_manifest
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.machine.bitstream import REACHED, read_bitstream_manifest
+from tilewright.host.machine.bitstream import REACHED, bit_file, read_bitstream_manifest
 from tilewright.host.machine.board import BOARD_DIR, board_with_bitstream, load_board, load_memory
 from tilewright.host.machine.board import load_vivado_target as load_target
 from tilewright.host.machine.hwconfig import HwConfig
@@ -130,3 +131,16 @@ def test_a_board_without_the_section_is_told_how_to_get_one(tmp_path):
     with pytest.raises(ConfigError, match="how Vivado builds") as caught:
         load_target(path)
     assert "processor" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["a.bit", "a.yaml", "folder.bit/b.yaml", "plain"])
+def test_a_bitstream_is_named_by_itself_or_by_its_manifest(name: str) -> None:
+    found = bit_file(Path(name))
+    assert found == (Path(name) if name == "plain" else Path(name).with_suffix(".bit"))
+
+
+def test_the_manifest_is_found_beside_its_bitstream(tmp_path) -> None:
+    (tmp_path / "t.yaml").write_text("bitstream: 99\n")
+    for name in ("t.bit", "t.yaml"):
+        with pytest.raises(Exception, match=r"t\.yaml: bitstream: must be a manifest of format"):
+            read_bitstream_manifest(tmp_path / name)
