@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import colorsys
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +64,8 @@ def draw(picture: Image, seen: Seen) -> Image:
 
 def png_of(title: str) -> str:
     """The name of the file that a picture is drawn into, among others of a folder."""
-    return f"{title.replace(' ', '-')}.png"
+    plain = re.sub(r"[\x00-\x1f\x7f%/]", lambda found: f"%{ord(found[0]):02X}", title)
+    return f"{plain}.png"
 
 
 def save(picture: Image, path: Path) -> None:

@@ -41,7 +41,10 @@ ANCHORS: Final = (
 """Widths and heights in pixels of YOLOv5's anchors, stride by stride (trained on COCO)."""
 _ANCHORS_OF_CELL: Final = 3
 _LARGEST_SHARE: Final = 2.0
-"""Above any box in shares of the input, and below any in pixels that is worth a score."""
+"""Above any sure box in shares of the input, and below any in pixels."""
+_SURE: Final = 0.5
+_ROUNDING: Final = 0.02
+_MOST_CLASSES: Final = 1 << 20
 _RANKED: Final = 300
 _COUNTED: Final = 4  # outputs of TensorFlow Lite's post-processing
 
@@ -56,6 +59,7 @@ class Form:
     extras: int = 0  # numbers behind the classes of each box: coefficients of masks
     keypoints: bool = False  # numbers behind the first class are keypoints
     anchors: Sequence[Sequence[float]] = ANCHORS
+    classes: int = 0  # that the labels tell of; 0: not known
 
     def grids(self) -> Iterator[tuple[int, ...]]:
         """Strides that a network may have together."""
@@ -81,15 +85,28 @@ def head_of(form: Form) -> Head:
         WorkloadError: it has none of the known forms.
     """
     shapes = list(form.shapes.values())
-    for head, fits in _TOLD:
-        if fits(form, shapes):
-            return head
-    raise WorkloadError(
-        "the outputs must have the shapes of a known detector head",
+    fitting = list(dict.fromkeys(head for head, fits in _TOLD if fits(form, shapes)))
+    for alike in _ALIKE:
+        both = [head for head in fitting if head in alike]
+        if fitting and fitting[0] in alike and len(both) > 1:
+            told = [head for head in both if _classes_of(head, form) == form.classes]
+            if len(told) != 1:
+                raise _unknown(
+                    form, f"may be of {' or of '.join(both)}", "or the names of --labels"
+                )
+            return told[0]
+    if fitting:
+        return fitting[0]
+    raise _unknown(form, "are of no known detector head", "or export the model without what comes "
+                   "behind its head")  # fmt: skip
+
+
+def _unknown(form: Form, rule: str, remedy: str) -> WorkloadError:
+    return WorkloadError(
+        f"the outputs {rule}",
         field="task",
         value=", ".join(f"{name} {list(shape)}" for name, shape in form.shapes.items()),
-        remedy="name it with --head, or export the model without what comes behind its head; "
-        "docs/how-to/pictures.md lists the forms",
+        remedy=f"name it with --head, {remedy}; docs/how-to/pictures.md lists the forms",
     )
 
 
@@ -102,7 +119,23 @@ def candidates(head: Head, form: Form, outputs: Sequence[Array]) -> Candidates:
             value=", ".join(f"{name} {list(shape)}" for name, shape in form.shapes.items()),
             remedy="use auto, or a head of docs/how-to/pictures.md",
         )
-    return _DECODERS[head](form, [np.asarray(array, np.float64) for array in outputs])
+    found = _DECODERS[head](form, [np.asarray(array, np.float64) for array in outputs])
+    for name, numbers in (("boxes", found.boxes), ("scores", found.scores)):
+        if not np.isfinite(numbers).all():
+            raise WorkloadError(
+                f"the {name} must be finite numbers",
+                field=f"outputs, read as {head}",
+                remedy="check the model and its input; another head is named with --head",
+            )
+    if len(found.scores) and not (found.scores.min() >= -_ROUNDING
+                                  and found.scores.max() <= 1 + _ROUNDING):  # fmt: skip
+        raise WorkloadError(
+            "the scores must lie in 0..1",
+            field=f"outputs, read as {head}",
+            value=f"{found.scores.min():.3g} to {found.scores.max():.3g}",
+            remedy="name another head with --head, such as detr for logits",
+        )
+    return found
 
 
 # -- one or more arrays with a row for each box ----------------------------------------------------
@@ -124,16 +157,21 @@ def _corners(centred: Array) -> Array:
     return np.concatenate((centred[:, :2] - half, centred[:, :2] + half), 1)
 
 
-def _in_pixels(form: Form, boxes: Array) -> Array:
-    """Boxes (n, 4), which TensorFlow Lite's exports have as shares of the input."""
-    are_shares = boxes.size and np.abs(boxes).max() <= _LARGEST_SHARE
-    return boxes * np.array([form.columns, form.rows] * 2) if are_shares else boxes
+def _in_pixels(form: Form, boxes: Array, scores: Array) -> tuple[Array, bool]:
+    """Boxes (n, 4), which TensorFlow Lite's exports have as shares of the input; whether they were.
+
+    The surest ones tell: nobody looks at the others, which may have any size.
+    """
+    best = scores.max(1) if scores.shape[1] else np.zeros(len(boxes))
+    sure = boxes[best >= _SURE * best.max()] if len(best) else boxes
+    are_shares = bool(sure.size) and np.abs(sure).max() <= _LARGEST_SHARE
+    return (boxes * np.array([form.columns, form.rows] * 2) if are_shares else boxes), are_shares
 
 
 def _yolov5(form: Form, outputs: Sequence[Array]) -> Candidates:
     found = outputs[0][0]
-    boxes = _in_pixels(form, found[:, :4])
-    return _scored(_corners(boxes), found[:, 4:5] * found[:, 5:])
+    scores = found[:, 4:5] * found[:, 5:]
+    return _scored(_corners(_in_pixels(form, found[:, :4], scores)[0]), scores)
 
 
 def _yolox(form: Form, outputs: Sequence[Array]) -> Candidates:
@@ -149,14 +187,16 @@ def _yolox(form: Form, outputs: Sequence[Array]) -> Candidates:
 def _yolov8(form: Form, outputs: Sequence[Array]) -> Candidates:
     found = outputs[0][0].T
     end = 5 if form.keypoints else found.shape[1] - form.extras
-    boxes, extras = _in_pixels(form, found[:, :4]), found[:, end:]
-    if form.keypoints and (boxes != found[:, :4]).any():
+    scores, extras = found[:, 4:end], found[:, end:]
+    boxes, are_shares = _in_pixels(form, found[:, :4], scores)
+    if form.keypoints and are_shares:
         extras = extras * np.tile((form.columns, form.rows, 1), extras.shape[1] // 3)
-    return _scored(_corners(boxes), found[:, 4:end], extras)
+    return _scored(_corners(boxes), scores, extras)
 
 
 def _end2end(_: Form, outputs: Sequence[Array]) -> Candidates:
     found = outputs[0][0]
+    found = found[(found[:, 5] >= 0) & (found[:, 5] <= _MOST_CLASSES)]  # rows that hold something
     return Candidates(
         boxes=found[:, :4],
         scores=found[:, 4],
@@ -166,19 +206,32 @@ def _end2end(_: Form, outputs: Sequence[Array]) -> Candidates:
     )
 
 
-def _yolo_nas(_: Form, outputs: Sequence[Array]) -> Candidates:
-    boxes, scores = sorted(outputs, key=lambda array: array.shape[-1] != 4)
+def _pair(form: Form, outputs: Sequence[Array]) -> Sequence[Array]:
+    """Boxes, then what is said of their classes."""
+    return outputs if _boxes_first(form) else outputs[::-1]
+
+
+def _boxes_first(form: Form) -> bool | None:
+    """Which of two outputs holds boxes: by its last axis, or, if both have 4, by its name."""
+    widths = [shape[-1] for shape in form.shapes.values()]
+    by_name = ["box" in name.lower() for name in form.shapes]
+    told = [width == 4 for width in widths] if widths[0] != widths[1] else by_name
+    return told[0] if told[0] != told[1] else None
+
+
+def _yolo_nas(form: Form, outputs: Sequence[Array]) -> Candidates:
+    boxes, scores = _pair(form, outputs)
     return _scored(boxes[0], scores[0])
 
 
 def _ssd(form: Form, outputs: Sequence[Array]) -> Candidates:
-    boxes, scores = sorted(outputs, key=lambda array: array.shape[-1] != 4)
+    boxes, scores = _pair(form, outputs)
     scale = np.array([form.columns, form.rows] * 2)
     return _scored(boxes[0] * scale, scores[0][:, 1:])
 
 
 def _detr(form: Form, outputs: Sequence[Array]) -> Candidates:
-    boxes, logits = sorted(outputs, key=lambda array: array.shape[-1] != 4)
+    boxes, logits = _pair(form, outputs)
     scale = np.array([form.columns, form.rows] * 2)
     found = _scored(_corners(boxes[0]) * scale, softmax(logits[0])[:, :-1])
     return Candidates(
@@ -334,16 +387,19 @@ def _is_end2end(form: Form, shapes: _Shapes) -> bool:
     return behind == form.extras if not form.keypoints else behind > 0 and behind % 3 == 0
 
 
-def _is_pair(_: Form, shapes: _Shapes) -> bool:
+def _is_pair(form: Form, shapes: _Shapes) -> bool:
     """Boxes (1, n, 4) and one row of scores for each."""
     if len(shapes) != 2 or any(len(shape) != 3 or shape[0] != 1 for shape in shapes):
         return False
     widths = [shape[2] for shape in shapes]
-    return shapes[0][1] == shapes[1][1] and 4 in widths and max(widths[0], widths[1]) > 1
+    return (
+        shapes[0][1] == shapes[1][1] and 4 in widths and max(widths) > 1 and min(widths) > 0
+        and _boxes_first(form) is not None
+    )  # fmt: skip
 
 
 def _is_yolo_nas(form: Form, shapes: _Shapes) -> bool:
-    return _is_pair(form, shapes) and form.strides_of(shapes[0][1]) is not None
+    return _is_pair(form, shapes) and form.strides_of(shapes[0][1], least=2) is not None
 
 
 def _is_detr(form: Form, shapes: _Shapes) -> bool:
@@ -416,6 +472,26 @@ _TOLD: Final[Sequence[tuple[Head, Callable[[Form, _Shapes], bool]]]] = (
     (Head.END2END, _is_end2end),
 )
 """Heads by their shapes alone, in the order in which one is looked for."""
+
+_ALIKE: Final = (
+    frozenset({Head.YOLOV8_RAW, Head.YOLOV5_RAW}),
+    frozenset({Head.YOLO_NAS, Head.SSD}),
+)
+"""Heads whose shapes may be the same: the number of classes tells which one it is."""
+
+
+def _classes_of(head: Head, form: Form) -> int:
+    """How many classes outputs of a head have, of those in `_ALIKE`."""
+    shapes = list(form.shapes.values())
+    if head is Head.YOLOV5_RAW:
+        first = shapes[0]
+        return (first[1] // _ANCHORS_OF_CELL if len(first) == 4 else first[4]) - 5
+    if head is Head.YOLOV8_RAW:
+        maps = len({shape[2:] for shape in shapes})
+        return sum(shape[1] for shape in shapes) // maps - _BINS
+    scores = shapes[1 if _boxes_first(form) else 0]
+    return scores[2] - (head is Head.SSD)
+
 
 _DECODERS: Final[Mapping[Head, Callable[[Form, Sequence[Array]], Candidates]]] = {
     Head.YOLOV5: _yolov5,

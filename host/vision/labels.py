@@ -24,7 +24,7 @@ def read_labels(path: Path) -> tuple[str, ...]:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_LABEL_BYTES + 1)
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise WorkloadError(
             f"must be a text file in UTF-8 ({error})", field=str(path), remedy=_LINES
@@ -33,7 +33,8 @@ def read_labels(path: Path) -> tuple[str, ...]:
         raise WorkloadError(
             f"must have at most {MAX_LABEL_BYTES} bytes", field=str(path), remedy=_LINES
         )
-    return tuple(text.splitlines())
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return tuple(line.removesuffix("\r") for line in lines)
 
 
 def stated_labels(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -46,14 +47,14 @@ def stated_labels(properties: Mapping[str, str]) -> tuple[str, ...]:
         return ()
     try:
         names: Any = ast.literal_eval(text)
-    except (MemoryError, RecursionError, SyntaxError, ValueError):
+        if isinstance(names, Mapping):
+            numbers = [key for key in names if isinstance(key, int) and 0 <= key < _MOST]
+            names = [names.get(n, str(n)) for n in range(max(numbers, default=-1) + 1)]
+        if not isinstance(names, Sequence) or isinstance(names, str | bytes) or len(names) > _MOST:
+            return ()
+        return tuple(map(str, names))
+    except (MemoryError, RecursionError, SyntaxError, TypeError, ValueError):
         return ()
-    if isinstance(names, Mapping):
-        numbers = [key for key in names if isinstance(key, int) and 0 <= key < _MOST]
-        names = [names.get(number, str(number)) for number in range(max(numbers, default=-1) + 1)]
-    if not isinstance(names, Sequence) or isinstance(names, str) or len(names) > _MOST:
-        return ()
-    return tuple(map(str, names))
 
 
 _TASKS: Final = {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ Array = npt.NDArray[Any]
 IMAGE_SUFFIXES: Final = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".webp"})
 VIDEO_SUFFIXES: Final = frozenset({".avi", ".mkv", ".mov", ".mp4", ".webm"})
 MAX_IMAGE_PIXELS: Final = 2**26
+_MOST_CAMERAS: Final = 1000
 _BAR: Final = 114
 """Grey of the bars of a letterbox, as detectors are trained with (YOLOv5, Ultralytics, 2020)."""
 
@@ -80,12 +82,15 @@ def read_picture(file: Path) -> Image:
     except ImportError as error:
         raise ToolError("reading images needs Pillow", remedy=install_line("network")) from error
     try:
+        if not file.is_file():
+            raise ValueError("it is no file")
         with Image.open(file) as image:
             if image.width * image.height > MAX_IMAGE_PIXELS:
                 raise ValueError(f"more than {MAX_IMAGE_PIXELS} pixels")
-            return ImageOps.exif_transpose(image).convert(
-                "L" if image.mode in {"1", "L"} else "RGB"
-            )
+            upright = ImageOps.exif_transpose(image)
+            if upright.mode.startswith("I"):  # 16 bits, which Pillow would cut off at 255
+                return Image.fromarray(np.uint8(np.asarray(upright, np.float64) / 257 + 0.5))
+            return upright.convert("L" if upright.mode in {"1", "L"} else "RGB")
     except Exception as error:  # Pillow raises many kinds for damaged files
         raise WorkloadError(
             f"must be an image that can be read ({error})",
@@ -128,6 +133,20 @@ class Scaling:
     mean: Sequence[float] = (0.0,)
     std: Sequence[float] = (1.0,)
     fit: str = Fit.CROP
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name, values, rule in (
+            ("mean", self.mean, "must be finite"),
+            ("std", self.std, "must be finite and above 0"),
+        ):
+            if not np.isfinite(values).all() or (name == "std" and not min(values) > 0):
+                raise WorkloadError(
+                    rule,
+                    field=f"calibration.{name}",
+                    value=tuple(values),
+                    remedy="give one number per channel, such as that of the training images",
+                )
 
     def sample(self, picture: Image, size: InputSize, dtype: str) -> tuple[Array, Framing]:
         """A picture as one sample of an input; uint8 takes the bytes as they are.
@@ -178,6 +197,13 @@ def pictures_of(source: Path | int) -> Iterator[tuple[str, Image]]:
         WorkloadError: there is no picture, or one cannot be read.
         ToolError: OpenCV is missing, for a video or a camera.
     """
+    if isinstance(source, int) and not 0 <= source < _MOST_CAMERAS:
+        raise WorkloadError(
+            f"must be the number of a camera, below {_MOST_CAMERAS}",
+            field="camera",
+            value=source,
+            remedy="the first camera is 0",
+        )
     if isinstance(source, int) or source.suffix.lower() in VIDEO_SUFFIXES:
         yield from _captured(source)
         return
@@ -213,7 +239,9 @@ def _captured(source: Path | int) -> Iterator[tuple[str, Image]]:
                 "gives no frame",
                 field="camera" if isinstance(source, int) else str(source),
                 value=source if isinstance(source, int) else None,
-                remedy="check the number of the camera, or convert the video to MP4",
+                remedy="check the number and who else has the camera open"
+                if isinstance(source, int)
+                else "check it with a player, or convert it to MP4",
             )
     finally:
         capture.release()
@@ -221,6 +249,7 @@ def _captured(source: Path | int) -> Iterator[tuple[str, Image]]:
 
 def load_opencv(need: str) -> Any:
     """The module ``cv2``; a `ToolError` says what needs it where it is missing."""
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")  # errors are told by who calls it
     try:
         return importlib.import_module("cv2")
     except ImportError as error:

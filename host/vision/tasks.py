@@ -121,8 +121,16 @@ class Interpreter:
         """
         _require_share("--score", options.score)
         _require_share("--overlap", options.overlap)
-        form = Form(rows=rows, columns=columns, shapes=shapes, anchors=options.anchors)
+        form = Form(
+            rows=rows,
+            columns=columns,
+            shapes=shapes,
+            anchors=options.anchors,
+            classes=len(options.labels),
+        )
         made = cls(options=options, shapes=shapes, form=form, _names=tuple(shapes))
+        some = bool(shapes) and all(all(shape) for shape in shapes.values())
+        made._require(some, "outputs that hold something")
         match options.task:
             case Task.CLASSIFY:
                 made._require(len(shapes) == 1 and _is_vector(made._first), "one vector of classes")
@@ -130,8 +138,11 @@ class Interpreter:
                 return made._with_head(form)
             case Task.SEGMENT if len(shapes) == 2:
                 masks = [shape for shape in shapes.values() if len(shape) == 4]
-                made._require(len(masks) == 1, "one map of classes, or boxes and masks")
-                (name,) = (n for n, shape in shapes.items() if len(shape) == 3)
+                names = [name for name, shape in shapes.items() if len(shape) == 3]
+                made._require(
+                    len(masks) == len(names) == 1, "one map of classes, or boxes and masks"
+                )
+                (name,) = names
                 boxes = {name: shapes[name]}
                 return made._with_head(replace(form, shapes=boxes, extras=masks[0][1]))
             case Task.SEGMENT:
@@ -173,7 +184,13 @@ class Interpreter:
             outputs: of the network, real numbers by name.
             framing: where the picture lay in the input.
         """
-        arrays = [np.nan_to_num(np.asarray(outputs[name], np.float64)) for name in self._names]
+        arrays = [np.asarray(outputs[name], np.float64) for name in self._names]
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise WorkloadError(
+                "the network's outputs must be finite numbers",
+                field=", ".join(self._names),
+                remedy="check the model, and mean and standard deviation of its input",
+            )
         match self.options.task:
             case Task.CLASSIFY:
                 found = self._classes(arrays[0].reshape(-1))
@@ -199,7 +216,7 @@ class Interpreter:
 
     def _boxes(self, outputs: Mapping[str, Array], framing: Framing) -> Iterator[Found]:
         form = self.form
-        arrays = [np.nan_to_num(np.asarray(outputs[n], np.float64)) for n in form.shapes]
+        arrays = [np.asarray(outputs[n], np.float64) for n in form.shapes]
         kept = suppressed(candidates(self.head, form, arrays), self.options)
         corners = framing.in_picture(kept.boxes.reshape(-1, 2, 2)).reshape(-1, 4)
         whole: list[tuple[Array | None, tuple[int, int]]] = [(None, (0, 0))] * len(corners)
@@ -230,7 +247,7 @@ class Interpreter:
     ) -> Iterator[tuple[Array, tuple[int, int]]]:
         """The mask of each box, inside it: where a sum of the network's prototypes is above 0."""
         (name,) = (n for n in self._names if n not in self.form.shapes)
-        prototypes = np.nan_to_num(np.asarray(outputs[name], np.float64))[0]
+        prototypes = np.asarray(outputs[name], np.float64)[0]
         flat = prototypes.reshape(len(prototypes), -1)
         for box, weights in zip(kept.boxes, kept.extras, strict=True):
             values = (weights @ flat).reshape(prototypes.shape[1:])
@@ -306,10 +323,13 @@ def suppressed(found: Candidates, options: TaskOptions) -> Candidates:
     """
     order = np.argsort(-found.scores, kind="stable")[:_MOST_CANDIDATES]
     order = order[found.scores[order] >= options.score]
+    order = order[(found.boxes[order, 2:] > found.boxes[order, :2]).all(1)]  # of some size
     if not found.settled and len(order):
         cv2 = load_opencv("suppressing boxes that overlap needs OpenCV")
         corners = found.boxes[order]
-        sized = np.concatenate((corners[:, :2], corners[:, 2:] - corners[:, :2]), 1)
+        # OpenCV moves classes apart by the largest coordinate: none may be below 0.
+        placed = corners[:, :2] - corners[:, :2].min(0)
+        sized = np.concatenate((placed, corners[:, 2:] - corners[:, :2]), 1)
         kept = cv2.dnn.NMSBoxesBatched(
             sized.tolist(), found.scores[order].tolist(), found.classes[order].tolist(),
             0.0, options.overlap,

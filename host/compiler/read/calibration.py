@@ -86,20 +86,7 @@ class Calibration:
                 value=self.random_samples,
                 remedy="8 batches are enough to measure cycles",
             )
-        if not np.isfinite(self.mean).all():
-            raise WorkloadError(
-                "must be finite",
-                field="calibration.mean",
-                value=self.mean,
-                remedy="give one number per channel, such as the means of the training images",
-            )
-        if not np.isfinite(self.std).all() or not min(self.std) > 0:
-            raise WorkloadError(
-                "must be finite and above 0",
-                field="calibration.std",
-                value=self.std,
-                remedy="give one number per channel; 1 leaves the images as they are",
-            )
+        Scaling(mean=self.mean, std=self.std)
 
     @property
     def origin(self) -> str:
@@ -130,7 +117,9 @@ class Calibration:
 
     def pictures(self) -> dict[str, Any]:
         """How images become inputs, as plain values; empty: the data are none."""
-        return {"mean": list(self.mean), "std": list(self.std)} if self.has_images else {}
+        if not self.has_images:
+            return {}
+        return {"mean": list(self.mean), "std": list(self.std), "fit": str(self.fit)}
 
     def batches(self, inputs: Sequence[Argument]) -> Iterator[dict[str, Array]]:
         """Inputs by name, in the shapes and types of the model.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -146,23 +147,27 @@ def scaling_of(network: CompiledNetwork, task: str, fit: str = "") -> Scaling:
 
     Args:
         network: whose file may state mean and standard deviation of its calibration images.
-        task: detectors and networks for keypoints take pictures whole, others their middle.
-        fit: of `Fit`; empty: by the task.
+        task: a classifier takes the middle of a picture, others take it whole.
+        fit: of `Fit`; empty: as in the calibration, if that was not the usual one, or by the task.
     """
     stated = network.conditions.get(PICTURES)
     stated = stated if isinstance(stated, Mapping) else {}
-    whole = task in {Task.DETECT, Task.KEYPOINTS}
+    recorded = stated.get("fit")
+    usual = Fit.LETTERBOX if task in {Task.DETECT, Task.KEYPOINTS, Task.SEGMENT} else Fit.CROP
+    if recorded in set(Fit) - {Fit.CROP}:
+        usual = Fit(recorded)
     return Scaling(
         mean=_numbers(stated.get("mean"), 0.0),
         std=_numbers(stated.get("std"), 1.0),
-        fit=Fit(fit) if fit else Fit.LETTERBOX if whole else Fit.CROP,
+        fit=Fit(fit) if fit else usual,
     )
 
 
 def _numbers(stated: Any, default: float) -> tuple[float, ...]:
     """Numbers that a file states; anything else is the default."""
     if isinstance(stated, list) and stated and all(isinstance(v, int | float) for v in stated):
-        return tuple(map(float, stated))
+        with contextlib.suppress(OverflowError):
+            return tuple(map(float, stated))
     return (default,)
 
 

@@ -124,7 +124,7 @@ def _fit(default: str, text: str, panel: str = "") -> Any:
     )
 
 
-_TAKEN: Final = "; default: letterbox to detect and for keypoints, crop otherwise"
+_TAKEN: Final = "; default: that of the calibration, or letterbox, to classify crop"
 
 
 @dataclass(frozen=True, kw_only=True)
