@@ -138,8 +138,22 @@ def renew_folder(folder: Path, names: Iterable[str]) -> None:
     _list(folder, wanted)
 
 
+def list_more(folder: Path, name: str) -> None:
+    """Tell of one more file that a command writes into its folder, before it is written."""
+    names = own_folder(folder)
+    if name not in names:
+        if os.path.lexists(folder / name):
+            raise ForeignFileError(
+                "must be free for what is written there",
+                field=str(folder / name),
+                remedy="move it away, or name a folder of its own",
+            )
+        _list(folder, [*names, name])
+
+
 def _list(folder: Path, names: Iterable[str]) -> None:
-    write_whole(folder / LISTING, "\n".join([_LISTED, *names, ""]))
+    plain = [name for name in names if name.isprintable()]  # a line each; others are never ours
+    write_whole(folder / LISTING, "\n".join([_LISTED, *plain, ""]))
 
 
 def prepare_place(path: Path) -> None:

@@ -77,12 +77,12 @@ class BundleReport:
         """A line for each input: what is in it, or the largest elements of its outputs."""
         if self.seen:
             yield from (
-                f"{title}: {seen.describe()}"
+                f"{printable(title)}: {seen.describe()}"
                 for title, seen in zip(self.titles, self.seen, strict=True)
             )
             return
         for title, run in zip(self.titles, self.measured.runs, strict=True):
-            yield f"{title}: {top_classes(run, self.labels)}"
+            yield f"{printable(title)}: {top_classes(run, self.labels)}"
 
     def figures(self) -> Iterator[str]:
         """Lines with cycles, latency and throughput."""

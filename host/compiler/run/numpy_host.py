@@ -39,6 +39,8 @@ FORMAT: Final = 2
 
 _PREFIX: Final = "relax."
 _MAX_VALUES: Final = 100_000
+_MOST_ALL: Final = 1 << 27
+"""Elements of all results: they are kept to the end."""
 
 
 class NumpyHost:
@@ -84,8 +86,13 @@ class NumpyHost:
         started = time.perf_counter()
         known: list[Any] = list(checked_inputs(self.inputs, inputs))
         try:
+            elements = 0
             for value in self._values:
                 known.append(self._computed(value, known, regions, times))
+                made = known[-1] if isinstance(known[-1], list) else [known[-1]]
+                elements += sum(np.size(each) for each in made) if "call" in value else 0
+                if elements > _MOST_ALL:
+                    raise ValueError(f"tensors of more than {_MOST_ALL} elements together")
             result = known[self._result]
             arrays = [result] if len(self.outputs) == 1 else list(result)
             found = [(str(array.dtype), array.shape) for array in arrays]
@@ -107,7 +114,11 @@ class NumpyHost:
             case {"call": operator, "arguments": numbers, "attributes": attributes}:
                 arguments = [known[number] for number in numbers]
                 name = operator.removeprefix(_PREFIX)
+                # a number takes the type of the tensors beside it
+                arguments = [a.item() if isinstance(a, np.generic) else a for a in arguments]
                 if name in PLAIN:
+                    if any(isinstance(each, list) for each in arguments):
+                        raise ValueError(f"several tensors for {name}")
                     arrays = [each for each in arguments if isinstance(each, np.ndarray)]
                     check_size(np.broadcast_shapes(*(array.shape for array in arrays)))
                     result = PLAIN[name](*arguments)

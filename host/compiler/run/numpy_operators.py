@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-MAX_ELEMENTS: Final = 1 << 28
+MAX_ELEMENTS: Final = 1 << 25
+"""Of one result: a board has half a gigabyte."""
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -31,6 +32,8 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 def check_size(*shapes: Sequence[int]) -> None:
     """Refuse results that would not fit memory, before they are computed."""
+    if any(size < 0 for shape in shapes for size in shape):
+        raise ValueError("a size below 0")
     if sum(map(prod, shapes)) > MAX_ELEMENTS:
         raise ValueError(f"a tensor of more than {MAX_ELEMENTS} elements")
 
@@ -120,12 +123,16 @@ def _take(data: Array, indices: Array, *, axis: int | None, mode: str) -> Array:
 
 
 def _gather_elements(data: Array, indices: Array, *, axis: int) -> Array:
+    if data.ndim != indices.ndim:
+        raise ValueError("positions of another rank than the data")
     return np.asarray(np.take_along_axis(data, indices.astype(np.int64), axis))
 
 
 def _split(data: Array, *, indices_or_sections: Any, axis: int) -> list[Array]:
     places = indices_or_sections
     if isinstance(places, int):
+        if not 1 <= places <= data.shape[axis]:
+            raise ValueError(f"{places} parts of {data.shape[axis]}")
         size = -(-data.shape[axis] // places)
         places = [size * number for number in range(1, places)]
     return np.split(data, list(places), axis=axis)
@@ -168,6 +175,8 @@ def _pad(data: Array, *, pad_width: Sequence[int], pad_mode: str, pad_value: flo
 
 
 def _matmul(left: Array, right: Array, **_: Any) -> Array:
+    stacks = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    check_size((*stacks, *left.shape[-2:][:1], *right.shape[-1:]))
     return np.asarray(np.matmul(left, right))
 
 
@@ -186,13 +195,28 @@ def _layer_norm(
     scale: bool,
 ) -> Array:  # fmt: skip
     over = _axes(axes)
+    if np.broadcast_shapes(data.shape, gamma.shape, beta.shape) != data.shape:
+        raise ValueError("factors of another shape than the data")
     less = data - data.mean(axis=over, keepdims=True)
     normal = less / np.sqrt((less * less).mean(axis=over, keepdims=True) + epsilon)
     normal = normal * gamma if scale else normal
     return np.asarray(normal + beta if center else normal, data.dtype)
 
 
+def _divide(left: Array, right: Array) -> Array:
+    """As TVM: integers towards 0."""
+    if np.result_type(left, right).kind not in "iu":
+        return np.divide(left, right)
+    signs = np.sign(left) * np.sign(right)
+    return np.asarray(signs * (np.abs(left) // np.abs(right)), np.result_type(left, right))
+
+
+_MOST_ERF: Final = 1 << 20
+
+
 def _erf(data: Array) -> Array:
+    if data.size > _MOST_ERF:
+        raise ValueError(f"erf of more than {_MOST_ERF} elements")
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(data), data.dtype)
 
 
@@ -202,7 +226,7 @@ PLAIN: Final[Mapping[str, Callable[..., Array]]] = {
     "ceil": np.ceil,
     "clip": np.clip,
     "cos": np.cos,
-    "divide": np.divide,
+    "divide": _divide,
     "equal": np.equal,
     "erf": _erf,
     "exp": np.exp,

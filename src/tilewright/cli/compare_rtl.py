@@ -45,7 +45,7 @@ def compare_rtl_command(
 ) -> None:
     """Compare two variants of the RTL: cycles and outputs of a network, area, estimated clock.
 
-    Every output byte is compared with the golden model. The exit code is 1 when B has a wrong one.
+    Every output byte is compared with the golden model. The exit code is 1 when one is wrong.
     """
     import time
 
@@ -79,7 +79,7 @@ def compare_rtl_command(
         conditions = {"hw": config.parameters(), "network": found.network,
                       "memory": found.memory.name, "board": target.name}  # fmt: skip
         json.write(found.rows(), conditions, summary={**found.summary(), "seconds": seconds})
-    if not found.right[1]:
+    if not all(found.right):
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 
@@ -96,7 +96,7 @@ def _print(found: Comparison) -> None:
         first, second = pair.cycles
         ratio = f"{second / first:.4f}" if first and second else ""
         wrong = [
-            f"{name}: {printable(why, limit=60)}"
+            f"{name}: {printable(why, limit=160)}"
             for name, why in zip("AB", pair.failures, strict=True)
             if why
         ]
@@ -110,9 +110,9 @@ def _print(found: Comparison) -> None:
     print_table(table, console)
     totals = found.total(0), found.total(1)
     for name, manifest, total, right in zip("AB", found.names, totals, found.right, strict=True):
-        said = f"{total:,} cycles" if total is not None else "not all layers ended right"
-        bits = "every output bit-exact" if right else "WRONG OUTPUTS"
-        console.say(f"{name} {printable(manifest)}: {said}; {bits} beside the golden model")
+        said = f"{total or 0:,} cycles; every output bit-exact beside the golden model"
+        failed = "NOT RIGHT: a layer did not end, or its output differs from the golden model's"
+        console.say(f"{name} {printable(manifest)}: {said if right else failed}")
     if totals[0] and totals[1]:
         console.say(
             f"{found.network} on {found.hw.name}, full RTL, memory {found.memory.name}: B takes "

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tilewright.host.runtime.device import Device
 
 _PNG: Final = ".png"
+_EXIT_INTERRUPTED: Final = 130
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,12 @@ class LookCommandOptions(LookOptions):
     """Which pictures are looked at, and where they are drawn."""
 
     camera: int | None = option(
-        None, "Look at the frames of this camera.", low=0, metavar="NUMBER", panel=PICTURES_PANEL
+        None,
+        "Look at the frames of this camera.",
+        low=0,
+        high=999,
+        metavar="NUMBER",
+        panel=PICTURES_PANEL,
     )
     frames: int = option(
         0,
@@ -95,7 +101,7 @@ class Pictures:
         return isinstance(self.source, Path) and self.source.is_file() and is_image(self.source)
 
     def _claim(self) -> None:
-        from tilewright.host.common.whole_file import own_folder, renew_folder
+        from tilewright.host.common.whole_file import refuse_foreign, renew_folder
         from tilewright.host.vision.drawing import png_of
         from tilewright.host.vision.pictures import image_files
 
@@ -109,20 +115,32 @@ class Pictures:
                     value=str(self.drawn),
                     remedy="name a PNG file: one picture is drawn into it",
                 )
+            refuse_foreign(self.drawn)
             return
+        if isinstance(self.source, Path) and self.drawn.resolve() == self.source.resolve():
+            raise UsageError(
+                "must be another folder than --input",
+                field="--draw",
+                value=str(self.drawn),
+                remedy="name a folder of its own",
+            )
         if isinstance(self.source, Path) and self.source.is_dir():
             files = image_files(self.source)[: self.frames or None]
             renew_folder(self.drawn, {png_of(file.name) for file in files})
         else:
-            own_folder(self.drawn)
+            renew_folder(self.drawn, ())
 
     def place_of(self, frame: Frame) -> Path | None:
         """The file that a frame is drawn into."""
+        from tilewright.host.common.whole_file import list_more
         from tilewright.host.vision.drawing import png_of
 
         if self.drawn is None or self.is_one:
             return self.drawn
-        return self.drawn / png_of(frame.title)
+        name = png_of(frame.title)
+        if not (isinstance(self.source, Path) and self.source.is_dir()):
+            list_more(self.drawn, name)
+        return self.drawn / name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,6 +153,7 @@ class Site:
     where: str  # in words
     is_board: bool
     checked: bool  # outputs are compared with the reference
+    blame: str  # what to do about an output that is wrong
     conditions: dict[str, Any]  # of the rows
     json: JsonTarget | None
 
@@ -157,6 +176,7 @@ def look(site: Site, device: Device, settings: Any, pictures: Pictures) -> None:
     rows: list[dict[str, Any]] = []
     wrong = 0
     failure: Exception | None = None
+    stopped = False
     with ExitStack() as stack:
         runner = stack.enter_context(open_network(compiled, device, trusted=trusted))
         network = PictureNetwork(runner, reader, runner.close)
@@ -181,6 +201,7 @@ def look(site: Site, device: Device, settings: Any, pictures: Pictures) -> None:
             if not rows:
                 raise
             application.say("interrupted: what was seen so far is kept", err=True)
+            stopped = not isinstance(pictures.source, int)  # that is how a camera ends
         except (OSError, TilewrightError) as error:
             if not rows:
                 raise
@@ -189,6 +210,8 @@ def look(site: Site, device: Device, settings: Any, pictures: Pictures) -> None:
     _tell_rates(site, rows, seconds, wrong, pictures.drawn, str(looks.task))
     if failure is not None:
         raise failure
+    if stopped:
+        raise typer.Exit(_EXIT_INTERRUPTED)
 
 
 def _tell(frame: Frame) -> None:
@@ -234,7 +257,7 @@ def _tell_rates(
     if wrong:
         application.say(
             f"WRONG RESULT: the outputs of {counted(wrong, 'picture')} differ from the reference; "
-            "this is a defect of Tilewright: please report it with this command",
+            f"{site.blame}",
             err=True,
         )
         raise typer.Exit(application.EXIT_CHECK_FAILED)

@@ -30,6 +30,7 @@ from tilewright.cli.partition_tables import print_latency, print_timed_layers, t
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.options import option
+from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.interface.options import NetworkDevice, RunOptions
 
@@ -133,7 +134,7 @@ def run_command(
         require_readable(labels, "--labels")
     require_places(
         {"NETWORK": network, "--input": data, "--labels": labels},
-        {"--output": output, "--json": json_path(json)},
+        {"--output": output, "--json": json_path(json), "--draw": _drawn_file(settings.draw)},
     )
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.sim.devices import REFERENCE, open_simulated
@@ -175,6 +176,9 @@ def run_command(
         else f"{device}, memory {timing.name}" + (f", RTL {rtl}" if rtl else ""),
         is_board=is_board,
         checked=settings.check and device != REFERENCE and settings.camera is None,
+        blame=f"mend the RTL of {printable(str(rtl))}; a copy must be of this version"
+        if rtl
+        else "this is a defect of Tilewright: please report it with this command",
         conditions={
             **table_conditions(compiled, timing, target),
             "fidelity": device,
@@ -194,6 +198,11 @@ def run_command(
             look(site, opened, settings, pictures)
         else:
             _run_once(site, opened, inputs, settings)
+
+
+def _drawn_file(draw: Path | None) -> Path | None:
+    """The file that one picture is drawn into; None: nothing is drawn, or into a folder."""
+    return draw if draw is not None and draw.suffix.lower() == ".png" else None
 
 
 def _run_once(site: Site, device: Device, inputs: dict[str, Any], settings: CommandOptions) -> None:
@@ -221,7 +230,7 @@ def _run_once(site: Site, device: Device, inputs: dict[str, Any], settings: Comm
         wrong = differing_elements(run, expected)
     if site.json is not None:
         _write(site.json, run, wrong, site.conditions)
-    _tell_check(wrong)
+    _tell_check(wrong, site.blame)
 
 
 def _target(compiled: CompiledNetwork, board: Any, bitstream: Path | None) -> Board:
@@ -321,14 +330,13 @@ def _inputs(compiled: CompiledNetwork, settings: CommandOptions) -> dict[str, An
     return inputs
 
 
-def _tell_check(wrong: dict[str, int] | None) -> None:
+def _tell_check(wrong: dict[str, int] | None, blame: str) -> None:
     """Say how the outputs compare with the reference."""
     if wrong is None:
         return
     if any(wrong.values()):
         application.say(
-            f"WRONG RESULT: elements that differ from the reference: {wrong}; this is a defect "
-            "of Tilewright: please report it with this command",
+            f"WRONG RESULT: elements that differ from the reference: {wrong}; {blame}",
             err=True,
         )
         raise typer.Exit(application.EXIT_CHECK_FAILED)

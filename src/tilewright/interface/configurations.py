@@ -106,7 +106,12 @@ class Configurations:
         """
         found, failed = self._priced(fitting(self._board), anew=True)
         if not found:
-            raise failed[0]
+            raise ConfigError(
+                f"no named configuration that fits {self._board.name} takes the network: "
+                f"{failed[0].rule}",
+                field=f"--hw {AUTO}",
+                remedy="name a configuration file with --hw",
+            ) from failed[0]
         return _least(found)
 
     def better(self, hw: HwConfig, seconds: float, *, anew: bool = True) -> Choice | None:

@@ -239,7 +239,9 @@ def load_study(
         True
     """
     path = Path(name)
-    if path.is_dir() and str(name):
+    if path.name == str(name) and _holds(store_location(store, Path(runs)), str(name)):
+        pass  # a study's name comes before a file's
+    elif path.is_dir() and str(name):
         name, runs = "", path
     elif path.suffix in (".html", ".yaml"):
         name, runs = path.stem, path.parent
@@ -254,6 +256,17 @@ def load_study(
             )
         result = chosen_by_objective(load_result(opened, str(name) or names[-1]))
     return Study(result, report_path(result.study.name, Path(runs)), place)
+
+
+def _holds(place: Path | str, name: str) -> bool:
+    """Whether a store is there and has a study of a name."""
+    if not name:
+        return False
+    try:
+        with values_from(hidden(place)), Store(place, must_exist=True, read_only=True) as opened:
+            return any(study.name == name for study in opened.studies())
+    except StoreError:
+        return False
 
 
 @typed

@@ -93,6 +93,31 @@ def test_a_folder_of_ones_own_is_not_drawn_into(compiled, folder) -> None:
     assert [p.name for p in Path("photos").iterdir()] == ["keep.txt"]
 
 
+def test_drawn_names_stay_apart_and_listings_hold_a_name_a_line(compiled, folder) -> None:
+    Path("in").mkdir()
+    Path("mine").mkdir()
+    for name in ("a b.jpg", "a-b.jpg", "x\ny.jpg"):
+        (Path("in") / name).write_bytes((IMAGES / "0.jpg").read_bytes())
+    drawn = {row["drawn"] for row in document(str(compiled), "--input", "in", *REFERENCE,
+                                              "--draw", "seen")["rows"]}  # fmt: skip
+    assert len(drawn) == 3
+    (Path("seen") / "x").write_text("precious")
+    (Path("one")).mkdir()
+    (Path("one") / "z.jpg").write_bytes((IMAGES / "0.jpg").read_bytes())
+    assert call("run", str(compiled), "--input", "one", *REFERENCE, "--draw", "seen").exit_code == 0
+    assert (Path("seen") / "x").read_text() == "precious"
+
+
+def test_places_that_would_replace_each_other_are_refused(compiled, folder) -> None:
+    words = ("run", str(compiled), *REFERENCE, "--input")
+    both = refusal(*words, str(IMAGES / "0.jpg"), "--draw", "s.png", "--json", "s.png")
+    assert "must be another file" in both
+    Path("in").mkdir()
+    (Path("in") / "a.jpg").write_bytes((IMAGES / "0.jpg").read_bytes())
+    assert "another folder than --input" in refusal(*words, "in", "--draw", "in")
+    assert [p.name for p in Path("in").iterdir()] == ["a.jpg"]
+
+
 def test_an_image_that_cannot_be_read_ends_nothing(compiled, folder) -> None:
     Path("some").mkdir()
     for number in (0, 2):

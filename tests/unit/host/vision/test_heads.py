@@ -214,7 +214,7 @@ def test_encoded_boxes_are_found_again(kind: tuple[Head, str]) -> None:
         known = drawn(rng)
         outputs = ENCODERS[kind](known, rng)
         shapes = {name: array.shape for name, array in outputs.items()}
-        form = Form(rows=known.rows, columns=known.columns, shapes=shapes)
+        form = Form(rows=known.rows, columns=known.columns, shapes=shapes, classes=CLASSES)
         head = head_of(form)
         assert head == kind[0]
         found = candidates(head, form, list(outputs.values()))
@@ -227,13 +227,64 @@ def test_encoded_boxes_are_found_again(kind: tuple[Head, str]) -> None:
         np.testing.assert_allclose(found.scores[by_box], known.scores[wanted], rtol=0.011)
 
 
+def form_of(classes: int = 0, **shapes: tuple[int, ...]) -> Form:
+    return Form(rows=320, columns=320, shapes=shapes, classes=classes)
+
+
+def test_heads_of_like_shapes_are_told_by_the_classes_or_refused() -> None:
+    raw = {f"p{s}": (1, 255, 320 // s, 320 // s) for s in (8, 16, 32)}
+    assert head_of(form_of(80, **raw)) == Head.YOLOV5_RAW
+    assert head_of(form_of(191, **raw)) == Head.YOLOV8_RAW
+    pair = {"boxes": (1, 2100, 4), "scores": (1, 2100, 21)}
+    assert head_of(form_of(21, **pair)) == Head.YOLO_NAS
+    assert head_of(form_of(20, **pair)) == Head.SSD
+    for shapes in (raw, pair):
+        for classes in (0, 7):
+            with pytest.raises(WorkloadError, match="may be of .* or of .*--labels"):
+                head_of(form_of(classes, **shapes))
+
+
+def test_two_outputs_of_width_4_are_told_by_their_names_or_refused() -> None:
+    rng = fresh_rng()
+    boxes, logits = rng.uniform(0.3, 0.6, (1, 100, 4)), np.zeros((1, 100, 4))
+    logits[..., -1], logits[0, 3] = 9, (0, 12, 0, 0)
+    outputs = {"pred_logits": logits, "pred_boxes": boxes}
+    for names in (["pred_logits", "pred_boxes"], ["pred_boxes", "pred_logits"]):
+        form = form_of(**{name: outputs[name].shape for name in names})
+        assert head_of(form) == Head.DETR
+        found = candidates(Head.DETR, form, [outputs[name] for name in names])
+        assert np.flatnonzero(found.scores > 0.5).tolist() == [3]
+        assert found.classes[3] == 1
+    with pytest.raises(WorkloadError, match="no known detector head"):
+        head_of(form_of(a=(1, 100, 4), b=(1, 100, 4)))
+
+
+def test_what_nobody_looks_at_says_nothing_of_the_unit() -> None:
+    outputs = np.full((1, 6300, 12), 0.0)
+    outputs[0, 5] = [0.4, 0.5, 0.2, 0.2, 0.9, *[0.0] * 6, 0.9]
+    outputs[0, 9] = [0.4, 0.3, 4.7, 2.4, 0.001, *[0.0] * 6, 0.1]
+    form = form_of(out=outputs.shape)
+    found = candidates(Head.YOLOV5, form, [outputs])
+    np.testing.assert_allclose(found.boxes[5], [96, 128, 160, 192])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 9.0])
+def test_scores_that_are_none_are_refused(wrong: float) -> None:
+    outputs = np.zeros((1, 300, 6))
+    outputs[0, 0] = [1, 2, 30, 40, wrong, 1]
+    with pytest.raises(WorkloadError, match="finite numbers|in 0..1"):
+        candidates(Head.END2END, form_of(y=outputs.shape), [outputs])
+
+
 def test_every_head_is_encoded_here() -> None:
     assert {head for head, _ in ENCODERS} == set(Head) - {Head.AUTO}
 
 
 def test_outputs_of_no_detector_are_refused_with_their_shapes() -> None:
     form = Form(rows=64, columns=64, shapes={"logits": (1, 1000)})
-    with pytest.raises(WorkloadError, match=r"known detector head, not 'logits \[1, 1000\]'"):
+    with pytest.raises(
+        WorkloadError, match=r"are of no known detector head, not 'logits \[1, 1000\]'"
+    ):
         head_of(form)
     for head in set(Head) - {Head.AUTO}:
         with pytest.raises(WorkloadError, match=f"shapes of the head {head}"):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures as inputs, and points of inputs as points of pictures."""
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -89,6 +91,21 @@ def test_a_photo_that_a_phone_turned_is_upright(tmp_path) -> None:
     exif[0x0112] = 6  # turned by a quarter
     picture.save(tmp_path / "turned.jpg", exif=exif)
     assert read_picture(tmp_path / "turned.jpg").size == (10, 30)
+
+
+def test_16_bits_are_scaled_to_8(tmp_path) -> None:
+    levels = np.array([[0, 20000, 65535]], np.uint16)
+    Image.fromarray(levels).save(tmp_path / "deep.png")
+    assert np.asarray(read_picture(tmp_path / "deep.png")).tolist() == [[0, 78, 255]]
+
+
+def test_a_pipe_and_no_camera_are_refused(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(WorkloadError, match="it is no file"):
+        next(pictures_of(tmp_path / "pipe.png"))
+    for number in (-5, 10**11):
+        with pytest.raises(WorkloadError, match="number of a camera"):
+            next(pictures_of(number))
 
 
 def test_pictures_of_a_folder_come_by_name_and_others_are_left(tmp_path) -> None:

@@ -165,6 +165,8 @@ def test_classes_are_shares_whatever_leaves_the_network(shape) -> None:
         (Task.DETECT, {"y": (1, 10)}),
         (Task.SEGMENT, {"y": (1, 14, 84)}),
         (Task.SEGMENT, {"y": (1, 10)}),
+        (Task.SEGMENT, {"y": (1, 10), "z": (1, 2, 8, 8)}),
+        (Task.CLASSIFY, {"y": (1, 0)}),
         (Task.SEGMENT, {"y": (1, 2, 8, 8), "z": (1, 2, 8, 8)}),
         (Task.KEYPOINTS, {"y": (1, 10)}),
         (Task.KEYPOINTS, {"y": (1, 83, 50)}),
@@ -175,11 +177,30 @@ def test_outputs_of_another_task_are_refused_before_anything_runs(task, shapes) 
         Interpreter.of(TaskOptions(task=task), shapes, 64, 64)
 
 
-def test_numbers_that_are_none_give_no_boxes() -> None:
-    outputs = np.full((1, 300, 6), np.nan)
+def test_outputs_that_are_no_numbers_are_refused() -> None:
+    for task, shape in ((Task.DETECT, (1, 300, 6)), (Task.CLASSIFY, (1, 10))):
+        outputs = np.full(shape, np.nan)
+        reader = Interpreter.of(TaskOptions(task=task), {"y": shape}, 64, 64)
+        with pytest.raises(WorkloadError, match="finite numbers"):
+            reader.read({"y": outputs}, framing_of(64, 64, 64, 64))
+
+
+def test_boxes_without_size_are_not_told_and_nothing_is_said_so() -> None:
+    outputs = np.zeros((1, 300, 6))
+    outputs[0, 0] = [40, 40, 20, 20, 0.9, 1]
+    outputs[0, 1] = [1, 1, 9, 9, 0.9, 1e30]
     reader = Interpreter.of(TaskOptions(task=Task.DETECT), {"y": outputs.shape}, 64, 64)
-    assert reader.read({"y": outputs}, framing_of(64, 64, 64, 64)).found == ()
-    assert Seen(task=Task.DETECT, found=()).describe() == "nothing found"
+    seen = reader.read({"y": outputs}, framing_of(64, 64, 64, 64))
+    assert seen.found == ()
+    assert seen.describe() == "nothing found"
+    draw(Image.new("RGB", (64, 64)), seen)
+
+
+def test_classes_do_not_suppress_each_other_wherever_they_lie() -> None:
+    boxes = np.array([[-61.0, -61, -1, -1], [260, 260, 320, 320]])
+    found = Candidates(boxes=boxes, scores=np.array([0.9, 0.8]), classes=np.array([1, 0]),
+                       extras=np.zeros((2, 0)))  # fmt: skip
+    assert len(suppressed(found, TaskOptions(task=Task.DETECT)).scores) == 2
 
 
 def test_a_drawn_picture_has_its_box_and_keeps_the_picture() -> None:
@@ -201,8 +222,10 @@ def test_labels_come_from_lines_or_from_what_a_model_states(tmp_path) -> None:
         read_labels(tmp_path / "bytes")
     assert stated_labels({"names": "{0: 'cat', 2: 'dog'}"}) == ("cat", "1", "dog")
     assert stated_labels({"names": "['cat', 'dog']"}) == ("cat", "dog")
-    hostile = ("__import__('os').system('true')", "{", "[" * 5000, "7", "'cat'", "{10**9: 'x'}",
-               "{999999999: 'x'}", "{-1: 'x'}")  # fmt: skip
+    (tmp_path / "odd").write_bytes("\ufeffcat\x0c\u2028b\r\ndog\n".encode())
+    assert read_labels(tmp_path / "odd") == ("cat\x0c\u2028b", "dog")
+    hostile = ("{[]: 1}", f"[0x{'f' * 20000}]", "__import__('os').system('true')", "{",
+               "[" * 5000, "7", "'cat'", "{10**9: 'x'}", "{999999999: 'x'}", "{-1: 'x'}")  # fmt: skip
     for text in hostile:
         assert stated_labels({"names": text}) == ()
     assert [stated_task({"task": t}) for t in ("detect", "pose", "segment", "classify", "obb")] == [

@@ -312,6 +312,10 @@ CASES = {
     "flip": [call("flip", 0, axis=2)],
     "stack": [{"tuple": [0, 0]}, call("stack", 1, axis=1)],
     "nn.pad": [call("nn.pad", 0, pad_width=[0, 0, 1, 2, 3, 0], pad_mode="constant", pad_value=1.5)],
+    "divide integers": [constant(np.array([[-7, 7], [-2, 9]])), constant(np.array(2)),
+                        call("divide", 1, 2)],
+    "clip by numbers": [{"number": -0.5, "dtype": "float64"}, {"number": 0.5, "dtype": "float64"},
+                        call("clip", 0, 1, 2)],
     "matmul": [call("permute_dims", 0, axes=[0, 2, 1]), call("matmul", 0, 1, out_dtype="float32")],
     "nn.layer_norm": [constant(np.array([1, 2, 3, 4], np.float32)), call(
         "nn.layer_norm", 0, 1, 1, axes=[-1], epsilon=1e-5, center=True, scale=True)],
@@ -349,12 +353,27 @@ def test_a_tensor_that_would_not_fit_is_refused_before_it_is_made():
         [{"shape_of_sizes": [1 << 25, 2, 3, 4]}, call("broadcast_to", 0, 1)],
         [call("tile", 0, repeats=[1 << 14, 1 << 14, 1])],
         [call("repeat", 0, repeats=1 << 30, axis=1)],
+        [{"shape_of_sizes": [24, 1]}, call("reshape", 0, 1), call("tile", 2, repeats=[400, 1]),
+         call("permute_dims", 3, axes=[1, 0]), call("matmul", 3, 4, out_dtype="float32")],
         [call("nn.pad", 0, pad_width=[0, 1 << 20, 0, 1 << 20, 0, 0], pad_mode="constant",
               pad_value=0.0)],
     )  # fmt: skip
     for case in huge:
         host = NumpyHost(cpu_part([X24], [X24], case))
-        with pytest.raises(WorkloadError, match="more than 268435456 elements"):
+        with pytest.raises(WorkloadError, match="more than 33554432 elements"):
+            host.run({"x": np.zeros(X24.shape, np.float32)}, region)
+
+
+def test_odd_sizes_of_a_hostile_file_are_one_error():
+    odd = (
+        [call("tile", 0, repeats=[10**9, -1, 1])],
+        [call("split", 0, indices_or_sections=10**9, axis=1), {"item": 1, "index": 0}],
+        [{"tuple": [0, 0]}, call("add", 1, 1)],
+        [call("tile", 0, repeats=[1000, 100, 1])] * 60,
+    )
+    for case in odd:
+        host = NumpyHost(cpu_part([X24], [X24], case))
+        with pytest.raises(WorkloadError, match="must be a saved CPU part"):
             host.run({"x": np.zeros(X24.shape, np.float32)}, region)
 
 
