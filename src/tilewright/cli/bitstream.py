@@ -37,6 +37,12 @@ def bitstream(
         bool,
         typer.Option("--dry-run", help="Write the folder that the tools build from, no more."),
     ] = False,
+    project: Annotated[
+        bool,
+        typer.Option(
+            "--project", help="Vivado: build in a project on disk, each IP in a run of its own."
+        ),
+    ] = False,
     rtl: RtlOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -50,6 +56,13 @@ def bitstream(
     from tilewright.sim.synth import openxc7
     from tilewright.sim.synth.open_board import named_open_boards
 
+    if project and board in (*named_open_boards(), openxc7.NAME):
+        raise UsageError(
+            "is for Vivado, which does not build for this board",
+            field="--project",
+            value=board,
+            remedy="leave it out",
+        )
     if board in named_open_boards():
         _build_openly(hw, board, clock, out, dry_run, json)
         return
@@ -60,7 +73,7 @@ def bitstream(
     from tilewright.host.machine.area import fits
     from tilewright.host.machine.board import load_vivado_target, named_boards
     from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.sim.synth.bitstream import build_bitstream, find_vivado, write_project
+    from tilewright.sim.synth.bitstream import FLOWS, build_bitstream, find_vivado, write_project
 
     if board not in named_boards() and not Path(board).exists():
         known = (*named_boards(), *named_open_boards(), openxc7.NAME)
@@ -75,7 +88,9 @@ def bitstream(
     folder = out or Path("build/bitstream") / f"{config.name}-{plan.name}"
     named = board if plan.name == board else str(Path(board).resolve())
     _take(folder)
-    entry = write_project(config, plan, target, folder, board_name=named)
+    entry = write_project(
+        config, plan, target, folder, board_name=named, flow=FLOWS[int(project)]
+    )
     say(f"{fits(config, plan).text} (estimated)")
     conditions = {"hw": config.name, "board": plan.name, "clock_mhz": plan.clock_mhz}
     if vivado is None:
