@@ -99,8 +99,7 @@ def write_project(
 ) -> Path:
     """Write the folder that Vivado builds from; what an earlier one left there is replaced.
 
-    Args:
-        flow: one of `FLOWS`.
+    The flow is one of `FLOWS`.
     """
     for name in ("axi_data_bits", "axi_burst_beats"):
         limit = getattr(board, name)

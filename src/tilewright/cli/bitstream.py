@@ -43,6 +43,12 @@ def bitstream(
             "--project", help="Vivado: build in a project on disk, each IP in a run of its own."
         ),
     ] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MANIFEST", help="Build nothing; check a bitstream of HW that somebody built."
+        ),
+    ] = None,
     rtl: RtlOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -53,6 +59,9 @@ def bitstream(
     ulx3s.
     """
     del rtl  # its callback has said which sources are read
+    if verify is not None:
+        _verify(hw, verify, json)
+        return
     from tilewright.sim.synth import openxc7
     from tilewright.sim.synth.open_board import named_open_boards
 
@@ -88,9 +97,7 @@ def bitstream(
     folder = out or Path("build/bitstream") / f"{config.name}-{plan.name}"
     named = board if plan.name == board else str(Path(board).resolve())
     _take(folder)
-    entry = write_project(
-        config, plan, target, folder, board_name=named, flow=FLOWS[int(project)]
-    )
+    entry = write_project(config, plan, target, folder, board_name=named, flow=FLOWS[project])
     say(f"{fits(config, plan).text} (estimated)")
     conditions = {"hw": config.name, "board": plan.name, "clock_mhz": plan.clock_mhz}
     if vivado is None:
@@ -114,6 +121,34 @@ def bitstream(
                 "vivado": built.vivado,
                 "files": dict(built.files),
             },
+        )
+
+
+def _verify(hw: str, path: Path, json: JsonTarget | None) -> None:
+    """Compare a manifest and the files beside it with each other and with a configuration."""
+    from hashlib import sha256
+
+    from tilewright.host.machine.bitstream import read_bitstream_manifest
+    from tilewright.host.machine.hwconfig import load_hwconfig
+
+    built, config = read_bitstream_manifest(path), load_hwconfig(hw)
+    if built.hw.config_hash != config.config_hash:
+        raise UsageError(
+            f"must be of {config.name}, {config.config_hash:#010x}",
+            field="--verify",
+            value=f"{built.hw.name}, {built.hw.config_hash:#010x}",
+            remedy="name the configuration that it was built for",
+        )
+    built.check_files()
+    digest = sha256(path.read_bytes()).hexdigest()
+    say(f"{', '.join(built.files)}: as in the manifest, whose SHA-256 is {digest}")
+    say(f"{built.hw.name} for {built.board} ({built.part}): {built.clock_mhz:g} MHz, slack "
+        f"{built.setup_slack_ns:g} ns, Vivado {built.vivado}")  # fmt: skip
+    if json is not None:
+        json.write(
+            [{"file": name, "sha256": found} for name, found in built.files.items()],
+            {"hw": built.hw.name, "board": built.board, "clock_mhz": built.clock_mhz},
+            summary={"manifest_sha256": digest, "vivado": built.vivado},
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import cocotb
 import numpy as np
+import pytest
 from bench import generator
 from support.boards.agents import remote_device, serving
 from top.cocotb_top import hardware
@@ -83,11 +84,14 @@ async def the_agent_serves_it(dut: Any) -> None:
     board = await board_of(dut)
 
     def software() -> None:
-        with pynq_device() as device, serving(device) as address:
-            with closing(remote_device(address)) as remote:
-                assert remote.hw == hardware()
-                for program, image in programs("agent"):
-                    check(remote, program, image)
+        with (
+            pynq_device() as device,
+            serving(device) as address,
+            closing(remote_device(address)) as remote,
+        ):
+            assert remote.hw == hardware()
+            for program, image in programs("agent"):
+                check(remote, program, image)
 
     await board.run(software)
     assert board.interrupts == CASES + 1, "the last run scrubs the scratchpads"
@@ -100,12 +104,8 @@ async def an_error_is_told_and_the_next_run_works(dut: Any) -> None:
     def software() -> None:
         bad = build(hardware(), (Opcode.GEMM, {}))
         with pynq_device() as device:
-            try:
+            with pytest.raises(DeviceError, match="illegal field"):
                 device.run(bad, bad.image())
-            except DeviceError as error:
-                assert "illegal field" in str(error)
-            else:
-                raise AssertionError("an illegal program ran")
             check(device, *next(programs("recovery")))
 
     await board.run(software)

@@ -208,4 +208,3 @@ class PynqBoard(Host):
         while True:
             await RisingEdge(self.dut.irq_o)
             self.interrupts += 1
-

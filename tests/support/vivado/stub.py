@@ -244,7 +244,10 @@ class Vivado:
                 raise ScriptError("set_property: a name, a value and an object")
             pairs, target = [(arguments[0], arguments[1])], arguments[2]
         for name, value in pairs:
-            self._set_one(name, value, target)
+            if target.startswith("run:"):
+                self._set_of_run(self._runs[target[4:]], name, value)
+            else:
+                self._set_one(name, value, target)
 
     def _set_one(self, name: str, value: str, target: str) -> None:
         if self.design is not None and target.startswith("/"):
@@ -255,10 +258,6 @@ class Vivado:
             ):
                 raise ScriptError(f"no module {value}")
             self._project["top"] = value
-        elif target.startswith("run:") and name in _RUN_PROPERTIES:
-            if value not in _RUN_PROPERTIES[name]:
-                raise ScriptError(f"{name} cannot be {value}")
-            self._runs[target[4:]][name] = value
         elif target == "project" and name == "ip_repo_paths":
             if not (Path(value) / "component.xml").is_file():
                 raise ScriptError(f"no packaged IP in {value}")
@@ -276,6 +275,11 @@ class Vivado:
         else:
             raise ScriptError(f"no property {name} of {target or 'nothing'}")
 
+    def _set_of_run(self, run: dict[str, str], name: str, value: str) -> None:
+        if value not in _RUN_PROPERTIES.get(name, ()):
+            raise ScriptError(f"{name} of a run cannot be {value}")
+        run[name] = value
+
     def _set_config(self, cell: Cell, name: str, value: str) -> None:
         key = name.removeprefix("CONFIG.")
         rule = cell.ip.get("properties", {}).get(key)
@@ -292,17 +296,19 @@ class Vivado:
     def _get_property(self, options, arguments):
         name, target = arguments
         kind, _, what = target.partition(":")
-        if kind == "timing":
-            of_path = {
-                "SLACK": f"{self.slack[what]:.3f}",
-                "STARTPOINT_PIN": "system_i/accelerator/inst/core/u_gemm/a_q_reg[0]/C",
-                "ENDPOINT_PIN": "system_i/accelerator/inst/core/u_gemm/b_q_reg[0]/D",
-                "LOGIC_LEVELS": "9",
-            }
-            if name in of_path:
-                return of_path[name]
-        elif kind == "run" and name in self._runs[what]:
-            return self._runs[what][name]
+        if kind in {"timing", "run"}:
+            known = (
+                self._runs[what]
+                if kind == "run"
+                else {
+                    "SLACK": f"{self.slack[what]:.3f}",
+                    "STARTPOINT_PIN": "system_i/accelerator/inst/core/u_gemm/a_q_reg[0]/C",
+                    "ENDPOINT_PIN": "system_i/accelerator/inst/core/u_gemm/b_q_reg[0]/D",
+                    "LOGIC_LEVELS": "9",
+                }
+            )
+            if name in known:
+                return known[name]
         elif kind == "interface" and self.core is not None:
             interface = self.core.interfaces[what]
             if name == "abstraction_type_vlnv":

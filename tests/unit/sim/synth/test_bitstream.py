@@ -293,10 +293,11 @@ WRONG = (
     ("settings.tcl", "xc7z020clg400-1", "xc7z020clg400-9", "no part"),
     ("settings.tcl", "settings(strategy) Explore", "settings(strategy) Explored", "cannot be"),
     ("settings.tcl", "settings(processor) zynq7000", "settings(processor) z", "processor_z.tcl"),
-    ("implement_memory.tcl", "opt_design -directive", "opt_design -strategy", "no option -strategy"),
+    ("implement_memory.tcl", "opt_design -directive", "opt_design -plan", "no option -plan"),
     ("implement_memory.tcl", "route_design", "rout_design", "invalid command name"),
     ("implement_memory.tcl", "read_xdc tilewright.xdc", "read_xdc tilewrite.xdc", "no file"),
-    ("implement_memory.tcl", "synth_checkpoint_mode None", "synth_checkpoint_mode Nil", "cannot be Nil"),
+    ("implement_memory.tcl", "synth_checkpoint_mode None", "synth_checkpoint_mode Nil",
+     "cannot be Nil"),
     ("tilewright.xdc", "-to [get_pins", "-too [get_pins", "no option -too"),
     ("package_core.tcl", "-taxonomy", "-taxonomie", "no option -taxonomie"),
     ("package_core.tcl", "ipx::save_core $core", "", "no packaged IP"),
@@ -368,8 +369,9 @@ def outcome(folder: Path, conditions: dict[str, object]) -> object:
 # Words that are free: the text of messages that no fault of the scripts brings up, names of files
 # that nobody reads, names that only people read, and rows of reports of another family.
 _FREE = re.compile(
-    r'error "|puts "|puts \$file "#|file delete|runme|-jobs|-force system|reports/|routed\.dcp|display_name|/UserIP'
-    r"|set made|set found|\\$found|create_project -force|create_bd_design|NAME =~|rename -force|CLB"
+    r'error "|puts "|puts \$file "#|file delete|runme|-jobs|-force system|reports/|routed\.dcp'
+    r"|display_name|/UserIP|set made|set found|\\$found|create_project -force"
+    r"|create_bd_design|NAME =~|rename -force|CLB"
     r"|exclude_bd|segments/\*"
 )
 
