@@ -625,4 +625,6 @@ class Vivado:
     def _write_bitstream(self, options, arguments):
         if "route" not in self._steps:
             raise ScriptError("write_bitstream before route")
+        if self._runs:
+            raise ScriptError("write_bitstream: a run has written it")
         self._path(arguments[0]).write_bytes(b"stub bitstream")

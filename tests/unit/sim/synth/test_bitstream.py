@@ -392,13 +392,16 @@ def test_a_misspelt_word_is_found(projects, tmp_path, number):
     folder = shutil.copytree(origin, tmp_path / "usual")
     usual = [outcome(folder, conditions) for conditions in CONDITIONS]
     scripts = [p for p in sorted(origin.iterdir()) if p.suffix in {".tcl", ".xdc"}]
-    places = [(p, end) for p in scripts if p.name != "settings.tcl" for end in words_of(p)]
+    # Of a loop without its end there is no outcome; digests have a test of their own.
+    others = [p for p in scripts if p.name not in {"settings.tcl", "sha256.tcl"}]
+    places = [(p, end) for p in others for end in words_of(p)]
     assert len(places) > 500
     order = fresh_rng().permutation(len(places))[:number]
     missed = []
     for each in order:
         script, end = places[each]
-        folder = shutil.copytree(origin, tmp_path / "p", dirs_exist_ok=True)
+        shutil.rmtree(tmp_path / "p", ignore_errors=True)  # what a wrong build.tcl left
+        folder = shutil.copytree(origin, tmp_path / "p")
         text = script.read_text(encoding="utf-8")
         (folder / script.name).write_text(text[:end] + "x" + text[end:], encoding="utf-8")
         if all(outcome(folder, c) == known for c, known in zip(CONDITIONS, usual, strict=True)):
