@@ -34,7 +34,11 @@ proc make_cell {type name args} {
     return $cell
 }
 
-create_project -in_memory -part $settings(part)
+if {$settings(flow) eq "project"} {
+    create_project -force system work/project -part $settings(part)
+} else {
+    create_project -in_memory -part $settings(part)
+}
 # A preset needs the board's files, which Vivado may not have. A bitstream that Linux loads does not
 # need one: the boot image has set up DRAM and pins. What the ports need is set below either way.
 set board [lindex [get_board_parts -quiet -latest_file_version $settings(board_part)] 0]
@@ -47,6 +51,7 @@ if {$board ne "" && [get_property PART_NAME $board] eq $settings(part)} {
 }
 set_property ip_repo_paths [file normalize work/ip] [current_project]
 update_ip_catalog
+file mkdir work/design
 create_bd_design -dir work/design system
 
 make_cell $processor::type processor

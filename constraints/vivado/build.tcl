@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# From the sources beside this file to tilewright.bit, .hwh and .yaml. Vivado's non-project mode.
+# From the sources beside this file to tilewright.bit, .hwh and .yaml.
 #
 #     vivado -mode batch -source build.tcl
 #
@@ -16,7 +16,7 @@ if {$found ne "" && ![file exists work/.tilewright]} {
 file delete -force {*}$made
 file mkdir work
 close [open work/.tilewright w]
-foreach step {package_core block_design implement write_manifest} {
+foreach step [list package_core block_design implement_$settings(flow) check_timing write_manifest] {
     puts "tilewright: $step"
     source $step.tcl
 }

@@ -9,9 +9,7 @@ proc used {report pattern} {
     return $number
 }
 
-proc sha256 {path} {
-    return [lindex [exec sha256sum $path] 0]
-}
+source sha256.tcl
 
 set report [report_utilization -return_string]
 set file [open tilewright.yaml.part w]
@@ -28,11 +26,12 @@ puts $file "  ff: [used $report {Slice Registers|CLB Registers}]"
 puts $file "  bram36: [used $report {Block RAM Tile}]"
 puts $file "  dsp: [used $report {DSPs}]"
 puts $file "strategy: $settings(strategy)"
+puts $file "flow: $settings(flow)"
 puts $file "preset: $preset"
 puts $file "vivado: \"[version -short]\""
 puts $file "files:"
 foreach name {tilewright.bit tilewright.hwh} {
-    puts $file "  $name: \"[sha256 $name]\""
+    puts $file "  $name: \"[sha256::digest $name]\""
 }
 close $file
 file rename -force tilewright.yaml.part tilewright.yaml

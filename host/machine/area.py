@@ -123,18 +123,18 @@ class LogicModel:
     ff_per_element: float = 0.0  # results and forwarding registers of an output element
 
 
-LUT_ERROR: Final = 0.025
-FF_ERROR: Final = 0.02
+LUT_ERROR: Final = 0.03
+FF_ERROR: Final = 0.021
 """Largest relative errors of the estimate over the rows that the fit has seen."""
 
 LOGIC_MODEL: Final = LogicModel(
-    lut_fixed=5828.6,
-    lut_per_lane=467.8,
-    lut_per_element=116.4,
-    lut_per_axi_bit=8.2,
-    ff_fixed=7582.1,
-    ff_per_lane=368.7,
-    ff_per_element=76.1,
+    lut_fixed=5839.0,
+    lut_per_lane=466.0,
+    lut_per_element=109.5,
+    lut_per_axi_bit=8.4,
+    ff_fixed=7576.5,
+    ff_per_lane=368.2,
+    ff_per_element=78.3,
 )
 
 

@@ -35,6 +35,8 @@ SCRIPTS: Final = CONSTRAINTS_DIR / "vivado"
 SETTINGS: Final = "settings.tcl"
 ENTRY: Final = "build.tcl"
 MANIFEST_NAME: Final = "tilewright.yaml"
+FLOWS: Final = ("memory", "project")
+"""One synthesis without a project on disk, or Vivado's runs in one: implement_<flow>.tcl."""
 STRATEGY: Final = "Explore"
 """Directive of every step of the implementation (UG904, "Directives")."""
 
@@ -47,7 +49,13 @@ _LAST_LINES: Final = 12
 
 
 def settings(
-    hw: HwConfig, board: Board, target: VivadoTarget, sources: list[str], board_name: str
+    hw: HwConfig,
+    board: Board,
+    target: VivadoTarget,
+    sources: list[str],
+    board_name: str,
+    *,
+    flow: str = FLOWS[0],
 ) -> dict[str, str]:
     """What ``settings.tcl`` says, by the index into the Tcl array ``settings``."""
     head = {
@@ -72,6 +80,7 @@ def settings(
         "registers_bytes": str(REGISTERS_BYTES),
         "memory_base": "0x00000000",
         "memory_bytes": f"{target.memory_bytes:#010x}",
+        "flow": flow,
         "strategy": STRATEGY,
         "sources": "".join(f"\n    {tcl_word(name)}" for name in sources) + "\n",
         # One key a line: JSON is YAML, and quotes what has to be quoted.
@@ -80,9 +89,18 @@ def settings(
 
 
 def write_project(
-    hw: HwConfig, board: Board, target: VivadoTarget, folder: Path, *, board_name: str = ""
+    hw: HwConfig,
+    board: Board,
+    target: VivadoTarget,
+    folder: Path,
+    *,
+    board_name: str = "",
+    flow: str = FLOWS[0],
 ) -> Path:
-    """Write the folder that Vivado builds from; what an earlier one left there is replaced."""
+    """Write the folder that Vivado builds from; what an earlier one left there is replaced.
+
+    The flow is one of `FLOWS`.
+    """
     for name in ("axi_data_bits", "axi_burst_beats"):
         limit = getattr(board, name)
         if getattr(hw, name) > limit:
@@ -101,7 +119,7 @@ def write_project(
     names = [name for name in write_sources(hw, (), folder, written) if name != FILE]
     for script in scripts:
         copy_whole(script, folder / script.name)
-    values = settings(hw, board, target, names, board_name or board.name)
+    values = settings(hw, board, target, names, board_name or board.name, flow=flow)
     write_whole(folder / SETTINGS, settings_text(hw, board, values))
     return folder / ENTRY
 

@@ -130,10 +130,10 @@ def family_of(board: Board) -> str:
     """The `synth_xilinx` family of a board's part."""
     if board.part.startswith("xc7"):
         return "xc7"
-    if board.part.startswith("xczu"):
+    if board.part.startswith(("xczu", "xck26")):
         return "xcup"
     raise ConfigError(
-        "must be a 7-series (xc7...) or Zynq UltraScale+ (xczu...) part",
+        "must be a 7-series (xc7...) or Zynq UltraScale+ (xczu..., xck26) part",
         field="part",
         value=board.part,
         remedy="for an ECP5 choose the family itself: --family ecp5",

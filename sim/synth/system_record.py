@@ -68,13 +68,13 @@ def load_system_rows(path: Path = SYSTEMS_FILE) -> tuple[SystemRow, ...]:
 
 
 def smallest_board(system: SystemConfig) -> Board:
-    """The board with the fewest LUTs that holds the estimate of a system."""
+    """The board with the fewest LUTs that holds the estimate of a system; of equal ones a PYNQ."""
     design = system_design(system)
     boards = [load_board(name) for name in named_boards()]
     fitting = [board for board in boards if not design.shortfalls(design.estimate, board)]
     if not fitting:
         raise ConfigError("no board of constraints/boards holds it", field=system.name)
-    return min(fitting, key=lambda board: board.lut)
+    return min(fitting, key=lambda board: (board.lut, "pynq" not in board.name))
 
 
 def record_systems(

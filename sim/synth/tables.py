@@ -120,9 +120,9 @@ def configurations(results: Results) -> str:
 
 
 def _holders(hw: HwConfig, area: Area, boards: Sequence[Board]) -> str:
-    """Names of the boards whose resources and port suffice; ``none`` when there is none."""
+    """Names of the boards whose resources and port suffice; ``none`` or ``all`` where it is so."""
     names = [board.name for board in boards if not shortfalls(hw, area, board)]
-    return ", ".join(names) or "none"
+    return "all" if len(names) == len(boards) else ", ".join(names) or "none"
 
 
 def renewed(text: str, results: Results) -> str:

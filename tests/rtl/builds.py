@@ -43,8 +43,12 @@ def run_top(
     test_filter: str | None = None,
     module: str = "top.cocotb_top",
     protocol: bool = True,
+    cases: int = 3,
 ) -> None:
-    """Run the top's tests; without `protocol` the memory may break the rules of AXI."""
+    """Run the top's tests; without `protocol` the memory may break the rules of AXI.
+
+    Of random programs, benches that count them run ``cases``.
+    """
     checks = [path for path in CHECKS if protocol or "protocol" not in path.stem]
     values = {p.rtl_name: getattr(hw, p.name) for p in PARAMETERS}
     bench = Bench(
@@ -58,7 +62,7 @@ def run_top(
         search_path=HERE,
         cache=CACHE,
         seed=fresh_seed(),
-        variables={"TILEWRIGHT_HW": json.dumps(hw.parameters())},
+        variables={"TILEWRIGHT_HW": json.dumps(hw.parameters()), "TILEWRIGHT_CASES": str(cases)},
         test_filter=test_filter,
     )
 

@@ -231,3 +231,16 @@ def test_top(hw: HwConfig) -> None:
 
 def test_top_on_a_memory_that_ends_bursts_wrongly() -> None:
     run_top(load_hwconfig("tiny-4x4"), module="top.cocotb_last", protocol=False)
+
+
+@pytest.mark.parametrize(
+    ("hw", "cases"),
+    [
+        pytest.param(load_hwconfig("tiny-4x4"), 3, id="tiny-4x4"),
+        pytest.param(load_hwconfig("tiny-4x4"), 12, id="tiny-4x4-long", marks=pytest.mark.slow),
+        pytest.param(load_hwconfig("edge-8x8"), 4, id="edge-8x8", marks=pytest.mark.slow),
+        pytest.param(_ODD, 4, id="odd", marks=pytest.mark.slow),
+    ],
+)
+def test_the_pynq_device_on_a_foreign_board(hw: HwConfig, cases: int) -> None:
+    run_top(hw, module="top.cocotb_pynq", cases=cases)

@@ -37,6 +37,18 @@ def bitstream(
         bool,
         typer.Option("--dry-run", help="Write the folder that the tools build from, no more."),
     ] = False,
+    project: Annotated[
+        bool,
+        typer.Option(
+            "--project", help="Vivado: build in a project on disk, each IP in a run of its own."
+        ),
+    ] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MANIFEST", help="Build nothing; check a bitstream of HW that somebody built."
+        ),
+    ] = None,
     rtl: RtlOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -47,9 +59,19 @@ def bitstream(
     ulx3s.
     """
     del rtl  # its callback has said which sources are read
+    if verify is not None:
+        _verify(hw, verify, json)
+        return
     from tilewright.sim.synth import openxc7
     from tilewright.sim.synth.open_board import named_open_boards
 
+    if project and board in (*named_open_boards(), openxc7.NAME):
+        raise UsageError(
+            "is for Vivado, which does not build for this board",
+            field="--project",
+            value=board,
+            remedy="leave it out",
+        )
     if board in named_open_boards():
         _build_openly(hw, board, clock, out, dry_run, json)
         return
@@ -60,7 +82,7 @@ def bitstream(
     from tilewright.host.machine.area import fits
     from tilewright.host.machine.board import load_vivado_target, named_boards
     from tilewright.host.machine.hwconfig import load_hwconfig
-    from tilewright.sim.synth.bitstream import build_bitstream, find_vivado, write_project
+    from tilewright.sim.synth.bitstream import FLOWS, build_bitstream, find_vivado, write_project
 
     if board not in named_boards() and not Path(board).exists():
         known = (*named_boards(), *named_open_boards(), openxc7.NAME)
@@ -75,7 +97,7 @@ def bitstream(
     folder = out or Path("build/bitstream") / f"{config.name}-{plan.name}"
     named = board if plan.name == board else str(Path(board).resolve())
     _take(folder)
-    entry = write_project(config, plan, target, folder, board_name=named)
+    entry = write_project(config, plan, target, folder, board_name=named, flow=FLOWS[project])
     say(f"{fits(config, plan).text} (estimated)")
     conditions = {"hw": config.name, "board": plan.name, "clock_mhz": plan.clock_mhz}
     if vivado is None:
@@ -99,6 +121,34 @@ def bitstream(
                 "vivado": built.vivado,
                 "files": dict(built.files),
             },
+        )
+
+
+def _verify(hw: str, path: Path, json: JsonTarget | None) -> None:
+    """Compare a manifest and the files beside it with each other and with a configuration."""
+    from hashlib import sha256
+
+    from tilewright.host.machine.bitstream import read_bitstream_manifest
+    from tilewright.host.machine.hwconfig import load_hwconfig
+
+    built, config = read_bitstream_manifest(path), load_hwconfig(hw)
+    if built.hw.config_hash != config.config_hash:
+        raise UsageError(
+            f"must be of {config.name}, {config.config_hash:#010x}",
+            field="--verify",
+            value=f"{built.hw.name}, {built.hw.config_hash:#010x}",
+            remedy="name the configuration that it was built for",
+        )
+    built.check_files()
+    digest = sha256(path.read_bytes()).hexdigest()
+    say(f"{', '.join(built.files)}: as in the manifest, whose SHA-256 is {digest}")
+    say(f"{built.hw.name} for {built.board} ({built.part}): {built.clock_mhz:g} MHz, slack "
+        f"{built.setup_slack_ns:g} ns, Vivado {built.vivado}")  # fmt: skip
+    if json is not None:
+        json.write(
+            [{"file": name, "sha256": found} for name, found in built.files.items()],
+            {"hw": built.hw.name, "board": built.board, "clock_mhz": built.clock_mhz},
+            summary={"manifest_sha256": digest, "vivado": built.vivado},
         )
 
 

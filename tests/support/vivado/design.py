@@ -49,6 +49,11 @@ class Cell:
         condition = port.get("when")
         return not condition or self.values[condition] == "1"
 
+    def dram_bytes(self) -> int:
+        """The DRAM that the properties of a Zynq-7000 describe."""
+        lanes = int(self.values["PCW_UIPARAM_DDR_BUS_WIDTH"].split()[0]) // 8
+        return lanes * self.ip["ddr_bytes_per_lane"][self.values["PCW_UIPARAM_DDR_PARTNO"]]
+
     def pins(self) -> dict[str, Pin]:
         if self.core is not None:
             kinds = {
@@ -90,7 +95,10 @@ class Cell:
                 space=port.get("space", ""),
                 window=tuple(port.get("window", (0, 1 << 64))),
                 group=port.get("group", ""),
-                segments={k: tuple(v) for k, v in port.get("segments", {}).items()},
+                segments={
+                    k: (base, self.dram_bytes() if size == "ddr" else size)
+                    for k, (base, size) in port.get("segments", {}).items()
+                },
                 through=port.get("through", ""),
             )
         return found

@@ -22,6 +22,14 @@ HERE = Path(__file__).resolve().parent
 VERSION = "2024.1"
 
 
+_STEPS = ("OPT", "PLACE", "PHYS_OPT", "ROUTE", "POST_ROUTE_PHYS_OPT")
+_RUN_PROPERTIES: dict[str, tuple[str, ...]] = {
+    **{f"STEPS.{step}_DESIGN.ARGS.DIRECTIVE": ("Explore", "Default") for step in _STEPS},
+    **{f"STEPS.{step}_DESIGN.IS_ENABLED": ("true",) for step in _STEPS if "PHYS" in step},
+}
+"""Of impl_1, those that the scripts set (UG835, UG904), and what they may be."""
+
+
 @functools.cache
 def _data(name: str) -> Any:
     return yaml.safe_load((HERE / name).read_text(encoding="utf-8"))
@@ -72,10 +80,12 @@ class Vivado:
         setup_slack: float = 0.25,
         hold_slack: float = 0.02,
         outputs: str = "work/design",
+        failing_run: str = "",
     ) -> None:
         self.folder = folder
         self.boards = boards
         self.outputs = outputs
+        self.failing_run = failing_run
         self.slack = {"setup": setup_slack, "hold": hold_slack}
         self.design: Design | None = None
         self.core: Core | None = None
@@ -87,6 +97,9 @@ class Vivado:
         self._repository = ""
         self._catalogued = False
         self._steps: list[str] = []
+        self._disk: Path | None = None
+        self._runs: dict[str, dict[str, str]] = {}
+        """Properties of the runs of a project on disk."""
         self._closed = 0
 
     def run(self, script: str = "build.tcl") -> None:
@@ -151,7 +164,10 @@ class Vivado:
         if "in_memory" not in options and len(arguments) != 2:
             raise ScriptError("a project on disk needs a name and a folder")
         self._project = {"part": options["part"]}
-        self._added, self._catalogued = [], False
+        self._added, self._catalogued, self._runs, self._disk = [], False, {}, None
+        if "in_memory" not in options:
+            self._disk = self._path(arguments[1]) / f"{arguments[0]}.runs"
+            self._runs = {"synth_1": {}, "impl_1": {}}
         return "project"
 
     def _close_project(self, options, arguments):
@@ -173,6 +189,11 @@ class Vivado:
 
     def _add_files(self, options, arguments):
         self._need_project()
+        if options.get("fileset", "sources_1") not in {"sources_1", "constrs_1"}:
+            raise ScriptError(f"no fileset {options['fileset']}")
+        if options.get("fileset") == "constrs_1":
+            self._read_xdc({}, arguments)
+            return
         self._added += [self._existing(name) for name in split_list(arguments[0])]
 
     def _get_files(self, options, arguments):
@@ -223,7 +244,10 @@ class Vivado:
                 raise ScriptError("set_property: a name, a value and an object")
             pairs, target = [(arguments[0], arguments[1])], arguments[2]
         for name, value in pairs:
-            self._set_one(name, value, target)
+            if target.startswith("run:"):
+                self._set_of_run(self._runs[target[4:]], name, value)
+            else:
+                self._set_one(name, value, target)
 
     def _set_one(self, name: str, value: str, target: str) -> None:
         if self.design is not None and target.startswith("/"):
@@ -251,6 +275,11 @@ class Vivado:
         else:
             raise ScriptError(f"no property {name} of {target or 'nothing'}")
 
+    def _set_of_run(self, run: dict[str, str], name: str, value: str) -> None:
+        if value not in _RUN_PROPERTIES.get(name, ()):
+            raise ScriptError(f"{name} of a run cannot be {value}")
+        run[name] = value
+
     def _set_config(self, cell: Cell, name: str, value: str) -> None:
         key = name.removeprefix("CONFIG.")
         rule = cell.ip.get("properties", {}).get(key)
@@ -267,15 +296,19 @@ class Vivado:
     def _get_property(self, options, arguments):
         name, target = arguments
         kind, _, what = target.partition(":")
-        if kind == "timing":
-            of_path = {
-                "SLACK": f"{self.slack[what]:.3f}",
-                "STARTPOINT_PIN": "system_i/accelerator/inst/core/u_gemm/a_q_reg[0]/C",
-                "ENDPOINT_PIN": "system_i/accelerator/inst/core/u_gemm/b_q_reg[0]/D",
-                "LOGIC_LEVELS": "9",
-            }
-            if name in of_path:
-                return of_path[name]
+        if kind in {"timing", "run"}:
+            known = (
+                self._runs[what]
+                if kind == "run"
+                else {
+                    "SLACK": f"{self.slack[what]:.3f}",
+                    "STARTPOINT_PIN": "system_i/accelerator/inst/core/u_gemm/a_q_reg[0]/C",
+                    "ENDPOINT_PIN": "system_i/accelerator/inst/core/u_gemm/b_q_reg[0]/D",
+                    "LOGIC_LEVELS": "9",
+                }
+            )
+            if name in known:
+                return known[name]
         elif kind == "interface" and self.core is not None:
             interface = self.core.interfaces[what]
             if name == "abstraction_type_vlnv":
@@ -372,6 +405,8 @@ class Vivado:
 
     def _create_bd_design(self, options, arguments):
         self._need_project()
+        if not self._path(options.get("dir", ".")).is_dir():
+            raise ScriptError(f"no folder {options['dir']}")
         self.design = Design(arguments[0])
         self._folder = self._path(self.outputs) / arguments[0]
         return arguments[0]
@@ -426,6 +461,8 @@ class Vivado:
                 raise ScriptError(f"no automation {key} {value}")
         if config.get("apply_board_preset") == "1" and "board_part" not in self._project:
             raise ScriptError("a preset needs board_part")
+        if config.get("apply_board_preset") == "1":
+            cell.values |= catalog()["presets"].get(self._project["board_part"], {})
         names = [n.strip() for n in config.get("make_external", "").split(",") if n.strip()]
         self._need_design().external |= {f"{cell.name}/{name}" for name in names}
 
@@ -462,7 +499,7 @@ class Vivado:
     def _generate_target(self, options, arguments):
         if arguments[0] != "all" or not arguments[1].endswith(".bd"):
             raise ScriptError(f"no target {' '.join(arguments)}")
-        if "global" not in self._steps:
+        if "global" not in self._steps and not self._runs:
             raise ScriptError("cells would be synthesised out of context: no one starts their runs")
         handoff = self._folder / "hw_handoff"
         handoff.mkdir(parents=True)
@@ -480,6 +517,50 @@ class Vivado:
         path.parent.mkdir()
         path.write_text(f"module {name}; endmodule\n", encoding="utf-8")
         return str(path)
+
+    # -- runs of a project on disk ----------------------------------------------------------
+
+    def _get_runs(self, options, arguments):
+        return " ".join(f"run:{name}" for name in arguments if name in self._runs)
+
+    def _launch_runs(self, options, arguments):
+        (name,) = arguments
+        if name not in self._runs or not options.get("jobs", "").isdigit():
+            raise ScriptError(f"launch_runs {name}: no such run, or no jobs")
+        if name == "synth_1":
+            if self._project.get("top") != f"{self._need_design().name}_wrapper":
+                raise ScriptError("the top of the project is not the wrapper")
+            if not any(path.suffix == ".xdc" for path in self._read):
+                raise ScriptError("no constraints were added")
+        elif "synth" not in self._steps:
+            raise ScriptError("launch_runs impl_1 before synth_1 has ended")
+        self._runs[name] |= {"to_step": options.get("to_step", ""), "launched": "1"}
+
+    def _wait_on_run(self, options, arguments):
+        (name,) = arguments
+        run = self._runs.get(name, {})
+        if not run.get("launched"):
+            raise ScriptError(f"wait_on_run: {name} was not launched")
+        failed = name == self.failing_run
+        run |= {
+            "PROGRESS": "40%" if failed else "100%",
+            "STATUS": f"{name} ERROR" if failed else f"{name} Complete!",
+            "DIRECTORY": str(self._disk / name),
+        }
+        if failed:
+            return
+        self._steps += ["synth"] if name == "synth_1" else ["opt", "place", "phys_opt"]
+        if run["to_step"] == "write_bitstream":
+            if missing := sorted(set(_RUN_PROPERTIES) - set(run)):
+                raise ScriptError(f"of the strategy is not set: {', '.join(missing)}")
+            (self._disk / name).mkdir(parents=True)
+            bits = self._disk / name / f"{self._project['top']}.bit"
+            bits.write_bytes(b"stub bitstream")
+
+    def _open_run(self, options, arguments):
+        if arguments != ["impl_1"] or self._runs.get("impl_1", {}).get("PROGRESS") != "100%":
+            raise ScriptError(f"open_run: {arguments[0]} has not ended")
+        self._steps.append("route")
 
     # -- implementation ---------------------------------------------------------------------
 
@@ -544,4 +625,6 @@ class Vivado:
     def _write_bitstream(self, options, arguments):
         if "route" not in self._steps:
             raise ScriptError("write_bitstream before route")
+        if self._runs:
+            raise ScriptError("write_bitstream: a run has written it")
         self._path(arguments[0]).write_bytes(b"stub bitstream")

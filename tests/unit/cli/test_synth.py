@@ -2,11 +2,14 @@
 """`tilewright synth`, `timing`, `pnr` and `synth-record`, without their tools."""
 
 import json
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
+from support.boards.bitstreams import write_manifest
 from support.command_line import call, refusal, rows
 
+from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.system_config import named_systems
 from tilewright.sim.synth import ecp5_bitstream, place_route, results, synthesis
 from tilewright.sim.synth.place_route import PlaceRouteResult
@@ -162,6 +165,35 @@ def test_a_dry_run_writes_the_folder_that_vivado_builds_from(tmp_path):
         str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()
     }
     assert "settings(clock_mhz) 90" in (out / "settings.tcl").read_text(encoding="utf-8")
+
+
+def test_project_is_for_vivado(tmp_path):
+    out = tmp_path / "p"
+    done = call("bitstream", "tiny-4x4", "--project", "--dry-run", "--output", str(out))
+    assert done.exit_code == 0, done.output
+    assert "settings(flow) project" in (out / "settings.tcl").read_text(encoding="utf-8")
+    done = call("bitstream", "tiny-4x4", "--project", "--dry-run", "--board", "ulx3s")
+    assert "--project: is for Vivado" in done.output
+
+
+def test_a_shared_bitstream_is_verified(tmp_path):
+    names = ("tilewright.bit", "tilewright.hwh")
+    for name in names:
+        (tmp_path / name).write_bytes(name.encode())
+    digests = {name: sha256(name.encode()).hexdigest() for name in names}
+    path = write_manifest(tmp_path / "tilewright.yaml", load_hwconfig("tiny-4x4"), files=digests)
+    done = call("bitstream", "tiny-4x4", "--verify", str(path))
+    assert done.exit_code == 0, done.output
+    assert sha256(path.read_bytes()).hexdigest() in done.output
+    found = rows("bitstream", "tiny-4x4", "--verify", str(path))
+    assert {row["file"]: row["sha256"] for row in found} == digests
+    done = call("bitstream", "edge-8x8", "--verify", str(path))
+    assert "--verify: must be of edge-8x8" in done.output
+    (tmp_path / "tilewright.hwh").write_bytes(b"another")
+    assert (
+        "must be the file of the manifest"
+        in call("bitstream", "tiny-4x4", "--verify", str(path)).output
+    )
 
 
 def test_without_vivado_nothing_is_written(monkeypatch, tmp_path):

@@ -41,8 +41,22 @@ def memory(**changes):
     return MemoryModel(**(values | changes))
 
 
-def test_the_four_boards_are_there():
-    assert named_boards() == ("pynq-z1", "pynq-z2", "ultra96-v2", "zcu104")
+DRAM = {
+    "arty-z7-20": 2100,
+    "kr260": 19200,
+    "kv260": 19200,
+    "pynq-z1": 2100,
+    "pynq-z2": 2100,
+    "ultra96-v2": 4264,
+    "zcu104": 19200,
+    "zedboard": 4267,
+    "zybo-z7-20": 4267,
+}
+"""MB/s of the DRAM of each board."""
+
+
+def test_the_boards_are_there():
+    assert named_boards() == tuple(DRAM)
 
 
 @pytest.mark.parametrize("name", named_boards())
@@ -57,10 +71,7 @@ def test_every_figure_of_a_board_has_a_source(name):
     assert all(raw["sources"].values())
 
 
-@pytest.mark.parametrize(
-    ("name", "megabytes_per_second"),
-    [("pynq-z1", 2100), ("pynq-z2", 2100), ("ultra96-v2", 4264), ("zcu104", 19200)],
-)
+@pytest.mark.parametrize(("name", "megabytes_per_second"), DRAM.items())
 def test_shared_bandwidth_is_three_quarters_of_the_dram_peak(name, megabytes_per_second):
     board = load_board(name)
     bytes_per_second = board.memory.shared_bytes_per_cycle * board.clock_mhz
@@ -81,11 +92,31 @@ def test_latencies_are_the_same_time_on_every_board(name):
     assert 1000 * board.memory.read_latency / board.clock_mhz == pytest.approx(214, abs=8)
 
 
-def test_zynq_boards_differ_only_in_names_and_sources():
-    first, second = (load_board(n).to_mapping() for n in ("pynq-z1", "pynq-z2"))
-    for data in (first, second):
+@pytest.mark.parametrize("names", [("pynq-z1", "pynq-z2", "arty-z7-20"), ("kv260", "kr260")])
+def test_boards_with_the_same_parts_differ_only_in_names_and_sources(names):
+    first, *others = (load_board(name).to_mapping() for name in names)
+    for data in (first, *others):
         del data["name"], data["sources"], data["memory"]["name"]
-    assert first == second
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("name", named_boards())
+def test_a_zynq_7000_has_its_clocks_without_board_files(name):
+    """Beside the crystal: multipliers of its PLLs are whole numbers, whatever Vivado assumes."""
+    properties = load_vivado_target(name).processor_properties
+    if load_board(name).axi_data_bits == 64:
+        crystal, cpu, dram = (
+            float(properties[key])
+            for key in (
+                "PCW_CRYSTAL_PERIPHERAL_FREQMHZ",
+                "PCW_APU_PERIPHERAL_FREQMHZ",
+                "PCW_UIPARAM_DDR_FREQ_MHZ",
+            )
+        )
+        for clock in (cpu, dram):
+            assert 2 * clock / crystal == pytest.approx(round(2 * clock / crystal), abs=1e-3)
+        width = int(properties["PCW_UIPARAM_DDR_BUS_WIDTH"].split()[0])
+        assert DRAM[name] == pytest.approx(2 * dram * width / 8, rel=0.001)
 
 
 def test_unknown_board_lists_the_known_ones():
@@ -230,7 +261,7 @@ def test_a_field_of_any_value_is_taken_or_refused_in_a_line(tmp_path, kind):
                 assert found.cpu.rates()
 
 
-@pytest.mark.parametrize("name", ["pynq-z1", "pynq-z2"])
+@pytest.mark.parametrize("name", [n for n in named_boards() if load_board(n).axi_data_bits == 64])
 def test_the_pessimistic_memory_is_nowhere_better_than_the_boards(name):
     board = load_board(name)
     worst = pessimistic_memory(board)

@@ -240,7 +240,7 @@ def test_heads_of_like_shapes_are_told_by_the_classes_or_refused() -> None:
     assert head_of(form_of(20, **pair)) == Head.SSD
     for shapes in (raw, pair):
         for classes in (0, 7):
-            with pytest.raises(WorkloadError, match="may be of .* or of .*--labels"):
+            with pytest.raises(WorkloadError, match=r"may be of .* or of .*--labels"):
                 head_of(form_of(classes, **shapes))
 
 
@@ -272,7 +272,7 @@ def test_what_nobody_looks_at_says_nothing_of_the_unit() -> None:
 def test_scores_that_are_none_are_refused(wrong: float) -> None:
     outputs = np.zeros((1, 300, 6))
     outputs[0, 0] = [1, 2, 30, 40, wrong, 1]
-    with pytest.raises(WorkloadError, match="finite numbers|in 0..1"):
+    with pytest.raises(WorkloadError, match=r"finite numbers|in 0\.\.1"):
         candidates(Head.END2END, form_of(y=outputs.shape), [outputs])
 
 

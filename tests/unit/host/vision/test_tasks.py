@@ -225,7 +225,8 @@ def test_labels_come_from_lines_or_from_what_a_model_states(tmp_path) -> None:
     (tmp_path / "odd").write_bytes("\ufeffcat\x0c\u2028b\r\ndog\n".encode())
     assert read_labels(tmp_path / "odd") == ("cat\x0c\u2028b", "dog")
     hostile = ("{[]: 1}", f"[0x{'f' * 20000}]", "__import__('os').system('true')", "{",
-               "[" * 5000, "7", "'cat'", "{10**9: 'x'}", "{999999999: 'x'}", "{-1: 'x'}")  # fmt: skip
+               "[" * 5000, "7", "'cat'", "{10**9: 'x'}",
+               "{999999999: 'x'}", "{-1: 'x'}")  # fmt: skip
     for text in hostile:
         assert stated_labels({"names": text}) == ()
     assert [stated_task({"task": t}) for t in ("detect", "pose", "segment", "classify", "obb")] == [

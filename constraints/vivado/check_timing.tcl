@@ -1,21 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Synthesis of the whole block design, placement, routing, and the check of timing.
+# Reports of the routed design, which is open, and the check of timing. Then the bitstream.
 
 file mkdir reports
-set design [get_files system.bd]
-set_property synth_checkpoint_mode None $design
-generate_target all $design
-read_verilog [make_wrapper -files $design -top]
-read_xdc tilewright.xdc
-auto_detect_xpm
-
-# Strategy: $settings(strategy) in every step that has directives.
-synth_design -top system_wrapper -part $settings(part) -flatten_hierarchy rebuilt
-opt_design -directive $settings(strategy)
-place_design -directive $settings(strategy)
-phys_opt_design -directive $settings(strategy)
-route_design -directive $settings(strategy)
-phys_opt_design -directive $settings(strategy)
 write_checkpoint -force work/routed.dcp
 report_utilization -file reports/utilisation.txt
 report_utilization -hierarchical -file reports/utilisation_by_unit.txt
@@ -67,4 +53,8 @@ if {$hardware eq ""} {
     error "tilewright error: Vivado wrote no system.hwh below [pwd]"
 }
 file copy -force $hardware tilewright.hwh
-write_bitstream -force tilewright.bit
+if {$settings(flow) eq "project"} {
+    file copy -force [get_property DIRECTORY [get_runs impl_1]]/system_wrapper.bit tilewright.bit
+} else {
+    write_bitstream -force tilewright.bit
+}
