@@ -128,6 +128,7 @@ def grouped(studies: Sequence[Found], by: str) -> dict[str, list[Found]]:
     if not studies:
         raise ConfigError("must hold a study", field="studies", value=0, remedy="load some")
     first, groups = studies[0][0].settings, dict[str, list[Found]]()
+    oracles: dict[str, str] = {}  # identities by fidelity
     for result, place in studies:
         settings = result.settings
         if by not in settings:
@@ -142,5 +143,14 @@ def grouped(studies: Sequence[Found], by: str) -> dict[str, list[Found]]:
                     field=f"study {result.study.name}",
                     remedy="compare studies of one network on one board",
                 )
+        searched = result.search.settings
+        known = oracles.setdefault(searched["fidelity"], searched["oracle"])
+        if known != searched["oracle"]:
+            raise ConfigError(
+                f"must be measured on the RTL of {studies[0][0].study.name}",
+                field=f"study {result.study.name}",
+                value=searched["oracle"],
+                remedy="compare studies of one RTL; tune again after a change",
+            )
         groups.setdefault(str(settings[by]), []).append((result, place))
     return groups
