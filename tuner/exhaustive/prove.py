@@ -27,6 +27,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.host.common import plain_values
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
@@ -43,8 +44,9 @@ from tilewright.tuner.schedule.schedule_bound import ScheduleBound
 from tilewright.tuner.schedule.space_prior import schedule_points
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 
-ROUND: Final = 2048
-"""Schedules that run under one limit."""
+FIRST_ROUND: Final = 128
+LAST_ROUND: Final = 4096
+"""Schedules that run under one limit: few at first, because a better one excludes many."""
 
 CHUNK: Final = 64
 """Schedules that a thread runs between two looks at the clock."""
@@ -61,15 +63,17 @@ class Proof:
     """What is proven of the best cycles of a layer.
 
     Attributes:
+        bounds: of each configuration, by its hash.
         points: of the spaces; ``excluded`` by bounds or because they are not legal, ``run`` on the
-            twin, and the rest is open, or did not need to be looked at.
-        schedule, hw: of ``cycles`` where the proof found them, None: they are those that it was
-            given.
+            twin; the rest is open.
+        schedule, hw: of ``cycles`` where the proof found them; None: they are the given ones.
     """
 
+    given: int  # the best cycles that were measured before
     cycles: int  # the least that is known
     bound: int  # no schedule of the spaces takes fewer
     within: float  # the tolerance that was asked for
+    bounds: Mapping[str, int]
     points: int
     excluded: int
     run: int
@@ -82,14 +86,30 @@ class Proof:
         """Whether the tolerance holds."""
         return self.cycles <= (1 + self.within) * self.bound
 
-    @property
-    def gap(self) -> float:
-        """By what share the best may be above the optimum."""
-        return self.cycles / self.bound - 1
-
     def to_mapping(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Proof:
+        """What `to_mapping` gave, from a store."""
+        return cls(**_FIELDS(dict(values)))
+
+
+_COUNT: Final = plain_values.integer(0, 1 << 62)
+_FIELDS: Final = plain_values.record(
+    given=_COUNT,
+    cycles=_COUNT,
+    bound=_COUNT,
+    within=plain_values.real,
+    bounds=plain_values.mapping(plain_values.plain(str), _COUNT),
+    points=_COUNT,
+    excluded=_COUNT,
+    run=_COUNT,
+    seconds=plain_values.real,
+    schedule=plain_values.optional(plain_values.plain(dict)),
+    hw=plain_values.optional(plain_values.plain(str)),
+)
 
 
 def beaten_by(cycles: int, within: float) -> int:
@@ -107,21 +127,24 @@ class Prover:
 
     Args:
         memory: DRAM timing.
-        kind: of the schedule space.
-        seconds: for each proof; when they are over it tells how far it came.
+        within: the share above its bound at which a layer is proven.
         workers: threads; None: one per core.
     """
 
     def __init__(
-        self, memory: MemoryModel, *, within: float, seconds: float, workers: int | None = None
+        self, memory: MemoryModel, *, within: float, workers: int | None = None
     ) -> None:
         self._memory: Final = memory
         self._within: Final = within
-        self._seconds: Final = seconds
         self._threads: Final = workers or os.cpu_count() or 1
 
     def prove(
-        self, spaces: Sequence[ScheduleSpace], cycles: int, floors: Sequence[int]
+        self,
+        spaces: Sequence[ScheduleSpace],
+        cycles: int,
+        floors: Sequence[int],
+        *,
+        seconds: float = math.inf,
     ) -> Proof:
         """Prove the best cycles of one layer over spaces of one or more configurations.
 
@@ -129,16 +152,19 @@ class Prover:
             spaces: of the layer, one for each configuration.
             cycles: the best that were measured.
             floors: the layer's bound on each configuration.
+            seconds: when they are over, the proof tells how far it came.
         """
         started = time.monotonic()
-        found = _Course(cycles=cycles, within=self._within, ends=started + self._seconds)
-        bounds = []
+        found = _Course(cycles=cycles, within=self._within, ends=started + seconds)
+        bounds = {}
         for floor, space in sorted(zip(floors, spaces, strict=True), key=lambda pair: pair[0]):
-            bounds.append(max(floor, self._one(space, floor, found)))
-        bound = min([*bounds, found.cycles])
+            bounds[f"{space.hw.config_hash:08x}"] = max(floor, self._one(space, floor, found))
+        bounds = {key: min(bound, found.cycles) for key, bound in bounds.items()}
         return Proof(
+            given=cycles,
             cycles=found.cycles,
-            bound=bound,
+            bound=min(bounds.values()),
+            bounds=bounds,
             within=self._within,
             points=sum(space.raw_size for space in spaces),
             excluded=found.excluded,
@@ -164,15 +190,15 @@ class Prover:
         order = order[np.argsort(bounds[order], kind="stable")]
         flats, bounds, points = flats[order], bounds[order], points[order]
         found.excluded += space.raw_size - len(flats)
-        done = 0
+        done, size = 0, FIRST_ROUND
         while done < len(flats) and bounds[done] <= found.limit:
             if found.late:
                 return int(bounds[done])
-            end = min(done + ROUND, int(np.searchsorted(bounds, found.limit, side="right")))
+            end = min(done + size, int(np.searchsorted(bounds, found.limit, side="right")))
             whole = self._round(space, points[done:end], flats[done:end], found)
             if not whole:
                 return int(bounds[done])
-            done = end
+            done, size = end, min(2 * size, LAST_ROUND)
         found.excluded += len(flats) - done
         return found.limit + 1
 

@@ -68,6 +68,8 @@ def prepare_settings(options: TuneOptions) -> StudySettings:
         without=tuple(options.without),
         built=tuple(manifest.hw for manifest in manifests.values()),
         bitstreams={key: bit_file(manifest)[1] for key, manifest in manifests.items()},
+        within=options.within,
+        proof_seconds=options.proof_seconds,
     )
 
 
@@ -95,6 +97,13 @@ def _require_options(options: TuneOptions) -> None:
             field="configs",
             value=options.configs,
             remedy="leave one of both out; base names where a choice of hardware starts",
+        )
+    if options.within is not None and options.fidelity == Fidelity.BOARD:
+        raise SettingsError(
+            "proves cycles of the modelled memory, which is not a board's",
+            field="within",
+            value=options.within,
+            remedy="leave it out, or tune on fidelity rtl",
         )
     if isinstance(options.without, str):
         raise SettingsError(
