@@ -131,9 +131,7 @@ class Prover:
         workers: threads; None: one per core.
     """
 
-    def __init__(
-        self, memory: MemoryModel, *, within: float, workers: int | None = None
-    ) -> None:
+    def __init__(self, memory: MemoryModel, *, within: float, workers: int | None = None) -> None:
         self._memory: Final = memory
         self._within: Final = within
         self._threads: Final = workers or os.cpu_count() or 1
@@ -225,9 +223,7 @@ class Prover:
             np.concatenate([each[2] for each in whole]),
         )
 
-    def _round(
-        self, space: ScheduleSpace, points: Points, flats: Cycles, found: _Course
-    ) -> bool:
+    def _round(self, space: ScheduleSpace, points: Points, flats: Cycles, found: _Course) -> bool:
         """Run points under the limit; False when time ran out before all had run."""
         limit = found.limit
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -90,7 +90,7 @@ class TuneOptions:
     """What decides a study, and where and how it runs."""
 
     model: str | Path | NetworkTable | Workload = option(
-        MISSING,
+        "",
         "Built-in network; ONNX, compiled (.tw) or layer (.yaml) file. In Python also a network "
         "that `load_network` returned, or a single layer.",
         kind=str,

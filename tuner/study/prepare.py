@@ -76,6 +76,12 @@ def prepare_settings(options: TuneOptions) -> StudySettings:
 def _require_options(options: TuneOptions) -> None:
     """Refuse options that contradict each other."""
     model, hw, base = options.model, options.hw, options.base
+    if model == "":
+        raise SettingsError(
+            "a network must be named",
+            field="model",
+            remedy="name a built-in network, an ONNX file or a table of layers",
+        )
     if options.trust_model and not options.compiled:
         raise SettingsError(
             "needs the compiled graph", field="trust_model", remedy="ask for compiled as well"

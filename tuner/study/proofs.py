@@ -44,8 +44,9 @@ def settle(
     places = [search.hw] if search.hw is not None else list(configs)
     floors = [session.bound(hw, search.task) for hw in places]
     known = session.proofs(places[0], search.task)
-    early = search.measured < FIRST or search.tries and not last
-    if cycles > (1 + within) * min(floors) and (early or search.tries and known[-1].given == cycles):
+    early = search.measured < FIRST or (search.tries > 0 and not last)
+    told = search.tries > 0 and known[-1].given == cycles
+    if cycles > (1 + within) * min(floors) and (early or told):
         return False
     return _take(session, search, places, _proof(session, search, places, floors, cycles))
 
@@ -74,9 +75,7 @@ def _proof(
     return found
 
 
-def _take(
-    session: Session, search: TaskSearch, places: Sequence[HwConfig], proof: Proof
-) -> bool:
+def _take(session: Session, search: TaskSearch, places: Sequence[HwConfig], proof: Proof) -> bool:
     """Let a search know what was proven."""
     search.tries += 1
     search.proven = proof.proven

@@ -223,7 +223,7 @@ class StudySettings:
         base = "" if self.configs > 1 else f"-{self.base.name}"
         screen = "" if self.screen == "none" else f"-{self.screen}"
         without = "".join(f"-no-{part}" for part in self.without)
-        within = "" if self.within is None else f"-within-{100 * self.within:g}%"
+        within = "" if self.within is None else f"-within-{100 * self.within:g}pct"
         base += f"-rtl-{self.rtl}" if self.rtl else ""
         other = "" if self.allocator == DEFAULT_ALLOCATOR else f"-{self.allocator}"
         other += "" if self.objective == ObjectiveName.LATENCY else f"-{self.objective}"

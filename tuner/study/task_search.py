@@ -195,7 +195,11 @@ class TaskSearches:
         search = self._order[arm]
         if self.proving and settle(self._session, search, self.configs):
             # The measurement of what the proof found, if it found something, is the last one.
-            last = self._measure({arm: 1}) if search.awaited else {arm: Slot(prices=(), values=(), exhausted=True)}
+            last = (
+                self._measure({arm: 1})
+                if search.awaited
+                else {arm: Slot(prices=(), values=(), exhausted=True)}
+            )
             self._room -= len(last[arm].prices)
             return replace(last[arm], exhausted=True)
         if not self._order[arm].started:
