@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -42,6 +43,7 @@ from tilewright.sim.twin.native_lowering import Points
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 _TO_DATA: Final = 9
 """Start to the first data, without two latencies of the memory: fetch, take, offer, address."""
@@ -69,8 +71,8 @@ ROWS: Final = 1 << 17
 class _Channel:
     """Least bus cycles of rows in one direction.
 
-    A row takes its beats, and its bursts hold places in flight. Both sums over rows are bounds, each
-    by itself; a sum over the larger of both for each row is none.
+    A row takes its beats, and its bursts hold places in flight. Both sums over rows are bounds,
+    each by itself; a sum over the larger of both for each row is none.
     """
 
     def __init__(self, hw: HwConfig, *, latency: int, bytes_per_cycle: float, flights: int) -> None:
@@ -90,6 +92,43 @@ class _Channel:
     def of(self, nbytes: Floats | float) -> Floats:
         """Beats alone."""
         return np.asarray(nbytes / self._axi * self.beat, dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tiles:
+    """Schedules as tiles; arrays of shape (schedules,), ``rows`` and ``columns`` with a table's."""
+
+    b: Floats
+    h: Floats
+    w: Floats
+    ci: Floats
+    co: Floats
+    tile_co: npt.NDArray[np.int32]
+    rows: Floats
+    columns: Floats
+    tiles_b: Floats
+    tiles_co: Floats
+    steps: Floats
+    spatial: Floats
+    in_rows: Floats
+    in_cos: Floats
+    single: Bools
+    slots: Ints
+    weights_stay: Bools
+    inputs_stay: Bools
+    by_block: Bools
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loads:
+    """Bus cycles of all inputs (also by held places), weights and micro-ops; numbers of LOADs."""
+
+    inp: Floats
+    held: Floats
+    wgt: Floats
+    inp_loads: Floats
+    wgt_loads: Floats
+    uops: Floats
 
 
 class ScheduleBound:
@@ -175,132 +214,160 @@ class ScheduleBound:
             found[:, tile] = (whole, sum(parts) - whole * size, parts[-1])
         return found[0], found[1], found[2]
 
-    # -- the chains -------------------------------------------------------------------------
+    # -- what schedules move and compute ---------------------------------------------------------
+
+    def _tiles(self, points: Points) -> _Tiles:
+        shape = self._shape
+        sizes = points[:, :5]
+        b, h, w, ci, co = sizes.astype(np.float64).T
+        if shape.depthwise:
+            ci = np.full_like(ci, shape.reduce_blocks)
+        rows, columns = self._rows[sizes[:, 1]].T, self._columns[sizes[:, 2]].T
+        tiles_b, tiles_co = np.ceil(shape.batches / b), np.ceil(shape.out_blocks / co)
+        single = points[:, 5] * points[:, 6] == 1
+        return _Tiles(
+            b=b,
+            h=np.minimum(h, shape.out_height),
+            w=np.minimum(w, shape.out_width),
+            ci=np.minimum(ci, shape.reduce_blocks),
+            co=np.minimum(co, shape.out_blocks),
+            tile_co=sizes[:, 4],
+            rows=rows,
+            columns=columns,
+            tiles_b=tiles_b,
+            tiles_co=tiles_co,
+            steps=np.ceil(shape.reduce_blocks / ci),
+            spatial=tiles_b * rows[0] * columns[0],
+            in_rows=np.minimum(points[:, 5], rows[0]),
+            in_cos=np.minimum(points[:, 6], tiles_co),
+            single=single,
+            slots=np.where(single, 1, 2),
+            weights_stay=points[:, 7] == _number(LoopOrder.WEIGHT_STATIONARY),
+            inputs_stay=points[:, 7] == _number(LoopOrder.INPUT_STATIONARY),
+            by_block=points[:, 8] == _number(Fusion.BLOCK),
+        )
+
+    def _loads(self, t: _Tiles) -> _Loads:
+        """How often operands are loaded: slots are filled in turn, so a cycle of more misses."""
+        shape = self._shape
+        planes = float(shape.batches * shape.in_planes)
+        groups = t.tiles_b * t.columns[0] * np.ceil(t.rows[0] / t.in_rows)
+        if shape.depthwise:
+            positions, inp_loads = planes * t.rows[1], t.spatial * t.tiles_co
+        else:
+            co_groups = np.ceil(t.tiles_co / t.in_cos)
+            # The last group of rows may have fewer members, and then stay in the slots.
+            ragged = np.where(t.in_rows > 1, np.mod(t.rows[0], t.in_rows), 0)
+            again = np.where(t.in_rows * t.steps <= t.slots, 1, co_groups)
+            again_last = np.where(ragged * t.steps <= t.slots, 1, co_groups)
+            last = np.where(ragged > 0, t.rows[3], 0)
+            streamed = (t.rows[1] - last) * again + last * again_last
+            full = np.floor(t.rows[0] / t.in_rows) * t.in_rows
+            loads = t.tiles_b * t.columns[0] * t.steps * (full * again + ragged * again_last)
+            kept = np.where(t.spatial * t.steps <= t.slots, 1, co_groups)
+            order = [t.weights_stay, t.inputs_stay]
+            positions = planes * np.select(order, [t.rows[1] * kept, t.rows[1]], streamed)
+            once = t.spatial * t.steps
+            inp_loads = np.select(order, [once * kept, once], loads)
+        weights = t.tiles_co * t.steps
+        turns = np.where(t.weights_stay | (weights <= t.slots), 1, groups)
+        whole = self._shape.out_blocks * self._shape.reduce_blocks * self._shape.taps
+        return _Loads(
+            inp=positions * t.columns[5],
+            held=positions * t.columns[7],
+            wgt=whole * self._weight_time() * turns,
+            inp_loads=inp_loads,
+            wgt_loads=weights * turns,
+            uops=self._read.of(t.ci * shape.taps * UOP_BYTES),
+        )
+
+    def _first_data(self, t: _Tiles, uops: Floats) -> Floats:
+        """Bus cycles of what the first GEMM waits for."""
+        shape, blocks = self._shape, t.ci
+        if shape.depthwise:
+            each = shape.reduce_blocks if shape.share == 1 else 1
+            blocks = np.ceil(t.co / shape.share) * each
+        rows = t.b * np.ceil(blocks / shape.inp_interleave) * t.rows[2]
+        wgt = t.co * t.ci * shape.taps * self._weight_time()
+        held = np.maximum(0, rows * t.columns[8] - self._memory.read_latency)
+        return np.asarray(np.maximum(rows * t.columns[6] + wgt + uops, held))
+
+    def _stores(self, t: _Tiles) -> tuple[Floats, Floats]:
+        """Beats of all that is written, and the bus cycles that this takes."""
+        shape = self._shape
+        lines = shape.batches * self._whole[t.tile_co] * shape.out_height
+        pieces = shape.batches * self._pieces[t.tile_co] * shape.out_height * shape.out_width
+        beats = lines * t.columns[9] + self._write.of(pieces * self._hw.out_tile_bytes)
+        held = lines * t.columns[10] - self._memory.write_latency
+        return np.asarray(beats), np.asarray(np.maximum(beats, held))
+
+    def _fetched(self, t: _Tiles, loads: _Loads) -> Floats:
+        """Bus cycles of the instructions: LOAD, GEMM, VECTOR and STORE."""
+        runs = t.spatial * np.where(t.by_block, self._shape.out_blocks, t.tiles_co)
+        count = runs * (t.steps + np.where(t.by_block, 1, 2)) + loads.inp_loads + loads.wgt_loads
+        return self._read.of(count * INSTRUCTION_BYTES)
+
+    # -- the chains -----------------------------------------------------------------------------
 
     def _least(self, points: Points) -> Floats:
         shape, hw, memory = self._shape, self._hw, self._memory
-        sizes = points[:, :5]
-        b, h, w, ci, co = sizes.astype(np.float64).T
-        rows, columns = self._rows[sizes[:, 1]].T, self._columns[sizes[:, 2]].T
-        if shape.depthwise:
-            ci = np.full_like(ci, shape.reduce_blocks)
-        tiles_b, tiles_co = np.ceil(shape.batches / b), np.ceil(shape.out_blocks / co)
-        steps = np.ceil(shape.reduce_blocks / ci)
-        spatial = tiles_b * rows[0] * columns[0]
-        in_rows = np.minimum(points[:, 5], rows[0])
-        in_cos = np.minimum(points[:, 6], tiles_co)
-        single = points[:, 5] * points[:, 6] == 1
-        weights_stay = points[:, 7] == _number(LoopOrder.WEIGHT_STATIONARY)
-        inputs_stay = points[:, 7] == _number(LoopOrder.INPUT_STATIONARY)
-        by_block = points[:, 8] == _number(Fusion.BLOCK)
-        macs = float(shape.mac_tiles)
-        taps, lanes = shape.taps, hw.out_tile_bytes / hw.vector_lanes
-
-        # What an input plane costs, by row tiles: all of them, and the last.
-        planes = float(shape.batches * shape.in_planes)
-        groups = tiles_b * columns[0] * np.ceil(rows[0] / in_rows)
-        co_groups = np.ceil(tiles_co / in_cos)
-        slots = np.where(single, 1, 2)
-        if shape.depthwise:
-            positions = planes * rows[1]
-            inp_loads = spatial * tiles_co
-        else:
-            ragged = np.where(in_rows > 1, np.mod(rows[0], in_rows), 0)
-            again = np.where(in_rows * steps <= slots, 1, co_groups)
-            again_last = np.where(ragged * steps <= slots, 1, co_groups)
-            last = np.where(ragged > 0, rows[3], 0)
-            streamed = (rows[1] - last) * again + last * again_last
-            kept = rows[1] * np.where(spatial * steps <= slots, 1, co_groups)
-            positions = np.where(weights_stay, kept, np.where(inputs_stay, rows[1], streamed))
-            positions = planes * positions
-            full = np.floor(rows[0] / in_rows) * in_rows
-            inp_loads = tiles_b * columns[0] * steps * (full * again + ragged * again_last)
-            kept_loads = spatial * steps * np.where(spatial * steps <= slots, 1, co_groups)
-            inp_loads = np.where(weights_stay, kept_loads, inp_loads)
-            inp_loads = np.where(inputs_stay, spatial * steps, inp_loads)
-        weight = float(self._read.of(self._weight_bytes()))
-        all_weights = shape.out_blocks * shape.reduce_blocks * taps * weight
-        once = weights_stay | (tiles_co * steps <= slots)
-        wgt = all_weights * np.where(once, 1, groups)
-        wgt_loads = tiles_co * steps * np.where(once, 1, groups)
-
-        # The first item: its micro-ops, its inputs, its weights.
-        first_ci = np.minimum(ci, shape.reduce_blocks)
-        blocks = first_ci
-        if shape.depthwise:
-            full_co = np.minimum(co, shape.out_blocks)
-            blocks = np.ceil(full_co / shape.share) * (
-                shape.reduce_blocks if shape.share == 1 else 1
-            )
-        first_planes = np.ceil(blocks / shape.inp_interleave)
-        first_rows = b * first_planes * rows[2]
-        first_wgt = np.minimum(co, shape.out_blocks) * first_ci * taps * weight
-        uops = self._read.of(first_ci * taps * UOP_BYTES)
-        data = _TO_DATA + 2 * memory.read_latency + self._read.of(INSTRUCTION_BYTES)
-        first_held = np.maximum(0, first_rows * columns[8] - memory.read_latency)
-        first_data = np.maximum(first_rows * columns[6] + first_wgt + uops, first_held)
-        fill = data + first_data + _TO_GEMM
-
-        # The last tile behind the last product.
-        last_b = shape.batches - (tiles_b - 1) * b
-        pixels = last_b * rows[4] * columns[4]
-        last_co = shape.out_blocks - (tiles_co - 1) * co
+        t = self._tiles(points)
+        loads = self._loads(t)
+        macs, lanes = float(shape.mac_tiles), hw.out_tile_bytes / hw.vector_lanes
         turn = hw.param_tile_bytes // max(_PARAM_ROW_BYTES, hw.axi_bytes) + _PARAM_SETUP
-        vector_blocks = np.where(by_block, 1, last_co)
-        tail = vector_blocks * (pixels * lanes + turn) + _VECTOR_TAIL
-        stored = np.minimum(last_co, self._last_part[sizes[:, 4]])
-        if shape.out_interleave == 1:
-            stored = vector_blocks
+        data = _TO_DATA + 2 * memory.read_latency + self._read.of(INSTRUCTION_BYTES)
+        fill = data + self._first_data(t, loads.uops) + _TO_GEMM
+
+        # The last tile behind the last product: its VECTOR, and its last STORE.
+        pixels = (shape.batches - (t.tiles_b - 1) * t.b) * t.rows[4] * t.columns[4]
+        last_co = shape.out_blocks - (t.tiles_co - 1) * t.co
+        last_blocks = np.where(t.by_block, 1, last_co)
+        stored = last_blocks
+        if shape.out_interleave > 1:
+            stored = np.minimum(last_co, self._last_part[t.tile_co])
         finish = _STORE_START + memory.write_latency + _END
         last_store = finish + self._write.of(stored * pixels * hw.out_tile_bytes)
-        drain = _GEMM_TAIL + tail + last_store
+        tail = last_blocks * (pixels * lanes + turn) + _VECTOR_TAIL + last_store
+        drain = _GEMM_TAIL + tail
 
-        # The first output: its first VECTOR follows the reduction of its tile, or of its block.
-        first_pixels = b * np.minimum(h, shape.out_height) * np.minimum(w, shape.out_width)
-        first_pixels = np.minimum(first_pixels, shape.batches * first_pixels / b)
-        first_blocks = np.where(by_block, 1, np.minimum(co, shape.out_blocks))
-        reduced = first_pixels * first_blocks * shape.reduce_blocks * taps
-        ready = fill + reduced + _GEMM_TAIL
+        # The first output: its VECTOR follows the reduction of its tile, or of its block.
+        pixels = np.minimum(t.b, shape.batches) * t.h * t.w
+        first_blocks = np.where(t.by_block, 1, t.co)
+        ready = fill + pixels * first_blocks * shape.reduce_blocks * shape.taps + _GEMM_TAIL
+        first_vector = first_blocks * (pixels * lanes + turn) + _VECTOR_TAIL
 
-        outputs = float(shape.batches * shape.out_blocks * shape.out_height * shape.out_width)
-        vector = outputs * lanes + spatial * shape.out_blocks * turn
-        lines = shape.batches * self._whole[sizes[:, 4]] * shape.out_height
-        pieces = shape.batches * self._pieces[sizes[:, 4]] * shape.out_height * shape.out_width
-        written = lines * columns[9] + self._write.of(pieces * hw.out_tile_bytes)
-        store = np.maximum(written, lines * columns[10] - memory.write_latency)
+        outputs = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
+        vector = outputs * lanes + t.spatial * shape.out_blocks * turn
         others = shape.out_blocks * hw.param_tile_bytes
-        if shape.residual:
-            others += int(outputs) * hw.out_tile_bytes
-        inp = positions * columns[5]
-        read = inp + wgt + uops + self._read.of(float(others))
-        held = positions * columns[7] - memory.read_latency
-        runs = np.where(by_block, spatial * shape.out_blocks, spatial * tiles_co)
-        count = runs * steps + 2 * runs + inp_loads + wgt_loads
-        fetched = self._read.of((count - np.where(by_block, runs, 0)) * INSTRUCTION_BYTES)
-
-        first_vector = first_blocks * (first_pixels * lanes + turn)
+        others += outputs * hw.out_tile_bytes if shape.residual else 0
+        read = loads.inp + loads.wgt + loads.uops + self._read.of(float(others))
+        written, store = self._stores(t)
         chains = [
             fill + macs + drain,
-            data + np.maximum(read, held) + tail + last_store,
-            memory.read_latency + read + fetched,
+            data + np.maximum(read, loads.held - memory.read_latency) + tail,
+            memory.read_latency + read + self._fetched(t, loads),
             ready + vector + _VECTOR_TAIL + last_store,
-            ready + first_vector + _VECTOR_TAIL + finish + store,
+            ready + first_vector + finish + store,
         ]
         if memory.shared_bytes_per_cycle > 0:
             moved = (read / self._read.beat + written / self._write.beat) * hw.axi_bytes
             chains.append(moved / memory.shared_bytes_per_cycle)
-        streams = (~weights_stay) & (~inputs_stay) & single
-        waits = (np.maximum(inp_loads, wgt_loads) - 1) * (memory.read_latency + _TO_GEMM)
         if not shape.depthwise:
-            chains.append(np.where(streams, data + inp + wgt + macs + waits + drain, 0))
+            turns = t.single & ~t.weights_stay & ~t.inputs_stay
+            waits = np.maximum(loads.inp_loads, loads.wgt_loads) - 1
+            waits = waits * (memory.read_latency + _TO_GEMM)
+            serial = data + loads.inp + loads.wgt + macs + waits + drain
+            chains.append(np.where(turns, serial, 0))
         return np.asarray(np.maximum.reduce(chains))
 
-    def _weight_bytes(self) -> int:
-        """Bytes in DRAM of a weight tile."""
+    def _weight_time(self) -> float:
+        """Bus cycles of a weight tile."""
         hw = self._hw
         if self._shape.depthwise:
-            return diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
-        return hw.int4_tile_bytes if self._shape.int4 else hw.wgt_tile_bytes
+            nbytes = diagonal_bytes(block_in=hw.block_in, block_out=hw.block_out)
+        else:
+            nbytes = hw.int4_tile_bytes if self._shape.int4 else hw.wgt_tile_bytes
+        return float(self._read.of(nbytes))
 
 
 def _number(member: LoopOrder | Fusion) -> int:

@@ -48,7 +48,7 @@ def settle(
     told = search.tries > 0 and known[-1].given == cycles
     if cycles > (1 + within) * min(floors) and (early or told):
         return False
-    return _take(session, search, places, _proof(session, search, places, floors, cycles))
+    return _take(search, places, _proof(session, search, places, floors, cycles))
 
 
 def _proof(
@@ -75,7 +75,7 @@ def _proof(
     return found
 
 
-def _take(session: Session, search: TaskSearch, places: Sequence[HwConfig], proof: Proof) -> bool:
+def _take(search: TaskSearch, places: Sequence[HwConfig], proof: Proof) -> bool:
     """Let a search know what was proven."""
     search.tries += 1
     search.proven = proof.proven
