@@ -112,6 +112,15 @@ _FIELDS: Final = plain_values.record(
 )
 
 
+def least_bound(space: ScheduleSpace, memory: MemoryModel) -> int | None:
+    """The least bound of a legal schedule, without any run; None: none is legal."""
+    points = points_of(space, 0, space.raw_size)
+    legal = NativeLowering(space.hw, space.workload).rules(points) == 0
+    if not legal.any():
+        return None
+    return int(ScheduleBound(space.hw, space.workload, memory).least(points[legal]).min())
+
+
 def beaten_by(cycles: int, within: float) -> int:
     """The most cycles of a schedule that would refute the tolerance."""
     limit = max(0, math.ceil(cycles / (1 + within)) - 1)

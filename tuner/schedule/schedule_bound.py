@@ -62,7 +62,8 @@ _END: Final = 2
 _PARAM_ROW_BYTES: Final = 32
 _PARAM_SETUP: Final = 2
 _HOLD: Final = 1
-"""Cycles that a burst holds its place in flight beyond the memory's latency and its beats."""
+"""Cycles that a burst holds its place in flight beyond the memory's latency and its beats, of
+which the last takes one cycle, whatever time the memory then needs."""
 
 ROWS: Final = 1 << 17
 """Schedules that are bounded at a time: the arrays stay in the caches' reach."""
@@ -87,7 +88,8 @@ class _Channel:
         beats = nbytes / self._axi if joined else -(-nbytes // self._axi)
         bursts = beats / self._burst if joined else math.ceil(beats / self._burst)
         moved = beats * self.beat
-        return moved, ((self._latency + _HOLD) * bursts + moved) / self._flights
+        waits = bursts * max(0.0, self._latency + _HOLD - self.beat)
+        return moved, (waits + moved) / self._flights
 
     def of(self, nbytes: Floats | float) -> Floats:
         """Beats alone."""

@@ -19,10 +19,11 @@ from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
-from tilewright.tuner.exhaustive.prove import Proof
+from tilewright.tuner.exhaustive.prove import Proof, least_bound
 from tilewright.tuner.measure.energy import load_energy
 from tilewright.tuner.measure.measurement import Measurement, Oracle, Request, hw_key
 from tilewright.tuner.schedule.rules import Rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.store.claims import Claims
 from tilewright.tuner.store.store import (
     DuplicateTrialError,
@@ -39,6 +40,9 @@ BOUND_LIMIT: Final = 20
 
 INCUMBENT_LIMIT: Final = 4
 """... or at this multiple of the best cycles of its task on its configuration, ..."""
+
+CHEAP_POINTS: Final = 1 << 18
+"""Points of a layer up to which each is bounded at the end of a study: some tenths of a second."""
 
 LIMIT_SLACK: Final = 20_000
 """... plus this many cycles, so that short layers are not cut off by fixed latencies."""
@@ -244,6 +248,19 @@ class Session:
             key = (hw_key(hw), task.name)
             self._proven[key] = max(self._proven.get(key, 0), proof.bounds.get(key[0], 0))
             self.record_config(*self._recorded[key[0]])
+
+    def tighten(self, hw: HwConfig) -> None:
+        """Raise the bounds of a configuration where its schedules are few enough to bound each."""
+        if not self.rules.bounds_schedules:
+            return
+        for task in self.settings.tasks:
+            key = (hw_key(hw), task.name)
+            if self._proven.get(key, 0) > self.bound(hw, task):
+                continue
+            space = ScheduleSpace(task, hw, self.rules, self.settings.space)
+            if space.raw_size <= CHEAP_POINTS:
+                self._proven[key] = least_bound(space, self.settings.memory) or 0
+        self.record_config(*self._recorded[hw_key(hw)])
 
     def seconds_left(self) -> float:
         """Until no new trial is started.

@@ -83,10 +83,12 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
                     )
                 break
             candidates = candidates[:1]
-    if settings.within is not None and candidates:
-        winner = _survivors(candidates)[0].tasks
-        winner.proving = True
-        winner.finish()
+    if candidates:
+        winner = _survivors(candidates)[0]
+        if settings.within is not None:
+            winner.tasks.proving = True
+            winner.tasks.finish()
+        session.tighten(winner.hw)
 
 
 def _first_rung(
