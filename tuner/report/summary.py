@@ -197,7 +197,13 @@ def proof_lines(result: StudyResult) -> list[str]:
         f"{search.summary.count:,} of {search.settings['budget']:,} measurements made"
     )
     text += f", {result.saved:,} saved" if result.saved else ""
-    return [*lines, f"{text}; the proofs ran {counted(runs, 'schedule')} more on the twin"]
+    lines.append(f"{text}; the proofs ran {counted(runs, 'schedule')} more on the twin")
+    if result.bound_of_configs is not None and len(result.configs) > 1:
+        lines.append(
+            f"on none of the {len(result.configs)} configurations of the study a network takes "
+            f"fewer than {result.bound_of_configs:,} cycles"
+        )
+    return lines
 
 
 def _certificate(task: TaskResult, tolerance: float) -> str:

@@ -114,6 +114,17 @@ class StudyResult:
         return [] if tolerance is None else [t for t in self.tasks if not t.within(tolerance)]
 
     @property
+    def bound_of_configs(self) -> int | None:
+        """No network on any configuration that the study considered takes fewer cycles."""
+        if not self.shared or not self.configs:
+            return None
+        totals = (
+            sum(config.bounds[name] * count for name, count in self.counts.items())
+            for config in self.configs
+        )
+        return min(totals)
+
+    @property
     def saved(self) -> int:
         """Measurements of the budget that proofs made needless."""
         if self.tolerance is None or self.unproven:

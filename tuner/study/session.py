@@ -251,7 +251,7 @@ class Session:
 
     def tighten(self, hw: HwConfig) -> None:
         """Raise the bounds of a configuration where its schedules are few enough to bound each."""
-        if not self.rules.bounds_schedules:
+        if not self.rules.bounds_schedules or hw_key(hw) not in self._recorded:
             return
         for task in self.settings.tasks:
             key = (hw_key(hw), task.name)

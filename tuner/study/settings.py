@@ -177,6 +177,13 @@ class StudySettings:
                 value=self.within,
                 remedy="give 1% or 0.01",
             )
+        if self.memory.stall_percent:
+            raise SettingsError(
+                "proves cycles of a memory without random stalls",
+                field="within",
+                value=f"memory {self.memory.name}",
+                remedy="leave it out, or name another memory",
+            )
         if self.objective != ObjectiveName.LATENCY:
             raise SettingsError(
                 "proves cycles alone",

@@ -88,7 +88,8 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
         if settings.within is not None:
             winner.tasks.proving = True
             winner.tasks.finish()
-        session.tighten(winner.hw)
+        for hw in (winner.hw,) if settings.within is None else tried:
+            session.tighten(hw)
 
 
 def _first_rung(

@@ -146,6 +146,21 @@ def test_a_network_on_the_best_of_some_configurations_is_proven_there(tmp_path) 
     study = tune(tmp_path, hw=None, base="tiny-4x4", configs=3, budget=120)
     assert all(layer.cycles <= 1.01 * layer.bound_cycles for layer in study.layers)
     assert study.measurements < 120
+    result = result_of(tmp_path)
+    assert len(result.configs) == 3
+    assert result.bound_of_configs is not None
+    assert result.bound_of_configs <= study.bound_cycles
+    text = call("report", "s", "--runs", str(tmp_path)).stdout
+    assert f"fewer than {result.bound_of_configs:,} cycles" in text
+
+
+def test_a_budget_that_has_no_measurement_for_what_a_proof_found_says_so(tmp_path) -> None:
+    study = tune(tmp_path, model=A, within=0.0, budget=2, tuner="random")
+    best = optimum(A)
+    assert study.layers[0].cycles > best == study.layers[0].bound_cycles
+    text = call("report", "s", "--runs", str(tmp_path)).stdout
+    assert f"one takes {best:,}, for which the budget had no measurement" in text
+    assert "not proven: gap " in text
 
 
 def test_the_screened_study_tells_the_proofs_of_its_search(tmp_path) -> None:
@@ -179,6 +194,10 @@ def test_a_share_is_typed_in_percent_or_as_a_number(text, share) -> None:
         ({"within": -0.1}, "within: must be a share from 0 to 10"),
         ({"within": float("nan")}, "within: must be a share"),
         ({"proof_seconds": -1}, "proof_seconds: must be a number"),
+        (
+            {"memory": replace(load_memory("ideal"), name="rough", stall_percent=20)},
+            "within: proves cycles of a memory without random stalls",
+        ),
         ({"objective": "edp"}, "within: proves cycles alone, not 'objective edp'"),
         (
             {"fidelity": "board", "boards": "pool.yaml"},
