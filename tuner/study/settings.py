@@ -166,7 +166,10 @@ class StudySettings:
     def _check_proofs(self) -> None:
         if not is_number(self.proof_seconds, 0):
             raise SettingsError(
-                "must be a number of at least 0", field="proof_seconds", value=self.proof_seconds
+                "must be a number of at least 0",
+                field="proof_seconds",
+                value=self.proof_seconds,
+                remedy="give the seconds that a proof may take",
             )
         if self.within is None:
             return
