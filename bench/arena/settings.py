@@ -17,6 +17,7 @@ from tilewright.bench.framework.settings import (
     memory_option,
     option,
     quick_option,
+    seed_option,
     workers_option,
 )
 from tilewright.cli.common.arguments import replacing, require_places, require_readable
@@ -55,6 +56,23 @@ def tuners_page(
     if html is not None:
         with replacing(html):
             write_whole(html, page(study))
+
+
+@command(
+    "certificates", SEARCH, "tilewright.bench.arena.certificates:Certificates",
+    more="Each layer is kept when it is there; the same command goes on with the file of --json.",
+)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class CertificatesSettings:
+    """What `tune --within` is worth: layers that nothing was chosen on, until they are proven."""
+
+    quick: bool = quick_option()
+    layers: int = count_option(16, "Layers to draw.", quick=2)
+    within: float = option(1.0, "Tolerance in percent.", metavar="PERCENT", low=0)
+    budget: int = count_option(240, "Measurements of a study at most.", quick=24)
+    proof_seconds: float = option(60.0, "Seconds of a proof.", metavar="SECONDS", low=0)
+    seed: int = seed_option()
+    workers: int = workers_option()
 
 
 @command("default-tuner", SEARCH, "tilewright.bench.arena.default_tuner:study")

@@ -435,6 +435,9 @@ _COMPILED: Final = {rule.name: compile(rule.expression, rule.name, "eval") for r
 
 CONFIG_DIR: Final = CONSTRAINTS_DIR / "configs"
 
+TUNED: Final = "tuned"
+"""Key of a configuration's file under which a study writes what it found on it."""
+
 
 def named_configs() -> tuple[str, ...]:
     """Names of the configurations that ship with Tilewright."""
@@ -459,4 +462,5 @@ def load_hwconfig(name_or_path: str | Path | HwConfig) -> HwConfig:
     path = named_file(name_or_path, CONFIG_DIR, "configuration", "hw", named_configs())
     data = read_yaml_mapping(path, "a hardware configuration")
     data.setdefault("name", path.stem)
+    data.pop(TUNED, None)
     return HwConfig.from_mapping(data, origin=str(path))

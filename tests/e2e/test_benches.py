@@ -24,6 +24,7 @@ SMALLEST = {
     "agent": ("--mib", "1", "--repeats", "1"),
     "allocate": ("--quick", "--networks", "squeezenet", "--seeds", "1"),
     "builds": ("--quick", "--rounds", "1"),
+    "certificates": ("--quick", "--layers", "1", "--budget", "8", "--proof-seconds", "1"),
     "decode": ("--hw", "tiny-4x4", "--width", "64", "--context", "8", "--blocks", "2",
                "--words", "0", "--search-cycles", "1"),
     "default-tuner": ("--seeds", "1", "--budget", "24", "--long", "24", "--ranked", "8"),

@@ -31,8 +31,10 @@ from tilewright.tuner.report.summary import (
     number,
     outcome_line,
     percent,
+    proof_lines,
     share_lines,
 )
+from tilewright.tuner.study.options import DEFAULT_PROOF_SECONDS
 from tilewright.tuner.study.results import StudyResult, ratio, schedule_text, screening_name
 from tilewright.tuner.study.settings import DEFAULT_ALLOCATOR, DEFAULT_TUNER
 
@@ -77,6 +79,10 @@ def repeat(result: StudyResult) -> Repeat:
     if start := search.get("warm_start"):
         words += ["--warm-start", str(start["source"])]
         remarks.append("--warm-start needs the store that the study began with, as it was then.")
+    if result.tolerance is not None:
+        words += ["--within", f"{100 * result.tolerance:g}%"]
+        if search["proof_seconds"] != DEFAULT_PROOF_SECONDS:
+            words += ["--proof-seconds", f"{search['proof_seconds']:g}"]
     if rtl := search.get("rtl"):
         words += ["--rtl", "mine/tilewright.f"]
         remarks.append(f"--rtl needs the manifest of the RTL of that day; its digest is {rtl}.")
@@ -342,6 +348,7 @@ def _layer_sections(result: StudyResult) -> list[str]:
         markup.section(
             "Cycles of each layer against its bound",
             markup.paragraph(_BOUND_NOTE, "note"),
+            *(markup.paragraph(line, "note") for line in proof_lines(result)),
             markup.figure(figures.bound_figure(result), "bound"),
         ),
         markup.section(
@@ -421,8 +428,8 @@ _PARETO_NOTE: Final = (
     "configuration are left out."
 )
 _BOUND_NOTE: Final = (
-    "One occurrence of each layer. The bound is the larger of MAC cycles and compulsory traffic: "
-    "no schedule on that configuration can be faster."
+    "One occurrence of each layer. No schedule on that configuration can be faster than the bound: "
+    "a proven one, or else the larger of MAC cycles and compulsory traffic."
 )
 _UTILISATION_NOTE: Final = (
     "Issued: cycles with a tile product, edge padding included. Useful: the layer's own "

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tilewright.tuner.study.results import StudyResult
 
@@ -20,6 +20,10 @@ def report_path(study: str, runs: Path) -> Path:
     return runs.joinpath(*folders, f"{name}.html")
 
 
+_PROOF: Final = ("bound", "within", "proven", "points", "excluded", "run", "seconds")
+"""What is told of a proof."""
+
+
 def task_rows(result: StudyResult) -> list[dict[str, Any]]:
     """A row for each layer; cycles are None where no measurement is valid."""
     return [
@@ -29,6 +33,10 @@ def task_rows(result: StudyResult) -> list[dict[str, Any]]:
             "default_cycles": task.default_cycles,
             "best_cycles": task.best_cycles,
             "bound_cycles": task.bound,
+            "gap": task.gap,
+            "proof": None
+            if task.proof is None
+            else {name: getattr(task.proof, name) for name in _PROOF},
             "config_hash": None if task.best is None else task.best.config_hash,
             "schedule": None if task.best is None else dict(task.best.schedule),
             "runs": None
@@ -53,6 +61,7 @@ def conditions_of(result: StudyResult) -> dict[str, Any]:
         "objective": settings.get("objective", "latency"),
         "fidelity": settings["fidelity"],
         "seed": settings["seed"],
+        "within": result.tolerance,
     }
 
 
@@ -66,4 +75,6 @@ def summary_of(result: StudyResult) -> dict[str, Any]:
         "default_cycles": result.default_network,
         "best_cycles": result.best_network,
         "bound_cycles": result.bound_network,
+        "unproven": [task.name for task in result.unproven],
+        "saved_measurements": result.saved,
     }

@@ -17,7 +17,7 @@ from tilewright.host.common.printable import printable
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.measure.measurement import Status
 from tilewright.tuner.report.boards import board_lines, comparison_lines
-from tilewright.tuner.study.results import StudyResult, ratio, schedule_text
+from tilewright.tuner.study.results import StudyResult, TaskResult, ratio, schedule_text
 
 FULL_SHARE: Final = 0.9
 """Of a network's multiply-accumulates; a study that tunes fewer says so plainly."""
@@ -183,6 +183,51 @@ def fidelity_text(result: StudyResult) -> str:
     )
 
 
+def proof_lines(result: StudyResult) -> list[str]:
+    """The certificate of each layer, and the measurements that they saved; none were asked for."""
+    tolerance = result.tolerance
+    if tolerance is None:
+        return []
+    lines = [_certificate(task, tolerance) for task in result.tasks if task.best is not None]
+    search = result.search
+    proven = len(result.tasks) - len(result.unproven)
+    runs = sum(0 if task.proof is None else task.proof.run for task in result.tasks)
+    text = (
+        f"{proven} of {counted(len(result.tasks), 'layer')} proven within {100 * tolerance:g} %: "
+        f"{search.summary.count:,} of {search.settings['budget']:,} measurements made"
+    )
+    text += f", {result.saved:,} saved" if result.saved else ""
+    lines.append(f"{text}; the proofs ran {counted(runs, 'schedule')} more on the twin")
+    if result.bound_of_configs is not None and len(result.configs) > 1:
+        lines.append(
+            f"on none of the {len(result.configs)} configurations of the study a network takes "
+            f"fewer than {result.bound_of_configs:,} cycles"
+        )
+    return lines
+
+
+def _certificate(task: TaskResult, tolerance: float) -> str:
+    gap = task.gap or 0.0
+    verdict = f"{100 * gap:.2f} %"
+    verdict = f"proven, gap {verdict}" if task.within(tolerance) else f"not proven: gap {verdict}"
+    text = (
+        f"{task.name}: {number(task.best_cycles)} cycles, no schedule takes fewer than "
+        f"{number(task.bound)} ({verdict})"
+    )
+    proof = task.proof
+    if proof is None:
+        return f"{text}; by the bound of the layer"
+    text += f"; of {proof.points:,} points bounds and rules excluded {proof.excluded:,}"
+    if proof.run:
+        text += f", runs on the twin {proof.run:,}"
+    left = proof.points - proof.excluded - proof.run
+    text += f", {left:,} are open" if left > 0 else ""
+    text += f"; {proof.seconds:.1f} s"
+    if task.best_cycles is not None and proof.cycles < task.best_cycles:
+        text += f"; one takes {proof.cycles:,}, for which the budget had no measurement"
+    return text
+
+
 LOOSE: Final = "nothing beats it, but it may be loose: tilewright certify decides"
 """What every share of a bound is told with."""
 
@@ -199,7 +244,9 @@ def outcome_line(result: StudyResult) -> str:
         text += f", {default / best:.2f}x the untuned {default:,}"
     bound = result.bound_network
     if bound is not None:
-        text += f"; {100 * bound / best:.1f} % of the bound of {bound:,} ({LOOSE})"
+        text += f"; {100 * bound / best:.1f} % of the bound of {bound:,}"
+        told = result.tolerance is not None and not result.unproven
+        text += f" (proven within {100 * (result.tolerance or 0):g} %)" if told else f" ({LOOSE})"
     if result.shared and result.chosen is not None:
         text += f"; on {result.chosen.hw['name']}"
     return text
@@ -238,6 +285,7 @@ def print_summary(result: StudyResult, console: Console) -> None:
     print_lines(hardware_lines(result))
     print_lines([*board_lines(result), *comparison_lines(result)])
     print_lines(condition_lines(result), "dim")
+    print_lines(proof_lines(result))
     failures = failure_counts(result)
     if failures:
         print_lines(["not valid: " + ", ".join(f"{n} {s}" for s, n in failures.items())])

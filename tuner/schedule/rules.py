@@ -42,6 +42,7 @@ class Rules:
         prior: of a task's schedules on a configuration; never a measurement.
         joint_prior: of a task's schedules on each of a list of configurations.
         ranks: whether the priors judge whole spaces, so that they can rank configurations.
+        bounds_schedules: whether `schedule_bound` holds for the accelerator of these rules.
     """
 
     legal: Callable[[HwConfig, Workload, Schedule], Legality]  # whether a schedule lowers
@@ -53,6 +54,7 @@ class Rules:
     prior: Callable[[HwConfig, Workload, MemoryModel], Prior]
     joint_prior: Callable[[Sequence[HwConfig], Workload, MemoryModel], Prior]
     ranks: bool = True
+    bounds_schedules: bool = False
     tile_ci_unit: Callable[[HwConfig, Workload], int] = _any_tile_ci
 
 
@@ -79,4 +81,5 @@ def host_rules() -> Rules:
         tile_ci_unit=tile_ci_unit,
         prior=SchedulePrior,
         joint_prior=JointPrior,
+        bounds_schedules=True,
     )

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -46,9 +46,23 @@ class StoredConfig:
     config_hash: str
     hw: Mapping[str, Any]  # its parameters and label
     area: Mapping[str, Any]  # resource names to amounts, and ``text``: use against the board
-    bounds: Mapping[str, int]  # task names to lower bounds in cycles
+    bounds: Mapping[str, int]  # task names to lower bounds in cycles, proven ones where there are
     status: str  # ``measured``, ``pruned`` or ``failed``
     reason: str  # why, when not measured
+    # task names to their proofs, in order, as plain values (`exhaustive.prove.Proof`)
+    proofs: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def bounds_text(self) -> str:
+        """The column ``bounds``: a number, or a number and the proofs that it follows from."""
+        return dump(
+            {
+                task: bound
+                if task not in self.proofs
+                else {"cycles": bound, "proofs": list(self.proofs[task])}
+                for task, bound in self.bounds.items()
+            }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +154,18 @@ _TEXT: Final = plain_values.plain(str)
 _WHOLE: Final = plain_values.plain(int)
 _NAMED: Final = plain_values.mapping(_TEXT, lambda value: value)
 _COUNTS: Final = plain_values.mapping(_TEXT, _WHOLE)
+_PROVEN: Final = plain_values.record(cycles=_WHOLE, proofs=plain_values.each(_NAMED))
+
+
+def _bound(value: Any) -> tuple[int, Sequence[Mapping[str, Any]]]:
+    """A bound, and the proofs that it follows from."""
+    if not isinstance(value, dict):
+        return _WHOLE(value), ()
+    proven = _PROVEN(value)
+    return _WHOLE(proven.get("cycles")), proven.get("proofs", ())
+
+
+_BOUNDS: Final = plain_values.mapping(_TEXT, _bound)
 
 
 def _record(kind: Callable[..., R], row: Any, **rules: plain_values.Rule) -> R:
@@ -168,16 +194,18 @@ def study_of(row: Any) -> StoredStudy:
 
 def config_of(row: Any) -> StoredConfig:
     """A row of ``configs``."""
-    return _record(
+    bounds = _json(_BOUNDS)(row.bounds)
+    known = _record(
         StoredConfig,
         row,
         config_hash=_TEXT,
         hw=_json(_NAMED),
         area=_json(_NAMED),
-        bounds=_json(_COUNTS),
+        bounds=lambda _: {task: bound for task, (bound, _) in bounds.items()},
         status=_TEXT,
         reason=_TEXT,
     )
+    return replace(known, proofs={task: proofs for task, (_, proofs) in bounds.items() if proofs})
 
 
 _RUNS: Final = plain_values.record(

@@ -197,7 +197,7 @@ class Store:
         values = {
             "hw": dump(config.hw),
             "area": dump(config.area),
-            "bounds": dump(config.bounds),
+            "bounds": config.bounds_text,
             "status": config.status,
             "reason": config.reason,
         }

@@ -97,7 +97,8 @@ def conduct(
     if fidelity not in (Fidelity.TWIN, Fidelity.BOARD) and not options.ray:
         find_verilator()
         find_compiler()
-    if settings.rtl and Fidelity.TWIN in (settings.screen, fidelity):
+    counts = settings.within is not None or Fidelity.TWIN in (settings.screen, fidelity)
+    if settings.rtl and counts:
         require_agreement(settings.base, settings.memory)
     if options.warm_start:
         begun = _warm_start(str(options.warm_start), location, name, settings)
@@ -123,6 +124,7 @@ def conduct(
             listener=listener,
             screen=screen,
             seconds=seconds,
+            threads=workers,
         )
     return study.name
 

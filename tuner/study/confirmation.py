@@ -89,6 +89,7 @@ def confirm(session: Session, screened: StudyResult, chosen: Sequence[Finalist])
     for config in screened.configs:
         hw = HwConfig.from_mapping(config.hw, origin=f"configuration {config.config_hash}")
         status = config.status if config.status != "measured" else "screened"
+        session.adopt(config)
         session.record_config(hw, status, config.reason)
     for finalist in chosen:
         session.prepare(finalist.proposal.hw)

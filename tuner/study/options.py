@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,9 @@ DEFAULT_CONFIGS: Final = 4
 """Configurations that a study measures at most by default, the base included."""
 SEARCH_BUDGET: Final = 16
 """Measurements on the twin for a layer of a compiled network whose schedule nothing knows."""
+
+DEFAULT_PROOF_SECONDS: Final = 60.0
+"""Of each proof of a layer on a configuration."""
 
 _SEARCH: Final = "Search"
 _MEASUREMENT: Final = "Measurement"
@@ -66,6 +70,17 @@ def split_layers(layers: str | None) -> tuple[str, ...]:
     return tuple(next(csv.reader([layers]))) if layers else ()
 
 
+def share_of(text: str | None) -> float | None:
+    """A share as the command line has it: ``1%`` or ``0.01``."""
+    if text is None:
+        return None
+    number = text.strip().removesuffix("%")
+    try:
+        return float(number) / (100 if number != text.strip() else 1)
+    except ValueError:
+        return math.nan  # which no rule allows
+
+
 def _screen(name: ScreenName | None) -> bool | None:
     return None if name is None else name is ScreenName.TWIN
 
@@ -75,7 +90,7 @@ class TuneOptions:
     """What decides a study, and where and how it runs."""
 
     model: str | Path | NetworkTable | Workload = option(
-        MISSING,
+        "",
         "Built-in network; ONNX, compiled (.tw) or layer (.yaml) file. In Python also a network "
         "that `load_network` returned, or a single layer.",
         kind=str,
@@ -134,6 +149,22 @@ class TuneOptions:
         None,
         "Seconds after which the search starts no new trial. Its results are confirmed, and the "
         "same command goes on from there.",
+        metavar="SECONDS",
+        low=0,
+        panel=_SEARCH,
+    )
+    within: float | None = option(
+        None,
+        "End a layer's search when its best is proven to be at most so far from the optimum on its "
+        "configuration, and print the certificate: 1% or 0.01.",
+        kind=str | None,
+        parse=share_of,
+        metavar="SHARE",
+        panel=_SEARCH,
+    )
+    proof_seconds: float = option(
+        DEFAULT_PROOF_SECONDS,
+        "Seconds that a proof of --within may take; then it tells how far it came.",
         metavar="SECONDS",
         low=0,
         panel=_SEARCH,

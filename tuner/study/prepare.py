@@ -68,12 +68,20 @@ def prepare_settings(options: TuneOptions) -> StudySettings:
         without=tuple(options.without),
         built=tuple(manifest.hw for manifest in manifests.values()),
         bitstreams={key: bit_file(manifest)[1] for key, manifest in manifests.items()},
+        within=options.within,
+        proof_seconds=options.proof_seconds,
     )
 
 
 def _require_options(options: TuneOptions) -> None:
     """Refuse options that contradict each other."""
     model, hw, base = options.model, options.hw, options.base
+    if model == "":
+        raise SettingsError(
+            "a network must be named",
+            field="model",
+            remedy="name a built-in network, an ONNX file or a table of layers",
+        )
     if options.trust_model and not options.compiled:
         raise SettingsError(
             "needs the compiled graph", field="trust_model", remedy="ask for compiled as well"
@@ -95,6 +103,13 @@ def _require_options(options: TuneOptions) -> None:
             field="configs",
             value=options.configs,
             remedy="leave one of both out; base names where a choice of hardware starts",
+        )
+    if options.within is not None and options.fidelity == Fidelity.BOARD:
+        raise SettingsError(
+            "proves cycles of the modelled memory, which is not a board's",
+            field="within",
+            value=options.within,
+            remedy="leave it out, or tune on fidelity rtl",
         )
     if isinstance(options.without, str):
         raise SettingsError(

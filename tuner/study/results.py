@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tilewright.host.machine.clock import clock_text
+from tilewright.tuner.exhaustive.prove import Proof
 from tilewright.tuner.measure.measurement import BoardRuns, Status
 from tilewright.tuner.store.records import dump
 from tilewright.tuner.store.store import Store, StoredConfig, StoredStudy, StoredTrial
@@ -24,15 +25,17 @@ class TaskResult:
     Attributes:
         best: the best valid trial (shared mode: on the chosen configuration); None if none.
         trials, valid_trials: measurements charged, and how many of them are valid.
+        proof: the last one of the task, on the configuration of ``best``; None: there is none.
     """
 
     name: str  # of the task
     count: int  # occurrences in the network
     default_cycles: int | None  # untuned schedule on the base configuration; None if not valid
     best: StoredTrial | None
-    bound: int | None  # lower bound of the cycles on the configuration of ``best``
+    bound: int | None  # lower bound of the cycles on the configuration of ``best``, proven if it is
     trials: int
     valid_trials: int
+    proof: Proof | None = None
 
     @property
     def best_cycles(self) -> int | None:
@@ -48,6 +51,16 @@ class TaskResult:
     def of_bound(self) -> float | None:
         """Bound over best: 1.0 is unbeatable."""
         return ratio(self.bound, self.best_cycles)
+
+    @property
+    def gap(self) -> float | None:
+        """By what share the best may be above the optimum on its configuration."""
+        return None if self.of_bound is None else 1 / self.of_bound - 1
+
+    def within(self, tolerance: float) -> bool:
+        """Whether the best is proven to be within a tolerance of the optimum."""
+        best = self.best_cycles
+        return best is not None and bool(self.bound) and best <= (1 + tolerance) * (self.bound or 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +100,36 @@ class StudyResult:
     def settings(self) -> Mapping[str, Any]:
         """The study's settings."""
         return self.study.settings
+
+    @property
+    def tolerance(self) -> float | None:
+        """The share above its bound at which a layer's search ended; None: none did so."""
+        within = self.settings.get("within")
+        return None if within is None else float(within)
+
+    @property
+    def unproven(self) -> list[TaskResult]:
+        """Tasks that are not within the tolerance, if the study has one."""
+        tolerance = self.tolerance
+        return [] if tolerance is None else [t for t in self.tasks if not t.within(tolerance)]
+
+    @property
+    def bound_of_configs(self) -> int | None:
+        """No network on any configuration that the study considered takes fewer cycles."""
+        if not self.shared or not self.configs:
+            return None
+        totals = (
+            sum(config.bounds[name] * count for name, count in self.counts.items())
+            for config in self.configs
+        )
+        return min(totals)
+
+    @property
+    def saved(self) -> int:
+        """Measurements of the budget that proofs made needless."""
+        if self.tolerance is None or self.unproven:
+            return 0
+        return max(0, int(self.search.settings["budget"]) - self.search.summary.count)
 
     @property
     def shared(self) -> bool:
@@ -160,6 +203,7 @@ def load_result(store: Store, name: str) -> StudyResult:
     shared = study.settings["mode"] == "shared"
     chosen = _chosen(summary, configs, counts) if shared else None
     bounds = {c.config_hash: c.bounds for c in configs}
+    proofs = {(c.config_hash, task): each for c in configs for task, each in c.proofs.items()}
     defaults = _default_cycles(store.untuned(study.id, configs[0].config_hash) if configs else [])
     results = []
     for task, count in counts.items():
@@ -173,6 +217,7 @@ def load_result(store: Store, name: str) -> StudyResult:
                 bound=None if best is None else bounds.get(best.config_hash, {}).get(task),
                 trials=sum(n for (_, name), n in summary.trials.items() if name == task),
                 valid_trials=sum(n for (_, name), n in summary.valid.items() if name == task),
+                proof=_proof(proofs, task, None if best is None else best.config_hash, shared),
             )
         )
     complete = not shared or chosen is not None
@@ -225,6 +270,18 @@ def _best(
     ]
     best = min(found, key=lambda each: (each.cycles, each.sequence), default=None)
     return None if best is None else store.trial(study.id, best.sequence)
+
+
+def _proof(
+    proofs: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
+    task: str,
+    config_hash: str | None,
+    shared: bool,
+) -> Proof | None:
+    """The last proof of a task: on its configuration, or over all that it was chosen from."""
+    places = [place for place in proofs if place[1] == task]
+    mine = [place for place in places if not shared or place[0] == config_hash]
+    return Proof.from_mapping(proofs[mine[0]][-1]) if mine else None
 
 
 def task_curve(improvements: Sequence[Improvement], task: str) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ these answers takes the same course again after a kill.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +19,11 @@ from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
+from tilewright.tuner.exhaustive.prove import Proof, least_bound
 from tilewright.tuner.measure.energy import load_energy
 from tilewright.tuner.measure.measurement import Measurement, Oracle, Request, hw_key
 from tilewright.tuner.schedule.rules import Rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.store.claims import Claims
 from tilewright.tuner.store.store import (
     DuplicateTrialError,
@@ -37,6 +40,9 @@ BOUND_LIMIT: Final = 20
 
 INCUMBENT_LIMIT: Final = 4
 """... or at this multiple of the best cycles of its task on its configuration, ..."""
+
+CHEAP_POINTS: Final = 1 << 18
+"""Points of a layer up to which each is bounded at the end of a study: some tenths of a second."""
 
 LIMIT_SLACK: Final = 20_000
 """... plus this many cycles, so that short layers are not cut off by fixed latencies."""
@@ -119,6 +125,7 @@ class Session:
         rules: Rules,
         listener: Listener,
         deadline: float | None = None,
+        threads: int | None = None,
     ) -> None:
         self.settings: Final = settings
         self.rules: Final = rules
@@ -140,6 +147,12 @@ class Session:
         self._stored_numbers: Final = frozenset(self._stored.values())
         self._used = 0
         self._bounds: dict[tuple[str, str], int] = {}
+        self.threads: Final = threads
+        self._recorded: Final[dict[str, tuple[HwConfig, str, str]]] = {}
+        self._proven: Final[dict[tuple[str, str], int]] = {}
+        self._proofs: Final[dict[tuple[str, str], list[Proof]]] = {}
+        for config in store.configs(study.id):
+            self.adopt(config)
 
     @property
     def left(self) -> int:
@@ -188,10 +201,12 @@ class Session:
         """Write down what became of a configuration."""
         area = self.rules.estimate(hw)
         fit = self.rules.fits(hw, self.settings.board)
+        key = hw_key(hw)
+        self._recorded[key] = (hw, status, reason)
         self._store.put_config(
             self._study.id,
             StoredConfig(
-                config_hash=hw_key(hw),
+                config_hash=key,
                 hw={"name": hw.name, **hw.parameters()},
                 area={
                     "lut": area.lut,
@@ -201,11 +216,62 @@ class Session:
                     "fits": fit.ok,
                     "text": fit.text,
                 },
-                bounds={task.name: self.bound(hw, task) for task in self.settings.tasks},
+                bounds={
+                    task.name: max(self.bound(hw, task), self._proven.get((key, task.name), 0))
+                    for task in self.settings.tasks
+                },
                 status=status,
                 reason=reason,
+                proofs={
+                    task.name: [proof.to_mapping() for proof in self.proofs(hw, task)]
+                    for task in self.settings.tasks
+                    if self.proofs(hw, task)
+                },
             ),
         )
+
+    def adopt(self, config: StoredConfig) -> None:
+        """Take over what is proven of a configuration."""
+        for task, proofs in config.proofs.items():
+            self._proofs[config.config_hash, task] = [Proof.from_mapping(each) for each in proofs]
+        for task, bound in config.bounds.items():
+            self._proven[config.config_hash, task] = bound
+
+    def proofs(self, hw: HwConfig, task: Workload) -> Sequence[Proof]:
+        """Of a task, in order; those over several configurations stand with the first of them."""
+        return self._proofs.get((hw_key(hw), task.name), ())
+
+    def add_proof(self, configs: Sequence[HwConfig], task: Workload, proof: Proof) -> None:
+        """Store a proof over configurations, and the bounds that follow from it."""
+        self._proofs.setdefault((hw_key(configs[0]), task.name), []).append(proof)
+        for hw in configs:
+            key = (hw_key(hw), task.name)
+            self._proven[key] = max(self._proven.get(key, 0), proof.bounds.get(key[0], 0))
+            self.record_config(*self._recorded[key[0]])
+
+    def tighten(self, hw: HwConfig) -> None:
+        """Raise the bounds of a configuration where its schedules are few enough to bound each."""
+        if not self.rules.bounds_schedules or hw_key(hw) not in self._recorded:
+            return
+        for task in self.settings.tasks:
+            key = (hw_key(hw), task.name)
+            if self._proven.get(key, 0) > self.bound(hw, task):
+                continue
+            space = ScheduleSpace(task, hw, self.rules, self.settings.space)
+            if space.raw_size <= CHEAP_POINTS:
+                self._proven[key] = least_bound(space, self.settings.memory) or 0
+        self.record_config(*self._recorded[hw_key(hw)])
+
+    def seconds_left(self) -> float:
+        """Until no new trial is started.
+
+        Raises:
+            TimeUp: none are left.
+        """
+        left = math.inf if self._deadline is None else self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeUp
+        return left
 
     def measure(self, proposals: Sequence[Proposal]) -> list[Measurement]:
         """Measure; answers in the order of the proposals."""

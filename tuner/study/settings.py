@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tilewright import __version__
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import choices
+from tilewright.host.common.plain_values import is_number
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig
@@ -29,7 +30,12 @@ from tilewright.tuner.schedule.spaces import SPACE_KINDS
 from tilewright.tuner.search import TUNERS
 from tilewright.tuner.study.goals import OBJECTIVES
 from tilewright.tuner.study.objective import ObjectiveName
-from tilewright.tuner.study.options import DEFAULT_BUDGET, DEFAULT_CONFIGS, Mode
+from tilewright.tuner.study.options import (
+    DEFAULT_BUDGET,
+    DEFAULT_CONFIGS,
+    DEFAULT_PROOF_SECONDS,
+    Mode,
+)
 
 if TYPE_CHECKING:
     from tilewright.tuner.study.warm_start import WarmStart  # which loads the store
@@ -42,6 +48,9 @@ class SettingsError(TilewrightError):
 DEFAULT_TUNER: Final = "tilewright"
 
 DEFAULT_ALLOCATOR: Final = "headroom"
+
+MOST_WITHIN: Final = 10.0
+"""Largest tolerance of a proof: eleven times the bound."""
 
 DIGEST_DIGITS: Final = 6
 """Of the settings' digest in a default study name."""
@@ -64,6 +73,7 @@ class StudySettings:
         built: configurations that there are bitstreams of, ``base`` among them, which the study
             chooses from; empty: it chooses from all that fit the board.
         bitstreams: SHA-256 of each of them, by configuration hash.
+        within: share above its proven bound at which a layer's search ends; None: none ends so.
     """
 
     model: str  # built-in network name or the model file's name
@@ -89,6 +99,8 @@ class StudySettings:
     rtl: str = field(default_factory=variant_digest)
     built: tuple[HwConfig, ...] = ()
     bitstreams: Mapping[str, str] = field(default_factory=dict)
+    within: float | None = None
+    proof_seconds: float = DEFAULT_PROOF_SECONDS  # of each proof of ``within``
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -133,6 +145,7 @@ class StudySettings:
                     value=value,
                     remedy=f"give a whole number from {low}",
                 )
+        self._check_proofs()
         for part in self.without:
             parts = TUNERS.load(self.tuner).ablations
             if part not in parts:
@@ -148,6 +161,38 @@ class StudySettings:
                 field="budget",
                 value=self.budget,
                 remedy="raise the budget, or name fewer layers",
+            )
+
+    def _check_proofs(self) -> None:
+        if not is_number(self.proof_seconds, 0):
+            raise SettingsError(
+                "must be a number of at least 0",
+                field="proof_seconds",
+                value=self.proof_seconds,
+                remedy="give the seconds that a proof may take",
+            )
+        if self.within is None:
+            return
+        if not is_number(self.within, 0, MOST_WITHIN):
+            raise SettingsError(
+                f"must be a share from 0 to {MOST_WITHIN:g}",
+                field="within",
+                value=self.within,
+                remedy="give 1% or 0.01",
+            )
+        if self.memory.stall_percent:
+            raise SettingsError(
+                "proves cycles of a memory without random stalls",
+                field="within",
+                value=f"memory {self.memory.name}",
+                remedy="leave it out, or name another memory",
+            )
+        if self.objective != ObjectiveName.LATENCY:
+            raise SettingsError(
+                "proves cycles alone",
+                field="within",
+                value=f"objective {self.objective}",
+                remedy="leave it out, or minimise latency",
             )
 
     def to_mapping(self) -> dict[str, Any]:
@@ -175,6 +220,11 @@ class StudySettings:
             **({"energy": self.energy} if self.energy != DEFAULT_ENERGY else {}),
             **({"rtl": self.rtl} if self.rtl else {}),
             **({"bitstreams": dict(sorted(self.bitstreams.items()))} if self.built else {}),
+            **(
+                {}
+                if self.within is None
+                else {"within": self.within, "proof_seconds": self.proof_seconds}
+            ),
         }
 
     def default_name(self, **more: str) -> str:
@@ -183,6 +233,7 @@ class StudySettings:
         base = "" if self.configs > 1 else f"-{self.base.name}"
         screen = "" if self.screen == "none" else f"-{self.screen}"
         without = "".join(f"-no-{part}" for part in self.without)
+        within = "" if self.within is None else f"-within-{100 * self.within:g}pct"
         base += f"-rtl-{self.rtl}" if self.rtl else ""
         other = "" if self.allocator == DEFAULT_ALLOCATOR else f"-{self.allocator}"
         other += "" if self.objective == ObjectiveName.LATENCY else f"-{self.objective}"
@@ -190,7 +241,7 @@ class StudySettings:
         digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
         return (
             f"{self.model}-{self.board.name}{memory}{base}-{self.mode}-{self.tuner}{without}"
-            f"{other}-b{self.budget}-s{self.seed}{screen}-{digest}"
+            f"{other}-b{self.budget}-s{self.seed}{screen}{within}-{digest}"
         ).replace(":", ".")  # STORE:STUDY is how a study is named for a warm start
 
 

@@ -73,12 +73,23 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
         )
         before = session.left
         for candidate in candidates:
+            candidate.tasks.proving = settings.within is not None and len(candidates) == 1
             candidate.tasks.advance(min(share, session.left))
         if session.left == before:
             if len(candidates) == 1:
-                session.note(f"{candidates[0].hw.name}: no schedule is left that is not measured")
+                if not candidates[0].tasks.proven:
+                    session.note(
+                        f"{candidates[0].hw.name}: no schedule is left that is not measured"
+                    )
                 break
             candidates = candidates[:1]
+    if candidates:
+        winner = _survivors(candidates)[0]
+        if settings.within is not None:
+            winner.tasks.proving = True
+            winner.tasks.finish()
+        for hw in (winner.hw,) if settings.within is None else tried:
+            session.tighten(hw)
 
 
 def _first_rung(
@@ -103,6 +114,7 @@ def _first_rung(
         if position + 1 < len(configs):
             session.prepare(configs[position + 1])
         candidate = _candidate(session, hw, candidates, factory, number=position)
+        candidate.tasks.proving = session.settings.within is not None and len(configs) == 1
         slice_ = len(session.settings.tasks) if ranked and position == 0 else share
         candidate.tasks.advance(min(slice_, session.left))
         if candidate.network is None:

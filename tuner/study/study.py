@@ -63,7 +63,11 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
             prior=session.rules.joint_prior(configs, task, session.settings.memory),
         )
         searches.append(TaskSearch(task=task, hw=None, tuner=tuner, origins=origins, bound=bound))
-    TaskSearches(session, searches, seed=(), transfer=False).advance(session.left)
+    together = TaskSearches(session, searches, seed=(), transfer=False)
+    together.proving = session.settings.within is not None
+    together.configs = tuple(configs)
+    together.advance(session.left)
+    together.finish()
 
 
 def _initial(
@@ -108,6 +112,7 @@ def run_study(
     listener: Listener,
     screen: Oracle | None = None,
     seconds: float | None = None,
+    threads: int | None = None,
 ) -> StoredStudy:
     """Run a study to the end of its budget, or take it up where it was left.
 
@@ -130,7 +135,7 @@ def run_study(
         )
 
     deadline = None if seconds is None else time.monotonic() + seconds
-    run = partial(_run, store=store, rules=rules)
+    run = partial(_run, store=store, rules=rules, threads=threads)
     mapping = settings.to_mapping()
     if screen is None:
         return run(
@@ -199,6 +204,7 @@ def _run(
     rules: Rules,
     listener: Listener,
     deadline: float | None = None,
+    threads: int | None = None,
 ) -> StoredStudy:
     """Open a study's row, let ``body`` spend its session, and close it."""
     identity = {**stored, "oracle": oracle.identity, "fidelity": oracle.fidelity}
@@ -211,6 +217,7 @@ def _run(
         rules=rules,
         listener=listener,
         deadline=deadline,
+        threads=threads,
     )
     if session.replayed:
         listener.note(f"resuming {name}: {counted(session.replayed, 'trial')} already in the store")

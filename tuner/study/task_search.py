@@ -9,7 +9,7 @@ a price of 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tilewright.host.common.errors import TilewrightError
@@ -23,6 +23,7 @@ from tilewright.tuner.schedule.spaces import JointPoint, shape_of
 from tilewright.tuner.search import TUNERS, Candidate, Result, Tuner, TunerError
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.study.objective import TaskCost
+from tilewright.tuner.study.proofs import settle
 from tilewright.tuner.study.session import Proposal, Session
 
 
@@ -59,6 +60,10 @@ class TaskSearch:
     best: TaskCost | None = None  # cycles and energy there
     fewest_cycles: int | None = None  # of any valid measurement
     started: bool = False  # it was asked for a point
+    measured: int = 0  # trials whose outcome it learned
+    proven: bool = False  # its best is within the study's tolerance: nothing more is to be searched
+    tries: int = 0  # proofs that were made of it
+    awaited: bool = False  # the proof found a better point, which is asked for next
 
     @property
     def shape(self) -> str:
@@ -102,6 +107,8 @@ class TaskSearch:
         model: EnergyModel,
     ) -> None:
         """Take in one measurement, its value, and its energy by the study's model."""
+        self.measured += 1
+        self.awaited = False
         if value is not None and answer.cycles is not None:
             self.fewest_cycles = min(answer.cycles, self.fewest_cycles or answer.cycles)
             if self.best_value is None or value < self.best_value:
@@ -112,14 +119,16 @@ class TaskSearch:
             noise = 0.0 if value is None else value * answer.relative_error
             self.tuner.tell([Result(index=candidate.index, value=value, noise=noise)])
 
-    def suggest(self, point: Schedule | JointPoint) -> None:
-        """Try a point that is good for another task next."""
+    def suggest(self, point: Schedule | JointPoint, origin: str = "transfer") -> bool:
+        """Try a point that is good for another task, or that a proof found, next."""
         try:
             index = self.tuner.space.encode(point)
         except TilewrightError:
-            return
-        if self.tuner.suggest(index):
-            self.origins[index] = "transfer"
+            return False
+        new = self.tuner.suggest(index)
+        if new:
+            self.origins[index] = origin
+        return new
 
 
 class TaskSearches:
@@ -127,6 +136,10 @@ class TaskSearches:
 
     The first point of every search is measured before the first slot, the task with the largest
     bound first: all of them together, so that no worker waits.
+
+    Attributes:
+        proving: whether a search ends when its best is proven within the study's tolerance.
+        configs: what the searches choose from where each point has its own configuration.
     """
 
     def __init__(
@@ -150,6 +163,8 @@ class TaskSearches:
         self._transfer: Final = transfer
         self._first: Final[dict[int, Slot]] = {}
         self._room = 0
+        self.proving = False
+        self.configs: tuple[HwConfig, ...] = ()
 
     @property
     def parts(self) -> list[TaskCost] | None:
@@ -162,7 +177,31 @@ class TaskSearches:
         self._room = amount
         return spend(self.allocator, self._pull, amount)
 
+    @property
+    def proven(self) -> bool:
+        """Whether every search has ended with a proof."""
+        return all(search.proven for search in self.searches)
+
+    def finish(self) -> None:
+        """Prove what is open when the measurements end; what a proof finds is measured."""
+        if not self.proving:
+            return
+        for arm, search in enumerate(self._order):
+            settle(self._session, search, self.configs, last=True)
+            if search.awaited and self._session.left:
+                self._measure({arm: 1})
+
     def _pull(self, arm: int, length: float) -> Slot:
+        search = self._order[arm]
+        if self.proving and settle(self._session, search, self.configs):
+            # The measurement of what the proof found, if it found something, is the last one.
+            last = (
+                self._measure({arm: 1})
+                if search.awaited
+                else {arm: Slot(prices=(), values=(), exhausted=True)}
+            )
+            self._room -= len(last[arm].prices)
+            return replace(last[arm], exhausted=True)
         if not self._order[arm].started:
             fresh = [k for k, search in enumerate(self._order) if not search.started]
             self._first.update(self._measure(dict.fromkeys(fresh[: self._room], 1)))

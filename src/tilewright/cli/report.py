@@ -49,8 +49,8 @@ def report(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="HTML file; default: STUDY.html in --runs. The configuration is written beside "
-            "it as YAML.",
+            help="HTML file; default: STUDY.html in --runs. Configuration and schedules are "
+            "written beside it as YAML.",
         ),
     ] = None,
     json: JsonOption = None,
@@ -119,7 +119,8 @@ def show_report(
 ) -> bool:
     """Print a study's summary, write its report, and fail on wrong results.
 
-    Written are an HTML file, beside it the chosen configuration as YAML, and JSON on request.
+    Written are an HTML file, beside it the chosen configuration with its schedules as YAML, and
+    JSON on request.
 
     The Pareto archive of a screened study is made of what was screened.
     """
@@ -133,6 +134,7 @@ def show_report(
     )
     from tilewright.tuner.report.summary import print_summary
     from tilewright.tuner.study.best_network import chosen_by_objective
+    from tilewright.tuner.study.repeat import tuned_mapping
     from tilewright.tuner.study.results import load_result
 
     console = application.open_console()
@@ -148,8 +150,8 @@ def show_report(
     if result.chosen is not None:
         saved = path.with_suffix(CONFIG_SUFFIX)
         with arguments.replacing(output and saved):
-            _write_config(result.chosen.hw, saved)
-        console.say(f"configuration: {saved}")
+            _write_config(result.chosen.hw, tuned_mapping(result), saved)
+        console.say(f"configuration and schedules: {saved} (tune --from {saved} measures them)")
     if json is not None:
         json.write(
             task_rows(result),
@@ -164,13 +166,16 @@ def show_report(
     return result.best_network is not None
 
 
-def _write_config(hw: Mapping[str, Any], path: Path) -> None:
-    """Write a stored configuration as a file that ``--hw`` takes."""
-    from tilewright.host.common.whole_file import MARK, write_whole
-    from tilewright.host.machine.hwconfig import HwConfig
+def _write_config(hw: Mapping[str, Any], found: Mapping[str, Any], path: Path) -> None:
+    """Write a stored configuration as a file that ``--hw`` takes, and what was found on it."""
+    import yaml
 
+    from tilewright.host.common.whole_file import MARK, write_whole
+    from tilewright.host.machine.hwconfig import TUNED, HwConfig
+
+    tuned = yaml.safe_dump({TUNED: found}, sort_keys=False, default_flow_style=None, width=96)
     try:
-        write_whole(path, f"# {MARK} (report)\n{HwConfig(**hw).to_yaml()}")
+        write_whole(path, f"# {MARK} (report)\n{HwConfig(**hw).to_yaml()}{tuned}")
     except OSError as error:
         raise UsageError(
             f"the configuration cannot be written ({error.strerror})",

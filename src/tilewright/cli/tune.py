@@ -3,14 +3,26 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from tilewright.cli.common.application import COMMON, Command, app, open_console
+import typer
+
+from tilewright.cli.common.application import (
+    COMMON,
+    EXIT_CHECK_FAILED,
+    Command,
+    app,
+    open_console,
+)
 from tilewright.cli.common.arguments import require_distinct, require_places
 from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.common.options import from_fields
+from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.report import open_to_read, report_places, show_report, store_places
+from tilewright.host.common.names import counted
+from tilewright.host.common.options import flag_of, option_of
 from tilewright.tuner.store.location import store_location
 from tilewright.tuner.study.options import TuneOptions
 
@@ -21,11 +33,26 @@ if TYPE_CHECKING:
 
 @app.command(cls=Command, rich_help_panel=COMMON)
 @from_fields(TuneOptions)
-def tune(settings: TuneOptions, json: JsonOption = None) -> None:
+def tune(
+    settings: TuneOptions,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Search nothing: measure configuration and schedules of a study's YAML file again "
+            "on --fidelity, and say whether the cycles are equal.",
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
     """Choose a configuration and the schedules of a network; an interrupted study resumes."""
     from tilewright.sim.verilator.rtl_variant import rtl_variant
     from tilewright.tuner.study.prepare import prepare_settings
 
+    if source is not None:
+        _repeat(source, settings, json)
+        return
     with rtl_variant(settings.rtl):
         prepared = prepare_settings(settings)
         boards = None if settings.boards is None else Path(settings.boards)
@@ -33,6 +60,57 @@ def tune(settings: TuneOptions, json: JsonOption = None) -> None:
             {"MODEL": Path(str(settings.model)), "--boards": boards}, {"--json": json_path(json)}
         )
         run_tune(prepared, settings, json)
+
+
+def _repeat(source: Path, options: TuneOptions, json: JsonTarget | None) -> None:
+    """Measure again what a study found."""
+    from tilewright.tuner.study.conduct import open_oracle
+    from tilewright.tuner.study.repeat import load_tuned, repeat, repeated_row
+
+    _require_alone(options)
+    tuned, console = load_tuned(source), open_console()
+    oracle = open_oracle(options.fidelity, options.ray, options.workers, console.say)
+    try:
+        found = repeat(tuned, oracle)
+    finally:
+        oracle.close()
+    rows = [repeated_row(each) for each in found]
+    for row in rows:
+        cycles = f"{row['cycles']:,} cycles" if row["cycles"] is not None else row["failure"]
+        verdict = "equal" if row["equal"] else f"NOT EQUAL to {row['before_cycles']:,}"
+        console.say(f"{row['name']}: {cycles}, {verdict}")
+    equal = sum(row["equal"] for row in rows)
+    console.say(
+        f"{equal} of {counted(len(rows), 'layer')} equal: {tuned.study} on {tuned.hw.name}, memory "
+        f"{tuned.memory.name}, counted on {tuned.fidelity} then and on {options.fidelity} now"
+    )
+    if json is not None:
+        json.write(
+            rows,
+            {
+                "study": tuned.study,
+                "hw": tuned.hw.parameters(),
+                "memory": tuned.memory.name,
+                "fidelity": options.fidelity,
+            },
+            summary={"equal": equal == len(rows)},
+        )
+    if equal < len(rows):
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _require_alone(options: TuneOptions) -> None:
+    """Refuse what a repetition would not look at."""
+    used = {"fidelity", "workers", "ray"}
+    for each in fields(TuneOptions):
+        given = getattr(options, each.name)
+        if each.name not in used and str(given) != str(each.default):
+            raise UsageError(
+                "the file says what is measured",
+                field=flag_of(each.name, option_of(each)),
+                value=str(given),
+                remedy="leave it out, or leave --from out",
+            )
 
 
 def run_tune(settings: StudySettings, options: TuneOptions, json: JsonTarget | None) -> None:

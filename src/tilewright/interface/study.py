@@ -18,6 +18,7 @@ from tilewright.interface.figures import Comparison, Figures, grouped
 from tilewright.interface.search import tuner_name
 from tilewright.interface.typed import typed
 from tilewright.sim.verilator.rtl_variant import rtl_variant
+from tilewright.tuner.exhaustive.prove import Proof
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.result_json import report_path
@@ -48,6 +49,7 @@ class TunedLayer:
     cycles: int  # of one occurrence with ``schedule``
     untuned_cycles: int | None
     bound_cycles: int  # no schedule takes fewer on ``hw``
+    proof: Proof | None = None  # the last one of the layer; None: none was needed or asked for
 
 
 class Study(Figures, Summarised):
@@ -308,4 +310,5 @@ def _tuned(task: TaskResult, study: str) -> TunedLayer:
         cycles=task.best_cycles,
         untuned_cycles=task.default_cycles,
         bound_cycles=task.bound,
+        proof=task.proof,
     )

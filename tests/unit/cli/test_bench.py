@@ -23,6 +23,7 @@ COMMANDS = {
     "agent": "speed.agent:AgentSpeed",
     "decode": "hardware.decode:Decode",
     "first-count": "speed.first_count:FirstCount",
+    "certificates": "arena.certificates:Certificates",
     "default-tuner": "arena.default_tuner:Layers",
     "tuners": "arena.study:Tuners",
     "allocate": "allocate.study:Allocation",

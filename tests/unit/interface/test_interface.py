@@ -232,7 +232,7 @@ def test_a_layer_a_schedule_and_a_memory_are_taken_by_name_as_objects_and_from_f
 def test_tune_has_what_the_command_has():
     arguments = set(inspect.signature(tw.tune).parameters)
     options = set(inspect.signature(tune_command).parameters) - {"json"}
-    assert arguments - {"progress"} == options
+    assert arguments - {"progress"} == options - {"source"}  # which tunes nothing
 
 
 # -- search -------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_a_study_tells_what_a_simulation_of_its_choice_counts(tmp_path):
     [layer] = study.layers
     run = tw.simulate(LAYER, layer.schedule, hw=study.hw, fidelity="twin")
     assert run.cycles == layer.cycles == study.cycles
-    assert run.bound_cycles == layer.bound_cycles == study.bound_cycles
+    assert run.bound_cycles <= layer.bound_cycles == study.bound_cycles <= study.cycles
     assert study.untuned_cycles == tw.simulate(LAYER, hw=study.hw, fidelity="twin").cycles
     clock = tw.load_board("pynq-z2").clock_mhz
     assert study.milliseconds == pytest.approx(study.cycles / clock / 1e3)

@@ -313,7 +313,7 @@ def test_the_command_writes_the_chosen_configuration_as_a_file_for_hw(tmp_path: 
     answer = command(tmp_path, "--output", str(tmp_path / "out" / "r.html"))
     assert answer.exit_code == 0, answer.output
     saved = tmp_path / "out" / "r.yaml"
-    assert f"configuration: {saved}" in answer.output.replace("\n", "")
+    assert f"configuration and schedules: {saved}" in answer.output.replace("\n", "")
     hw = load_hwconfig(saved)
     assert {"name": hw.name, **hw.parameters()} == dict(found.chosen.hw)
     assert f"{hw.config_hash:08x}" == found.chosen.config_hash

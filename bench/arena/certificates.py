@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `tune --within` is worth on layers that nothing was chosen on.
+
+Half of the layers come from built-in networks that no constant and no study of tuners used, half
+have drawn shapes: convolutions with and without stride or residual, depthwise and dense ones. Each
+is tuned twice with one configuration, memory and seed: to the end of its budget, and until it is
+proven.
+
+    tilewright bench certificates --quick
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+
+from tilewright.bench.arena.tasks import NETWORKS
+from tilewright.bench.framework.records import Cell, Row
+from tilewright.bench.framework.study import Study
+from tilewright.bench.framework.tables import FigureTable
+from tilewright.host.common.errors import TilewrightError
+from tilewright.host.machine.board import MemoryModel
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
+from tilewright.host.network.zoo import load_network, network_names
+from tilewright.interface.study import tune
+from tilewright.tuner.schedule.rules import host_rules
+
+HARDWARE: Final = ("pynq-16x16", "pynq-16x32", "edge-8x8", "zu-32x32", "tiny-4x4")
+MEMORIES: Final = ("ideal", "pynq-z2")
+CHOSEN_ON: Final = {*NETWORKS, "vta-resnet18"}
+"""Networks whose layers the default tuner's constants or the study of tuners were chosen on."""
+
+
+def fresh_layers(count: int, seed: int) -> list[Cell]:
+    """Layers with a configuration and a memory each, half of networks and half of drawn shapes."""
+    rng = np.random.default_rng(seed)
+    known = {w.key for name in CHOSEN_ON for w in load_network(name).workloads}
+    offered = {
+        w.key: w
+        for name in network_names()
+        if name not in CHOSEN_ON
+        for w in load_network(name).workloads
+        if w.key not in known
+    }
+    found: list[Cell] = []
+    order = iter(rng.permutation(sorted(offered)).tolist())
+    while len(found) < count:
+        drawn = len(found) % 2 == 1
+        task = _drawn(rng, len(found)) if drawn else offered[next(order)]
+        hw, memory = str(rng.choice(HARDWARE)), str(rng.choice(MEMORIES))
+        try:
+            host_rules().default_schedule(load_hwconfig(hw), task)
+        except TilewrightError:
+            continue
+        workload = task.renamed(task.name, count=1).to_mapping()
+        found.append({"layer": task.name, "hw": hw, "memory": memory, "workload": workload})
+    return found
+
+
+def _drawn(rng: np.random.Generator, number: int) -> Workload:
+    kind = str(rng.choice(["conv", "strided", "residual", "depthwise", "dense"]))
+    name, kernel = f"{kind}-{number}", int(rng.choice([1, 3, 5]))
+    size, channels_in, channels_out = (int(n) for n in rng.integers((6, 4, 8), (60, 200, 300)))
+    if kind == "dense":
+        return dense(name, rows=size, features_in=4 * channels_in, features_out=channels_out)
+    if kind == "depthwise":
+        return depthwise(name, size, channels_in, kernel, kernel // 2, int(rng.integers(1, 3)))
+    stride = 2 if kind == "strided" else 1
+    return conv2d(
+        name, size, channels_in, channels_out, kernel, kernel // 2, stride,
+        residual=kind == "residual",
+    )  # fmt: skip
+
+
+class Certificates(Study):
+    """Layers tuned to the end of a budget, and until they are proven."""
+
+    resumes = True
+
+    def cells(self) -> list[Cell]:
+        """The layers."""
+        return fresh_layers(self.settings.layers, self.settings.seed)
+
+    def measure(self, cell: Cell) -> Iterator[Row]:
+        """Both studies of a layer."""
+        with TemporaryDirectory() as folder:
+            plain = self._tuned(cell, Path(folder), None)
+            proven = self._tuned(cell, Path(folder), self.settings.within / 100)
+        yield {
+            "kind": cell["workload"]["kind"],
+            **{f"plain_{name}": plain[name] for name in ("measurements", "cycles", "seconds")},
+            "loose_of_best": plain["loose"] / proven["cycles"],
+            **{name: value for name, value in proven.items() if name != "loose"},
+        }
+
+    def _tuned(self, cell: Cell, folder: Path, within: float | None) -> dict[str, Any]:
+        given, started = self.settings, time.monotonic()
+        task, hw = Workload.from_mapping(cell["workload"]), load_hwconfig(cell["hw"])
+        study = tune(
+            task,
+            hw=hw,
+            memory=cell["memory"],
+            board="zcu104",
+            budget=given.budget,
+            seed=given.seed,
+            fidelity="twin",
+            within=within,
+            proof_seconds=given.proof_seconds,
+            workers=given.workers,
+            runs=folder,
+        )
+        (layer,) = study.layers
+        proof = layer.proof
+        loose = host_rules().bound(hw, task, MemoryModel(**study.settings["memory"])).cycles
+        return {
+            "measurements": study.measurements,
+            "cycles": layer.cycles,
+            "bound_cycles": layer.bound_cycles,
+            "gap": layer.cycles / layer.bound_cycles - 1,
+            "proven": within is not None and layer.cycles <= (1 + within) * layer.bound_cycles,
+            "points": None if proof is None else proof.points,
+            "run": 0 if proof is None else proof.run,
+            "seconds": time.monotonic() - started,
+            "loose": loose,
+        }
+
+    def conditions(self) -> Row:
+        """What all layers share."""
+        given = self.settings
+        return {
+            "fidelity": "twin",
+            "within": given.within / 100,
+            "budget": given.budget,
+            "proof_seconds": given.proof_seconds,
+            "seed": given.seed,
+        }
+
+    def summarise(self, rows: Sequence[Row]) -> Row:
+        """Shares and medians."""
+        if not rows:
+            return {}
+        return {
+            "layers": len(rows),
+            "proven": sum(row["proven"] for row in rows),
+            "median_measurements": median(row["measurements"] for row in rows),
+            "median_plain_measurements": median(row["plain_measurements"] for row in rows),
+            "median_run": median(row["run"] for row in rows),
+            "median_seconds": median(row["seconds"] for row in rows),
+            "median_plain_seconds": median(row["plain_seconds"] for row in rows),
+            "not_slower": sum(row["cycles"] <= row["plain_cycles"] for row in rows),
+        }
+
+    def line(self, row: Row) -> str:
+        """One layer."""
+        verdict = "proven" if row["proven"] else "not proven"
+        return (
+            f"{row['layer']} on {row['hw']}, {row['memory']}: {row['cycles']:,} cycles, {verdict} "
+            f"(gap {100 * row['gap']:.2f} %), {row['measurements']} measurements instead of "
+            f"{row['plain_measurements']}, {row['seconds']:.1f} s instead of "
+            f"{row['plain_seconds']:.1f} s"
+        )
+
+    def tables(self, document: Row) -> Iterator[FigureTable]:
+        """The layers."""
+        header = (
+            *("layer", "configuration", "memory", "cycles", "without", "of the loose bound"),
+            *("gap", "measurements", "without ", "runs of the proof", "seconds", "without  "),
+        )
+        yield FigureTable(
+            title="Layers until they are proven",
+            header=header,
+            rows=[
+                (
+                    row["layer"],
+                    row["hw"],
+                    row["memory"],
+                    f"{row['cycles']:,}",
+                    f"{row['plain_cycles']:,}",
+                    f"{100 * row['loose_of_best']:.1f} %",
+                    f"{100 * row['gap']:.2f} %" if row["proven"] else
+                    f"not proven: {100 * row['gap']:.2f} %",
+                    str(row["measurements"]),
+                    str(row["plain_measurements"]),
+                    f"{row['run']:,}",
+                    f"{row['seconds']:.1f}",
+                    f"{row['plain_seconds']:.1f}",
+                )
+                for row in document["rows"]
+            ],
+        )  # fmt: skip
