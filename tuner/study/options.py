@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.options import option
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.tuner.schedule.options import SpaceName
@@ -76,9 +77,17 @@ def share_of(text: str | None) -> float | None:
         return None
     number = text.strip().removesuffix("%")
     try:
-        return float(number) / (100 if number != text.strip() else 1)
+        share = float(number) / (100 if number != text.strip() else 1)
     except ValueError:
-        return math.nan  # which no rule allows
+        share = math.nan
+    if not 0 <= share < 1:
+        raise ConfigError(
+            "must be a share from 0 % up to 100 %",
+            field="--within",
+            value=text,
+            remedy="give it as 1% or as 0.01",
+        )
+    return share
 
 
 def _screen(name: ScreenName | None) -> bool | None:

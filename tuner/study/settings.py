@@ -49,7 +49,7 @@ DEFAULT_TUNER: Final = "tilewright"
 
 DEFAULT_ALLOCATOR: Final = "headroom"
 
-MOST_WITHIN: Final = 10.0
+MOST_WITHIN: Final = 0.99
 """Largest tolerance of a proof: eleven times the bound."""
 
 DIGEST_DIGITS: Final = 6

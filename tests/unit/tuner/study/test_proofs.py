@@ -3,7 +3,6 @@
 
 import contextlib
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,18 +179,23 @@ def test_bounds_of_small_layers_are_those_of_their_schedules_without_a_tolerance
         assert layer.proof is None
 
 
-@pytest.mark.parametrize(
-    ("text", "share"), [("1%", 0.01), ("0.5 %", 0.005), ("0.02", 0.02), ("0", 0.0), (None, None)]
-)
+@pytest.mark.parametrize(("text", "share"), [("1%", 0.01), (" 2.5% ", 0.025), ("0.01", 0.01),
+                                             ("0", 0.0), (None, None)])  # fmt: skip
 def test_a_share_is_typed_in_percent_or_as_a_number(text, share) -> None:
-    assert share_of(text) == (None if share is None else pytest.approx(share))
-    assert math.isnan(share_of("much") or 0.0)
+    assert share_of(text) == share
+
+
+@pytest.mark.parametrize("text", ["much", "1", "150%", "-1%", "nan", ""])
+def test_a_share_that_is_none_is_refused_as_it_was_typed(text) -> None:
+    with pytest.raises(TilewrightError, match="--within: must be a share") as refused:
+        share_of(text)
+    assert refused.value.value == text
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"within": -0.1}, "within: must be a share from 0 to 10"),
+        ({"within": -0.1}, "within: must be a share from 0 to 0.99"),
         ({"within": float("nan")}, "within: must be a share"),
         ({"proof_seconds": -1}, "proof_seconds: must be a number"),
         (
