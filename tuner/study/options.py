@@ -85,7 +85,7 @@ def share_of(text: str | None) -> float | None:
             "must be a share from 0 % up to 100 %",
             field="--within",
             value=text,
-            remedy="give it as 1% or as 0.01",
+            remedy="give 1% or 0.01",
         )
     return share
 
