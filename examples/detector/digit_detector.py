@@ -173,7 +173,7 @@ def _loss(network: DigitDetector, x: Tensor, boxes: Tensor, classes: Tensor) -> 
     known = boxes / strides
     sides = torch.cat((points - known[..., :2], known[..., 2:] - points), -1).clamp(0, BINS - 1.01)
     found = network.sides(bins).transpose(1, 2)
-    least, most = torch.minimum(found, sides), torch.maximum(found, sides)
+    least = torch.minimum(found, sides)
     inside = (least[..., :2] + least[..., 2:]).prod(-1)
     areas = [(s[..., :2] + s[..., 2:]).prod(-1) for s in (found, sides)]
     overlap = inside / (sum(areas) - inside + 1e-6)
@@ -184,7 +184,6 @@ def _loss(network: DigitDetector, x: Tensor, boxes: Tensor, classes: Tensor) -> 
         logs.gather(-1, lower[..., None])[..., 0] * (1 - share)
         + logs.gather(-1, lower[..., None] + 1)[..., 0] * share
     ).mean(-1)
-    del most
     of_boxes = (5 * (1 - overlap) + of_bins)[has].sum()
     return (of_classes + of_boxes) / has.sum().clamp(min=1)
 
