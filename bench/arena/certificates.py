@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `tune --within` is worth on layers that nothing was chosen on.
 
-Half of the layers come from built-in networks that no constant and no study of tuners used, half
-have drawn shapes: convolutions with and without stride or residual, depthwise and dense ones. Each
-is tuned twice with one configuration, memory and seed: to the end of its budget, and until it is
-proven.
+The layers are those of `tasks.fresh_layers`. Each is tuned twice with one configuration, memory and
+seed: to the end of its budget, and until it is proven.
 
     tilewright bench certificates --quick
 """
@@ -20,40 +18,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.arena.tasks import NETWORKS
+from tilewright.bench.arena.tasks import fresh_layers
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
-from tilewright.host.network.zoo import load_network, network_names
+from tilewright.host.network.workload import Workload
 from tilewright.interface.study import tune
 from tilewright.tuner.schedule.rules import host_rules
 
 HARDWARE: Final = ("pynq-16x16", "pynq-16x32", "edge-8x8", "zu-32x32", "tiny-4x4")
 MEMORIES: Final = ("ideal", "pynq-z2")
-CHOSEN_ON: Final = {*NETWORKS, "vta-resnet18"}
-"""Networks whose layers the default tuner's constants or the study of tuners were chosen on."""
 
 
-def fresh_layers(count: int, seed: int) -> list[Cell]:
-    """Layers with a configuration and a memory each, half of networks and half of drawn shapes."""
-    rng = np.random.default_rng(seed)
-    known = {w.key for name in CHOSEN_ON for w in load_network(name).workloads}
-    offered = {
-        w.key: w
-        for name in network_names()
-        if name not in CHOSEN_ON
-        for w in load_network(name).workloads
-        if w.key not in known
-    }
+def fresh_cells(count: int, seed: int) -> list[Cell]:
+    """Fresh layers with a drawn configuration and memory each."""
+    rng = np.random.default_rng([seed, 1])
     found: list[Cell] = []
-    order = iter(rng.permutation(sorted(offered)).tolist())
-    while len(found) < count:
-        drawn = len(found) % 2 == 1
-        task = _drawn(rng, len(found)) if drawn else offered[next(order)]
+    for task in fresh_layers(seed):
         hw, memory = str(rng.choice(HARDWARE)), str(rng.choice(MEMORIES))
         try:
             host_rules().default_schedule(load_hwconfig(hw), task)
@@ -61,22 +45,9 @@ def fresh_layers(count: int, seed: int) -> list[Cell]:
             continue
         workload = task.renamed(task.name, count=1).to_mapping()
         found.append({"layer": task.name, "hw": hw, "memory": memory, "workload": workload})
+        if len(found) == count:
+            break
     return found
-
-
-def _drawn(rng: np.random.Generator, number: int) -> Workload:
-    kind = str(rng.choice(["conv", "strided", "residual", "depthwise", "dense"]))
-    name, kernel = f"{kind}-{number}", int(rng.choice([1, 3, 5]))
-    size, channels_in, channels_out = (int(n) for n in rng.integers((6, 4, 8), (60, 200, 300)))
-    if kind == "dense":
-        return dense(name, rows=size, features_in=4 * channels_in, features_out=channels_out)
-    if kind == "depthwise":
-        return depthwise(name, size, channels_in, kernel, kernel // 2, int(rng.integers(1, 3)))
-    stride = 2 if kind == "strided" else 1
-    return conv2d(
-        name, size, channels_in, channels_out, kernel, kernel // 2, stride,
-        residual=kind == "residual",
-    )  # fmt: skip
 
 
 class Certificates(Study):
@@ -86,7 +57,7 @@ class Certificates(Study):
 
     def cells(self) -> list[Cell]:
         """The layers."""
-        return fresh_layers(self.settings.layers, self.settings.seed)
+        return fresh_cells(self.settings.layers, self.settings.seed)
 
     def measure(self, cell: Cell) -> Iterator[Row]:
         """Both studies of a layer."""

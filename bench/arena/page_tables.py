@@ -161,32 +161,20 @@ def by_regret(regrets: Regrets) -> list[str]:
 def pairs(
     figures: Mapping[str, Any], own: str, others: Sequence[str], suffix: str = ""
 ) -> FigureTable:
-    """A tuner against each other one: ratios of measurements, and both paired tests."""
-    rows: list[Row] = [
-        (
-            other,
-            *(_ratio(figures[f"ratio_to_{t}"].get(own, {}).get(other), told=True) for t in TARGETS),
-            *_verdicts(own, other, figures["tests"]),
-        )
-        for other in others
-    ]
-    header = ("against", "ratio, 1 %", "ratio, 5 %", "runs", "task medians")
+    """A tuner against each other one: ratios of measurements with the tests of the task medians."""
+    rows: list[Row] = []
+    for other in others:
+        found = [figures[f"ratio_to_{target}"].get(own, {}).get(other) for target in TARGETS]
+        cells = [(_ratio(ratio), _verdict(ratio)) for ratio in found]
+        rows.append((other, *(cell for pair in cells for cell in pair)))
+    header = ("against", "ratio, 1 %", "tasks, 1 %", "ratio, 5 %", "tasks, 5 %")
     return FigureTable(title=f"Paired tests of {own}{suffix}", header=header, rows=rows)
 
 
-def _verdicts(own: str, other: str, tests: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Both tests of a pair, from one tuner's side."""
-    turned = f"{other} < {own}" in tests
-    test = tests.get(f"{other} < {own}" if turned else f"{own} < {other}")
-    for each in (test, test and test["tasks"]):
-        if each is None:
-            yield "-"
-            continue
-        wins, losses, verdict = each["wins"], each["losses"], each["verdict"]
-        if turned:
-            wins, losses = losses, wins
-            verdict = {"better": "worse", "worse": "better", "tie": "tie"}[verdict]
-        yield f"{wins}, {losses}; {each['p_holm']:.2g}; {verdict}"
+def _verdict(ratio: Mapping[str, Any] | None) -> str:
+    if ratio is None:
+        return "-"
+    return "{wins}, {losses}; {p_holm:.2g}; {verdict}".format(**ratio)
 
 
 def costs(figures: Mapping[str, Any]) -> FigureTable:
@@ -390,14 +378,14 @@ def _median(value: float | None, interval: Mapping[str, float], budget: float) -
     return Cell(text=_or_more(value) + bounds, value=math.inf if value is None else value)
 
 
-def _ratio(ratio: Mapping[str, Any] | None, *, told: bool = False) -> Cell:
-    """A ratio with its interval; ``told``: with the verdict, where it is no clear one."""
+def _ratio(ratio: Mapping[str, Any] | None) -> Cell:
+    """A ratio with its interval, and on which side some of its medians are censored."""
     if ratio is None:
         return Cell(text="-")
-    verdict = f", {ratio['verdict']}" if told and ratio["verdict"] in ("tie", "untold") else ""
     text = "{value:.2f} ({low:.2f} to {high:.2f})".format(**ratio)
-    sign = "> " if ratio["bound"] else "< " if ratio["ceiling"] else ""
-    return Cell(text=sign + text + verdict, value=ratio["value"])
+    signs = {(True, False): "> ", (False, True): "< ", (True, True): "~ "}
+    sign = signs.get((ratio["bound"], ratio["ceiling"]), "")
+    return Cell(text=sign + text, value=ratio["value"])
 
 
 def _percent(interval: Mapping[str, float] | None) -> Cell:

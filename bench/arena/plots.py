@@ -13,7 +13,7 @@ from tilewright.bench.arena import page_tables
 from tilewright.bench.arena.records import Record, by_key, common, headline, incumbent_at
 from tilewright.bench.arena.replay import BUDGETS, INITIAL
 from tilewright.bench.arena.summary import longest_runs
-from tilewright.bench.framework.statistics import clustered_mean
+from tilewright.bench.framework.statistics import typical
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Box
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash
@@ -22,8 +22,6 @@ from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
 
 CURVE_POINTS: Final = 40
 """Places at which a curve is drawn."""
-
-CURVE_RESAMPLES: Final = 300
 
 SAMPLING_POINTS: Final = 60
 """Visited configurations of a plan that are drawn."""
@@ -131,7 +129,7 @@ def curves(records: Sequence[Record]) -> XYChart:
                 [incumbent_at(r["curve"], int(place)) / r["optimum"] for r in task]
                 for task in by_key(rows, "task").values()
             ]
-            intervals.append(clustered_mean(strata, resamples=CURVE_RESAMPLES))
+            intervals.append(typical(strata))
         series.append(
             Series(
                 name=tuner, x=[int(place) for place in places], y=[i.value for i in intervals],

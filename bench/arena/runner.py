@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.bench.arena.release import SETS, tables_of
 from tilewright.bench.arena.replay import Event, Run, Trial, replay
 from tilewright.bench.arena.tables import Table, load_table
 from tilewright.bench.arena.tasks import Task, drawn
@@ -35,7 +36,7 @@ PAST_TASKS: Final = 2
 SEED_BLOCK: Final = 5
 """Seeds of all tuners on all tasks before the next seeds: what is cut short is balanced."""
 
-SMALL_BUDGETS: Final[Mapping[str, int]] = {"botorch": 128}
+SMALL_BUDGETS: Final[Mapping[str, int]] = {"botorch": 128, "optuna-gp": 48}
 """Tuners whose cost grows too fast for more measurements: their runs are censored there."""
 
 FLAGS: Final = ("no-prior", "transfer")
@@ -242,8 +243,14 @@ def _run_of(data: Mapping[str, Any]) -> Run:
 
 
 @functools.lru_cache(maxsize=64)
-def _table(task: Task, folder: Path) -> Table:
-    return load_table(task, folder)
+def _table(task: Task, place: Path) -> Table:
+    """A task's table, from a file of tables or a folder of landscapes."""
+    return load_table(task, place) if place.is_dir() else _of_file(place)[task.id]
+
+
+@functools.cache
+def _of_file(place: Path) -> dict[str, Table]:
+    return tables_of(place, SETS, hard=False)
 
 
 def _job(job: tuple[Task, Trial, Sequence[Task], Path]) -> Run:

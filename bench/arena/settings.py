@@ -75,6 +75,19 @@ class CertificatesSettings:
     workers: int = workers_option()
 
 
+@command(
+    "intervals", SEARCH, "tilewright.bench.framework.coverage:Intervals",
+    more="Each share is kept; the same command goes on with the file of --json.",
+)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class IntervalsSettings:
+    """How often the intervals of the studies hold the truth, by simulation."""
+
+    quick: bool = quick_option()
+    samples: int = count_option(4000, "Simulated samples of each share.", quick=400)
+    seed: int = seed_option()
+
+
 @command("default-tuner", SEARCH, "tilewright.bench.arena.default_tuner:study")
 @dataclass(frozen=True, kw_only=True)
 class DefaultTunerSettings:
@@ -97,6 +110,29 @@ class DefaultTunerSettings:
 
 
 @command(
+    "tables", SEARCH, "tilewright.bench.arena.release:Tables",
+    more="A module that reads the file is written beside it. What was enumerated is kept: the same "
+    "command goes on where it was stopped.",
+)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class TablesSettings:
+    """Write tables of whole search spaces with their certified optima, as one file."""
+
+    quick: bool = quick_option()
+    networks: tuple[str, ...] = option(
+        (), "Networks of the known layers, separated by commas; default: all.",
+        metavar="NETWORK,...", quick=("transformer_encoder",), of="network",
+    )  # fmt: skip
+    fresh: int = count_option(12, "Hard layers that nothing was chosen on.", low=0, quick=1)
+    seed: int = seed_option()
+    workers: int = workers_option()
+    output: Path = option(
+        Path("build/study/certified-tables.npz"), "File of the tables.", metavar="FILE"
+    )
+    folder: Path = option(Path("runs/arena"), "Folder of what was enumerated.", metavar="FOLDER")
+
+
+@command(
     "tuners", SEARCH, "tilewright.bench.arena.study:Tuners", page=True,
     more="Runs are kept: the same command goes on where it was stopped.",
 )  # fmt: skip
@@ -105,6 +141,14 @@ class TunersSettings:
     """Every tuner on equal terms, replayed against exhaustive tables of the exact twin."""
 
     quick: bool = quick_option()
+    tables: Path | None = option(
+        None, "File of 'tilewright bench tables' to take the tasks from, instead of enumerating "
+        "those that the options of networks and layers name.", metavar="FILE",
+    )  # fmt: skip
+    sets: tuple[str, ...] = option(
+        ("fresh",), "Of --tables: fresh, known or both.", metavar="SET,...",
+        known="tilewright.bench.arena.release:SETS",
+    )  # fmt: skip
     track: str = option(
         "per-layer", "per-layer: each layer chooses a configuration; schedule: fixed hardware.",
         metavar="per-layer|schedule", quick="schedule",

@@ -24,6 +24,7 @@ from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.page_tables import exact_runs, measurements
 from tilewright.bench.arena.plots import page
 from tilewright.bench.arena.records import PRICES, Record, headline, records_of
+from tilewright.bench.arena.release import TRACK, tables_of
 from tilewright.bench.arena.replay import BATCH, INITIAL, Trial
 from tilewright.bench.arena.settings import TunersSettings
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
@@ -117,7 +118,7 @@ class Tuners(Study):
         """Records of tables, runs, samplings and confirmations."""
         del cell
         given = self.settings
-        tables, abouts = enumerate_tasks(given)
+        tables, abouts = enumerate_tasks(given) if given.tables is None else self._read()
         yield from abouts
         runs = self.runs(tables)
         if not runs:
@@ -135,6 +136,15 @@ class Tuners(Study):
         if given.confirm:
             exact = [r for r in runs if r["arm"] == "masked" and not r["noise"]]
             yield from confirm(exact, tables, workers=given.workers)
+
+    def _read(self) -> tuple[dict[str, Table], list[Record]]:
+        """Tables of the file, with what the study says of them."""
+        tables = tables_of(self.settings.tables, self.settings.sets, hard=self.settings.hard)
+        if not tables:
+            raise ConfigError(
+                "the file has no such tasks", field="--sets", value=",".join(self.settings.sets)
+            )
+        return tables, [{"what": "task", **table.summary()} for table in tables.values()]
 
     def runs(self, tables: dict[str, Table]) -> list[Record]:
         """Make the runs that have not been made; the records of all."""
@@ -157,7 +167,7 @@ class Tuners(Study):
 
         self.outcome = runner.run_plan(
             plan,
-            tables=given.folder / "tables",
+            tables=given.tables or given.folder / "tables",
             store=runner.RunStore(given.folder / "runs.jsonl"),
             workers=given.workers,
             seconds=60 * given.minutes,
@@ -179,14 +189,16 @@ class Tuners(Study):
     def conditions(self) -> Record:
         given = self.settings
         names = ("per_network", "draw", "selections", "confirm", "note", "seeds", "budget")
-        configs = tasks.pynq_z2_choice()[: None if given.track == "per-layer" else 1]
+        track = TRACK if given.tables else given.track
+        configs = tasks.pynq_z2_choice()[: None if track == "per-layer" else 1]
         return {
             "fidelity": "Exact twin of the RTL, by table; legality from the table",
             "twin": identity_of("twin"),
             "board": tasks.BOARD,
             "memory": f"DRAM timing of {tasks.BOARD}",
             "space": tasks.KIND,
-            "track": given.track,
+            "track": track,
+            "sets": list(given.sets) if given.tables else [],
             "configurations": [hw.name for hw in configs],
             "networks": list(given.networks or tasks.NETWORKS),
             "layers": list(given.layers) or "all",

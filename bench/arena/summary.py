@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics as plain
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -21,18 +22,19 @@ from tilewright.bench.arena.records import (
     headline,
 )
 from tilewright.bench.framework.statistics import (
-    clustered_mean,
     clustered_median,
-    clustered_ratio,
     compare_pairs,
     kaplan_meier_median,
+    ratios_of_medians,
+    typical,
+    typical_ratio,
 )
 
 COMPARED: Final = ("tilewright", "tilewright:no-prior", "dcoc")
 """Tuners whose ratios and tests against all others are told, as far as they took part."""
 
-LEAST_TASKS: Final = 5
-"""With fewer tasks a bootstrap over them has hardly any width, and no verdict is given."""
+LEAST_TASKS: Final = 6
+"""With fewer tasks there is no interval of 95 %, and no verdict is given."""
 
 
 def summarise(
@@ -40,7 +42,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Every figure of a study.
 
-    The headline (``trials_to_1pct``, ``trials_to_5pct``, ``log_regret``, ``tests``, overheads,
+    The headline (``trials_to_1pct``, ``trials_to_5pct``, ``log_regret``, ratios, overheads,
     break-even prices) is of the masked arm without noise on the hard tasks of one track, or on all
     when none is hard; ``headline_tasks`` says how many these are. A tuner that was not run on all
     of them is left out and named in ``incomplete``; ``common`` then holds the same figures for
@@ -69,7 +71,6 @@ def _search_figures(records: Sequence[Record]) -> dict[str, Any]:
         **{f"ratio_to_{name}": ratios(records, name) for name in TARGETS},
         "log_regret": regrets(records),
         "longest": longest(records),
-        "tests": tests(records),
         "overhead_seconds_per_100": overheads(records),
         "break_even_seconds": break_evens(records),
     }
@@ -94,12 +95,12 @@ def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]
 
 
 def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]:
-    """Log-regret by budget and tuner: interquartile mean with its interval, clustered by task."""
+    """Log-regret by budget and tuner: typical value over the tasks with its interval."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for tuner, rows in by_key(records, "tuner").items():
         for budget in sorted(set.intersection(*(set(r["regret"]) for r in rows)), key=int):
             strata = [[r["regret"][budget] for r in task] for task in by_key(rows, "task").values()]
-            found.setdefault(budget, {})[tuner] = asdict(clustered_mean(strata))
+            found.setdefault(budget, {})[tuner] = asdict(typical(strata))
     return {budget: found[budget] for budget in sorted(found, key=int)}
 
 
@@ -129,7 +130,7 @@ def longest(records: Sequence[Record]) -> dict[str, Any] | None:
 
 
 def intervals(records: Iterable[Record], target: str) -> dict[str, dict[str, float]]:
-    """The median measurements to a target with its interval, clustered by task, by tuner.
+    """Median over the tasks of their median measurements to a target, with its interval, by tuner.
 
     Runs are followed to the tuner's smallest budget; a bound above it says that the target was not
     reached there.
@@ -141,30 +142,42 @@ def intervals(records: Iterable[Record], target: str) -> dict[str, dict[str, flo
 
 
 def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """How many times fewer measurements each of `COMPARED`, and all need than `BASELINE`."""
+    """How many times fewer measurements each of `COMPARED`, and all need than `BASELINE`.
+
+    Of the task medians, one pair a task, so that a verdict speaks of tasks like these and not of
+    these tasks' seeds. A run that does not reach the target counts as one more than the smaller
+    budget of the two; ``bound`` and ``ceiling`` say that this concerns the median of a task of the
+    other or of the own tuner. Verdicts are those of signed-rank tests, corrected by Holm for the
+    comparisons of a tuner.
+    """
     runs = {tuner: by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
+    logs: dict[str, dict[str, list[float]]] = {}
     for own, other in itertools.permutations(runs, 2):
         keys = [key for key in runs[own] if key in runs[other]]
         if not keys or (own not in COMPARED and other != BASELINE):
             continue
-        sides = [[runs[name][key] for key in keys] for name in (other, own)]
+        sides = [[runs[name][key] for key in keys] for name in (own, other)]
         budget = min(r["budget"] for side in sides for r in side)
-        needed = [_needed(side, target, budget) for side in sides]
-        censored = [plain.median_low(n for task in side for n in task) > budget for side in needed]
-        if all(censored):
+        ours, theirs = (_needed(side, target, budget) for side in sides)
+        missed = [[plain.median_low(task) > budget for task in side] for side in (ours, theirs)]
+        if all(map(all, missed)):
             continue
-        interval = clustered_ratio(needed[0], needed[1])
-        verdict = "better" if interval.low > 1 else "worse" if interval.high < 1 else "tie"
-        tasks = len({task for task, _ in keys})
+        each = ratios_of_medians(theirs, ours)
+        logs.setdefault(own, {})[other] = [-math.log(ratio) for ratio in each]
         found.setdefault(own, {})[other] = {
-            **asdict(interval),
-            "tasks": tasks,
+            **asdict(typical_ratio([[ratio] for ratio in each])),
+            "tasks": len(ours),
             "budget": budget,
-            "verdict": verdict if tasks >= LEAST_TASKS else "untold",
-            "bound": censored[0],
-            "ceiling": censored[1],
+            "ceiling": any(missed[0]),
+            "bound": any(missed[1]),
         }
+    for own, differences in logs.items():
+        for other, comparison in compare_pairs(differences).items():
+            told = asdict(comparison)
+            if told["pairs"] < LEAST_TASKS:
+                told["verdict"] = "untold"
+            found[own][other].update(told)
     return found
 
 
@@ -174,35 +187,6 @@ def _needed(records: Sequence[Record], target: str, budget: int) -> list[list[fl
         [min(budget + 1, r[f"trials_to_{target}"] or budget + 1) for r in rows]
         for rows in by_key(records, "task").values()
     ]
-
-
-def tests(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
-    """Every pair of tuners on the measurements to 1 %.
-
-    Two tests a pair: of all runs, paired by task and seed, and in ``tasks`` of the task medians,
-    one pair a task, which speaks of tasks like these and not of these tasks' seeds alone. A run
-    that does not reach the target counts as one more than the smaller budget of the two. Names are
-    ``first < second``: ``better`` says that the first needs fewer.
-    """
-    tuners = by_key(records, "tuner")
-    pairs, medians = {}, {}
-    for first, second in itertools.combinations(tuners, 2):
-        ours, theirs = (by_run(tuners[name]) for name in (first, second))
-        common = [key for key in ours if key in theirs]
-        if not common:
-            continue
-        sides = [[side[key] for key in common] for side in (ours, theirs)]
-        budget = min(r["budget"] for side in sides for r in side)
-        needed = [_needed(side, "1pct", budget) for side in sides]
-        name = f"{first} < {second}"
-        flat = [[value for task in side for value in task] for side in needed]
-        middle = [[plain.median(task) for task in side] for side in needed]
-        pairs[name], medians[name] = (flat[0], flat[1]), (middle[0], middle[1])
-    by_task = compare_pairs(medians)
-    return {
-        name: {**asdict(comparison), "tasks": asdict(by_task[name])}
-        for name, comparison in compare_pairs(pairs).items()
-    }
 
 
 def overheads(records: Iterable[Record]) -> dict[str, float]:

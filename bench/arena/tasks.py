@@ -9,15 +9,18 @@ VTA's AutoTVM template searched. Both use spaces of kind ``vta``, which can be e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+import numpy as np
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import MemoryModel, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
-from tilewright.host.network.workload import Workload
-from tilewright.host.network.zoo import NetworkTable, load_network
+from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
+from tilewright.host.network.zoo import NetworkTable, load_network, network_names
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import HardwareChoice, JointSpace, ScheduleSpace
 from tilewright.tuner.search.space import Space
@@ -42,6 +45,12 @@ NETWORKS: Final = (
     "resnet34",
 )
 """Networks of the study, those with the quickest tables first; repeated layers share tables."""
+
+CHOSEN_ON: Final = frozenset({*NETWORKS, "vta-resnet18"})
+"""Networks whose layers the default tuner's constants or its settings were chosen on."""
+
+FRESH_WORK: Final = 3e11
+"""`enumeration_work` up to which a fresh layer is enumerated."""
 
 _KIB: Final = 1024
 
@@ -130,6 +139,42 @@ def drawn(names: Sequence[str], count: int | None) -> list[str]:
 def enumeration_work(task: Task) -> int:
     """Points of a task times multiply-accumulates: what its table costs, known beforehand."""
     return task.space.raw_size * task.workload.macs
+
+
+def fresh_layers(seed: int) -> Iterator[Workload]:
+    """Layers that nothing was chosen on, without end.
+
+    In turn a layer of a built-in network that is not in `CHOSEN_ON`, as long as there are some, and
+    one of a drawn shape: a convolution with or without stride or residual, depthwise or dense.
+    """
+    rng = np.random.default_rng(seed)
+    known = {w.key for name in CHOSEN_ON for w in load_network(name).workloads}
+    offered = {
+        w.key: w
+        for name in network_names()
+        if name not in CHOSEN_ON
+        for w in load_network(name).workloads
+        if w.key not in known
+    }
+    order = iter(rng.permutation(sorted(offered)).tolist())
+    for number in itertools.count():
+        key = None if number % 2 else next(order, None)
+        yield _drawn(rng, number) if key is None else offered[key]
+
+
+def _drawn(rng: np.random.Generator, number: int) -> Workload:
+    kind = str(rng.choice(["conv", "strided", "residual", "depthwise", "dense"]))
+    name, kernel = f"{kind}-{number}", int(rng.choice([1, 3, 5]))
+    size, channels_in, channels_out = (int(n) for n in rng.integers((6, 4, 8), (60, 200, 300)))
+    if kind == "dense":
+        return dense(name, rows=size, features_in=4 * channels_in, features_out=channels_out)
+    if kind == "depthwise":
+        return depthwise(name, size, channels_in, kernel, kernel // 2, int(rng.integers(1, 3)))
+    stride = 2 if kind == "strided" else 1
+    return conv2d(
+        name, size, channels_in, channels_out, kernel, kernel // 2, stride,
+        residual=kind == "residual",
+    )  # fmt: skip
 
 
 def tasks_of(track: str, networks: Iterable[str]) -> dict[str, Task]:

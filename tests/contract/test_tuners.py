@@ -64,6 +64,14 @@ class TestOptunaNsga2(TunerContract):
     name = "optuna-nsga2"
 
 
+class TestOptunaGp(TunerContract):
+    name = "optuna-gp"
+
+
+class TestCatcma(TunerContract):
+    name = "catcma"
+
+
 class TestNevergradDe(TunerContract):
     name = "nevergrad-de"
 

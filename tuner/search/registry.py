@@ -53,6 +53,14 @@ _BUILTIN: Final = {
         "CmaEsTuner", "CMA-ES with margin (Optuna)", packages=("optuna", "cmaes")
     ),
     "optuna-nsga2": _optuna("Nsga2Tuner", "NSGA-II on the one cost (Optuna)"),
+    "optuna-gp": _optuna(
+        "GaussianProcessTuner", "Gaussian process with log expected improvement (Optuna)",
+        packages=("optuna", "torch"),
+    ),
+    "catcma": Entry(
+        "libraries.catcma_tuner", "CatCmaTuner", packages=("cmaes",),
+        summary="CatCMA with margin, for ordered and unordered knobs (cmaes)",
+    ),
     "nevergrad-de": Entry(
         "libraries.nevergrad_tuner", "DifferentialEvolutionTuner", packages=("nevergrad",),
         summary="differential evolution (Nevergrad)", extras=("nevergrad",),

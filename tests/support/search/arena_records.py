@@ -13,7 +13,7 @@ from tilewright.bench.arena.tasks import make_task, parts_of
 from tilewright.host.network.workload import conv2d
 from tilewright.host.network.zoo import load_network
 
-NETWORK = "transformer_encoder"
+NETWORK = "alexnet"
 PARTS = parts_of("per-layer", load_network(NETWORK))
 OPTIMUM = 1000
 SEEDS = 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optuna's samplers as tuners: TPE, CMA-ES and NSGA-II.
+"""Optuna's samplers as tuners: TPE, Gaussian process, CMA-ES and NSGA-II.
 
 Sources: TPE: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011;
 CMA-ES with margin: Hamano et al., GECCO 2022; NSGA-II: Deb et al., IEEE TEC 2002 (with one
@@ -16,11 +16,12 @@ from typing import Any, Final, TypeVar
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
-from optuna.samplers import BaseSampler, CmaEsSampler, NSGAIISampler, TPESampler
+from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, NSGAIISampler, TPESampler
 from optuna.trial import Trial, TrialState, create_trial
 
 from tilewright.tuner.search.black_box import BlackBoxTuner
 from tilewright.tuner.search.space import Index, Knob, Space
+from tilewright.tuner.search.torch_threads import one_thread
 
 P = TypeVar("P")
 
@@ -73,10 +74,37 @@ class OptunaTuner(BlackBoxTuner[P, Trial]):
 
 
 class TpeTuner(OptunaTuner[P]):
-    """Tree-structured Parzen estimator; what is being measured counts as bad (constant liar)."""
+    """Tree-structured Parzen estimator; what is being measured counts as bad (constant liar).
+
+    Args:
+        space, seed, initial: of `OptunaTuner`.
+        multivariate: knobs are modelled together instead of one by one (Falkner et al., ICML 2018).
+    """
+
+    def __init__(
+        self,
+        space: Space[P],
+        *,
+        seed: int | tuple[int, ...],
+        initial: Sequence[Index] = (),
+        multivariate: bool = False,
+    ) -> None:
+        self._multivariate: Final = multivariate
+        super().__init__(space, seed=seed, initial=initial)
 
     def _sampler(self, seed: int) -> BaseSampler:
-        return TPESampler(seed=seed, constant_liar=True)
+        return TPESampler(seed=seed, constant_liar=True, multivariate=self._multivariate)
+
+
+class GaussianProcessTuner(OptunaTuner[P]):
+    """Optuna's Gaussian process with log expected improvement."""
+
+    def _sampler(self, seed: int) -> BaseSampler:
+        return GPSampler(seed=seed, deterministic_objective=True, warn_independent_sampling=False)
+
+    def _library_ask(self) -> tuple[Trial, Index]:
+        with one_thread():
+            return super()._library_ask()
 
 
 class CmaEsTuner(OptunaTuner[P]):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Censored medians, trimmed means, bootstraps and corrected tests against independent ones."""
+"""Censored medians, intervals over few tasks and corrected tests against independent ones."""
 
+import itertools
 import statistics
 
 import numpy as np
@@ -11,17 +12,19 @@ from scipy import stats
 from support.randomness import fresh_rng
 
 from tilewright.bench.arena.records import PRICES, break_even
+from tilewright.bench.arena.settings import IntervalsSettings
+from tilewright.bench.framework.coverage import POPULATIONS, Intervals
 from tilewright.bench.framework.statistics import (
-    clustered_mean,
     clustered_median,
-    clustered_ratio,
     compare_pairs,
     geometric_mean,
     holm,
-    interquartile_mean,
     kaplan_meier_median,
     loss,
     rank_correlation,
+    ratios_of_medians,
+    typical,
+    typical_ratio,
 )
 
 
@@ -54,64 +57,83 @@ def test_no_runs_are_refused():
         kaplan_meier_median([], [])
 
 
-@given(st.lists(st.floats(-100, 100), min_size=4, max_size=40).filter(lambda v: len(v) % 4 == 0))
-def test_interquartile_mean_is_scipy_trimmed_mean_when_quarters_are_whole(values):
-    assert interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25), abs=1e-9)
+@given(st.lists(st.integers(-40, 40), min_size=1, max_size=9))
+def test_a_typical_value_is_what_the_signed_rank_test_does_not_refuse(values):
+    """By counting every assignment of signs; a value between two means of pairs has no ties."""
+    found = typical([[float(v)] for v in values])
+    means = sorted((a + b) / 2 for n, a in enumerate(values) for b in values[n:])
+    assert found.value == statistics.median(means)
+
+    def p_value(centre: float) -> float:
+        away = [v - centre for v in values]
+        ranks = stats.rankdata(np.abs(away), method="ordinal")
+        sums = [sum(r for r, up in zip(ranks, signs, strict=True) if up)
+                for signs in itertools.product((False, True), repeat=len(away))]  # fmt: skip
+        own = sum(r for r, v in zip(ranks, away, strict=True) if v > 0)
+        low, high = (sum(s <= own for s in sums), sum(s >= own for s in sums))
+        return min(1.0, 2 * min(low, high) / len(sums))
+
+    if len(values) >= 6 and len(set(means)) == len(means):
+        step = 1e-6
+        assert p_value(found.low + step) > 0.05
+        assert p_value(found.high - step) > 0.05
+        assert p_value(found.low - step) <= 0.05
+        assert p_value(found.high + step) <= 0.05
+    elif len(values) < 6:
+        assert (found.low, found.high) == (min(values), max(values))
 
 
-def test_interquartile_mean_ignores_outliers_and_takes_parts_of_values():
-    assert interquartile_mean([0.0, 1.0, 1.0, 1e9]) == 1.0
-    # Of three values the middle half is half of the outer two together and the whole middle one.
-    assert interquartile_mean([0.0, 6.0, 30.0]) == pytest.approx((0.25 * 0 + 6 + 0.25 * 30) / 1.5)
+@given(st.lists(st.integers(1, 99), min_size=1, max_size=60))
+def test_bounds_of_a_median_are_those_of_the_sign_test(values):
+    found, ordered = clustered_median([[v] for v in values]), sorted(values)
+    assert found.value == statistics.median_low(values)
+    place = ordered.index(found.low) if values else 0
+    tail = stats.binom.cdf(np.arange(len(values)), len(values), 0.5)
+    fits = [k for k in range((len(values) + 1) // 2) if tail[k] <= 0.025]
+    expected = fits[-1] if fits else 0
+    assert (found.low, found.high) == (ordered[expected], ordered[-1 - expected])
+    assert place <= expected
 
 
-def test_an_interval_covers_the_truth_of_new_tasks_about_as_often_as_it_says():
-    """Runs of a task are alike: an interval over runs alone would be far too narrow."""
-    rng = np.random.default_rng(5)
-    hits, narrow = 0, 0
-    for trial in range(200):
-        tasks = [rng.normal(rng.normal(2.0, 1.0), 0.2, size=10) for _ in range(25)]
-        interval = clustered_mean(tasks, seed=trial, resamples=300)
-        hits += interval.low <= 2.0 <= interval.high
-        runs = clustered_mean([[v] for v in np.concatenate(tasks)], seed=trial, resamples=300)
+def test_an_interval_holds_the_truth_of_new_tasks_as_often_as_it_says():
+    """Runs of a task are alike: an interval over runs would be far too narrow."""
+    study = Intervals(IntervalsSettings(samples=400, seed=0))
+    for name in ("typical value", "median", "typical ratio"):
+        for effects in POPULATIONS:
+            cell = {"interval": name, "effects": effects, "clusters": 12}
+            (row,) = study.measure(cell)
+            assert 0.92 < row["share"] <= 1, cell  # 95 % less three deviations of 400 samples
+    rng, narrow = np.random.default_rng(5), 0
+    for _ in range(200):
+        tasks = [rng.normal(rng.normal(2.0, 1.0), 0.2, size=10) for _ in range(12)]
+        runs = typical([[v] for v in np.concatenate(tasks)])
         narrow += runs.low <= 2.0 <= runs.high
-    assert 170 <= hits <= 200
     assert narrow < 140
 
 
-def test_whole_tasks_are_resampled():
-    # Within a task there is no spread: what is left is which of the tasks are drawn.
-    tasks = [[1.0] * 5, [9.0] * 5]
-    for interval in (clustered_mean(tasks), clustered_median(tasks)):
-        assert (interval.low, interval.high) == pytest.approx((1.0, 9.0))
-    alone = clustered_mean([[1.0, 2.0, 9.0]])
-    assert (alone.low, alone.high) == pytest.approx((alone.value, alone.value))
-    assert alone.value == interquartile_mean([1.0, 2.0, 9.0])
-
-
-@given(st.lists(st.lists(st.integers(1, 33), min_size=1, max_size=4), min_size=1, max_size=5))
-def test_a_clustered_median_is_that_of_kaplan_and_meier_up_to_one_budget(tasks):
-    flat = [value for task in tasks for value in task]
-    expected = kaplan_meier_median(flat, [value <= 32 for value in flat])
-    assert clustered_median(tasks, resamples=20).value == (33 if expected is None else expected)
+def test_seeds_of_a_task_count_once():
+    tasks = [[1.0] * 5, [9.0] * 500]
+    for interval in (typical(tasks), clustered_median(tasks)):
+        assert (interval.low, interval.high) == (1.0, 9.0)
+    alone = typical([[1.0, 2.0, 9.0]])
+    assert (alone.low, alone.value, alone.high) == (4.0, 4.0, 4.0)
 
 
 def test_a_ratio_is_of_medians_on_the_same_tasks():
     rng = np.random.default_rng(2)
     below = [rng.integers(5, 200) * np.ones(4) for _ in range(30)]
     above = [3 * task for task in below]
-    # However the tasks differ, and whichever are drawn, the one side is thrice the other.
-    ratio = clustered_ratio(above, below)
-    assert (ratio.value, ratio.low, ratio.high) == (3.0, 3.0, 3.0)
-    other = clustered_ratio([rng.permutation(t) for t in above[::-1]], below)
-    assert other.low < other.value < other.high
-    assert clustered_ratio(above, below, seed=1) == ratio
+    # However the tasks differ, the one side is thrice the other.
+    ratios = ratios_of_medians(above, below)
+    assert ratios == [3.0] * 30
+    ratio = typical_ratio([[r] for r in ratios])
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((3.0, 3.0, 3.0))
     with pytest.raises(ValueError, match="same clusters"):
-        clustered_ratio(above[1:], below)
+        ratios_of_medians(above[1:], below)
 
 
 def test_an_empty_cluster_is_refused():
-    for make in (clustered_mean, clustered_median):
+    for make in (typical, clustered_median, geometric_mean):
         with pytest.raises(ValueError, match="every cluster"):
             make([[1.0], []])
         with pytest.raises(ValueError, match="every cluster"):
@@ -130,10 +152,10 @@ def test_verdicts_name_the_lower_side_and_leave_ties_ties():
     noise = rng.normal(size=60)
     found = compare_pairs(
         {
-            "lower": (noise - 1, noise),
-            "higher": (noise + 1, noise),
-            "equal": (noise, noise),
-            "mixed": (noise, rng.permutation(noise)),
+            "lower": -np.ones(60),
+            "higher": np.ones(60),
+            "equal": np.zeros(60),
+            "mixed": noise - rng.permutation(noise),
         }
     )
     verdicts = {name: test.verdict for name, test in found.items()}
@@ -143,11 +165,25 @@ def test_verdicts_name_the_lower_side_and_leave_ties_ties():
 
 
 def test_correction_can_turn_a_finding_into_a_tie():
-    first, second = [1.0] * 6 + [2.0], [2.0] * 6 + [1.0]
-    p = compare_pairs({"one": (first, second)})["one"].p
-    family = {f"{n}": (first, second) for n in range(20)}
+    differences = [-1.0] * 6 + [1.0]
+    p = compare_pairs({"one": differences})["one"].p
+    family = {f"{n}": differences for n in range(20)}
     assert all(test.p == p and test.p_holm == min(1, 20 * p) for test in
                compare_pairs(family).values())  # fmt: skip
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=10).filter(any))
+def test_a_p_value_counts_every_assignment_of_signs(differences):
+    """Pratt: equal values are ranked and then left out; tied ranks are averages."""
+    ranks = stats.rankdata(np.abs(differences))
+    kept = [(r, d > 0) for r, d in zip(ranks, differences, strict=True) if d]
+    own = sum(r for r, up in kept if up)
+    sums = [sum(r for (r, _), up in zip(kept, signs, strict=True) if up)
+            for signs in itertools.product((False, True), repeat=len(kept))]  # fmt: skip
+    low = sum(s <= own + 1e-9 for s in sums) / len(sums)
+    high = sum(s >= own - 1e-9 for s in sums) / len(sums)
+    expected = min(1.0, 2 * min(low, high))
+    assert compare_pairs({"one": differences})["one"].p == pytest.approx(expected)
 
 
 def test_break_even_balances_the_bills():
@@ -168,13 +204,14 @@ def test_prices_are_linear_and_a_board_is_called_an_assumption():
     assert "assumed" in PRICES["board"].source
 
 
-def test_geometric_means_weigh_layers_alike():
-    found = geometric_mean([[1.0], [4.0, 4.0, 4.0]])
-    assert found.value == pytest.approx(2.0)
-    assert found.low == pytest.approx(1.0)
-    assert found.high == pytest.approx(4.0)
-    with pytest.raises(ValueError, match="clusters"):
-        geometric_mean([[]])
+def test_geometric_means_weigh_layers_alike_and_have_an_interval_of_student():
+    found = geometric_mean([[2.0], [8.0, 8.0, 8.0], [4.0]])
+    assert found.value == pytest.approx(4.0)
+    logs = np.log([2.0, 8.0, 4.0])
+    expected = stats.t.interval(0.95, 2, logs.mean(), stats.sem(logs))
+    assert (found.low, found.high) == pytest.approx(tuple(np.exp(expected)))
+    alone = geometric_mean([[3.0]])
+    assert (alone.low, alone.value, alone.high) == pytest.approx((3.0, 3.0, 3.0))
 
 
 @pytest.mark.parametrize("sides", [([1, 2], [1, 2]), ([5, 5, 5], [1, 2, 3]), ([], [])])
