@@ -66,3 +66,15 @@ def pytest_terminal_summary(
     """Say how a run that failed is repeated."""
     if exitstatus:
         terminalreporter.write_line(f"{VARIABLE}={SEED} repeats every random test of this run")
+
+
+@pytest.fixture(autouse=True)
+def parts_of_a_test_end_with_it(tmp_path_factory):
+    """A user's folder on the path of imports, and its modules, are not those of the next test."""
+    yield
+    own = str(tmp_path_factory.getbasetemp())
+    if any(entry.startswith(own) for entry in sys.path):
+        sys.path[:] = [entry for entry in sys.path if not entry.startswith(own)]
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(own):
+                del sys.modules[name]
