@@ -122,6 +122,14 @@ bench: $(DEV_READY) ## speed of every fidelity, lowering and execution, side by 
 bench-tuner: $(DEV_READY) ## the default tuner against the certified optimum, layer by layer (minutes)
 	@$(TW) bench default-tuner --json build/bench/default_tuner.json $(ARGS)
 
+STUDY = build/study
+study: $(DEV_READY) ## every tuner on layers with certified optima: tables, runs, page (under an hour on two idle cores; goes on where it was stopped)
+	@$(TW) bench tables --output $(STUDY)/certified-tables.npz --folder $(STUDY) --json $(STUDY)/tables.json
+	@$(TW) bench tuners --tables $(STUDY)/certified-tables.npz --sets fresh --seeds 10 --budget 128 --folder $(STUDY) --json $(STUDY)/fresh.json
+	@$(TW) bench tuners --tables $(STUDY)/certified-tables.npz --sets known --hard --seeds 1 --budget 128 --folder $(STUDY) --json $(STUDY)/known.json
+	@$(TW) bench intervals --json $(STUDY)/intervals.json
+	@$(TW) bench study-page $(STUDY)/fresh.json $(STUDY)/known.json $(STUDY)/intervals.json --page docs/results/tuners-study.md
+
 bench-arena: $(DEV_READY) ## every tuner on every network by table replay (hours; ARGS=--quick: minutes)
 	@$(TW) bench tuners --json build/bench/tuners.json --html build/bench/tuners.html $(ARGS)
 
@@ -195,4 +203,4 @@ release: ## build wheel, source distribution and software bill of materials (Cyc
 clean: ## remove builds and caches of this checkout (not runs/, not the environment)
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner bench-arena bench-alloc bench-mapping bench-multicore bench-networks bench-accuracy timing pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean
+.PHONY: help setup docs doctor tune sim smoke test test-all cocotb synth formal cxxrtl coverage bench bench-tuner study bench-arena bench-alloc bench-mapping bench-multicore bench-networks bench-accuracy timing pnr bitstream rehearse mutate pinned-cycles lint format generate pictures lock release clean

@@ -36,7 +36,7 @@ PAST_TASKS: Final = 2
 SEED_BLOCK: Final = 5
 """Seeds of all tuners on all tasks before the next seeds: what is cut short is balanced."""
 
-SMALL_BUDGETS: Final[Mapping[str, int]] = {"botorch": 128, "optuna-gp": 48}
+SMALL_BUDGETS: Final[Mapping[str, int]] = {"botorch": 128, "optuna-gp": 32}
 """Tuners whose cost grows too fast for more measurements: their runs are censored there."""
 
 FLAGS: Final = ("no-prior", "transfer")

@@ -58,6 +58,29 @@ def tuners_page(
             write_whole(html, page(study))
 
 
+@studies.command("study-page", rich_help_panel=SEARCH)
+def study_page(
+    parts: Annotated[
+        list[Path],
+        typer.Argument(metavar="JSON...", help="Files of 'bench tuners' and 'bench intervals'."),
+    ],
+    page: Annotated[
+        Path,
+        typer.Option(
+            "--page",
+            metavar="PAGE",
+            help="Markdown whose tables are made anew; the runs are written beside it as JSON.",
+        ),
+    ],
+) -> None:
+    """Write the tables of the page of `make study`, and the runs that they are made from."""
+    from tilewright.bench.arena.study_page import write_study
+
+    for path in (*parts, page):
+        require_readable(path, "JSON" if path != page else "--page")
+    write_study([read_document(path) for path in parts], page)
+
+
 @command(
     "certificates", SEARCH, "tilewright.bench.arena.certificates:Certificates",
     more="Each layer is kept when it is there; the same command goes on with the file of --json.",

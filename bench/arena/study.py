@@ -45,11 +45,19 @@ TRACED = 256
 CONSOLE = Console()
 
 
+VARIANTS: Final = (
+    "tilewright:no-prior",
+    "tilewright:calibrate=false",
+    "autotvm:plan=16",
+    "optuna-tpe:multivariate=true",
+)
+"""Contestants beside the plain tuners: without the prior, without the Gaussian process, with plans
+that suit small budgets, and with a joint model of the knobs."""
+
+
 def everybody() -> list[runner.Contestant]:
-    """Every registered tuner; the default tuner without its prior too, for the black-box track."""
-    names = list(TUNERS)
-    labels = [*names, *(["tilewright:no-prior"] if "tilewright" in names else [])]
-    return [runner.Contestant.parse(label) for label in labels]
+    """Every registered tuner, and `VARIANTS`."""
+    return [runner.Contestant.parse(label) for label in (*TUNERS, *VARIANTS)]
 
 
 def enumerate_tasks(given: TunersSettings) -> tuple[dict[str, Table], list[Record]]:

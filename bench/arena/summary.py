@@ -51,19 +51,19 @@ def summarise(
     """
     exact = [r for r in records if r["arm"] == "masked" and not r["noise"] and r["track"] == track]
     hard, incomplete = headline(exact)
-    summary = {**_search_figures(hard), **network_figures(exact, networks, track)}
+    summary = {**search_figures(hard), **network_figures(exact, networks, track)}
     summary["incomplete"] = incomplete
     shared = common(exact) if incomplete else []
     summary["common"] = (
-        {**_search_figures(shared), **network_figures(shared, networks, track)} if shared else None
+        {**search_figures(shared), **network_figures(shared, networks, track)} if shared else None
     )
     summary["readings"] = readings(exact, networks, track)
     summary["arms"] = arms([r for r in records if r["track"] == track])
     return summary
 
 
-def _search_figures(records: Sequence[Record]) -> dict[str, Any]:
-    """What a set of runs says of tuners."""
+def search_figures(records: Sequence[Record], *, prices: bool = True) -> dict[str, Any]:
+    """What a set of runs says of tuners; without ``prices`` no states of a run are needed."""
     return {
         "headline_tasks": len({r["task"] for r in records}),
         **{f"trials_to_{name}": trials_to(records, name) for name in TARGETS},
@@ -72,7 +72,7 @@ def _search_figures(records: Sequence[Record]) -> dict[str, Any]:
         "log_regret": regrets(records),
         "longest": longest(records),
         "overhead_seconds_per_100": overheads(records),
-        "break_even_seconds": break_evens(records),
+        "break_even_seconds": break_evens(records) if prices else {},
     }
 
 

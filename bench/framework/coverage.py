@@ -121,18 +121,20 @@ class Intervals(Study):
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
         """Shares by size."""
-        shares = {
-            (row["interval"], row["effects"], row["clusters"]): row["share"]
-            for row in document["rows"]
-        }
-        yield FigureTable(
-            title="Share of 95 % intervals that hold the truth, %",
-            header=("interval", "effects of clusters", *(str(size) for size in SIZES)),
-            rows=[
-                (name, effects, *(f"{100 * shares[name, effects, size]:.1f}" for size in SIZES))
-                for name, effects in dict.fromkeys(key[:2] for key in shares)
-            ],
-        )
+        yield table_of_shares(document["rows"])
+
+
+def table_of_shares(rows: Sequence[Row]) -> FigureTable:
+    """Shares in percent, a row for each interval and population."""
+    shares = {(row["interval"], row["effects"], row["clusters"]): row["share"] for row in rows}
+    return FigureTable(
+        title="Share of 95 % intervals that hold the truth, %",
+        header=("interval", "effects of clusters", *(str(size) for size in SIZES)),
+        rows=[
+            (name, effects, *(f"{100 * shares[name, effects, size]:.1f}" for size in SIZES))
+            for name, effects in dict.fromkeys(key[:2] for key in shares)
+        ],
+    )
 
 
 def _drawn(

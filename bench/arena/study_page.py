@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The study of tuners as one small file, and the tables of its page from that file alone.
+
+The file holds what each run came to; every figure of the page is computed from it anew, which a
+test does. Prose is written by hand around the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tilewright.bench.arena.page_tables import measurements, pairs, regret
+from tilewright.bench.arena.records import Record, headline
+from tilewright.bench.arena.summary import COMPARED, search_figures
+from tilewright.bench.framework.coverage import table_of_shares
+from tilewright.bench.framework.tables import FigureTable
+from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.result_document import rows_of
+from tilewright.host.common.whole_file import MARK, refuse_foreign, write_whole
+
+RUN: Final = (
+    *("tuner", "grey", "task", "seed", "budget", "trials", "tuner_seconds"),
+    *("trials_to_1pct", "trials_to_5pct"),
+)
+"""Members of a run's record that are kept, beside its regret by budget."""
+
+TASK: Final = (
+    *("set", "layer", "points", "legal", "optimum_cycles", "within_1pct", "within_5pct"),
+    "random_median_1pct",
+)
+CONDITIONS: Final = ("command", "twin", "board", "memory", "space", "seeds", "budget", "batch",
+                     "initial_points", "small_budgets", "cpus", "load_before")  # fmt: skip
+
+_REGION: Final = re.compile(r"(<!-- table: ([\w, .-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+Document = Mapping[str, Any]
+
+
+def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
+    """The file of some documents of `bench tuners` and one of `bench intervals`."""
+    tasks: dict[str, Record] = {}
+    runs: list[Sequence[Any]] = []
+    for study in studies:
+        (of,) = study["conditions"]["sets"]
+        for row in rows_of(study):
+            if row["what"] == "task":
+                tasks[row["task"]] = {"set": of, **{name: row[name] for name in TASK[1:]}}
+    numbers = {task: number for number, task in enumerate(tasks)}
+    for study in studies:
+        for row in rows_of(study):
+            if row["what"] == "run":
+                kept = {**row, "task": numbers[row["task"]]}
+                regrets = {budget: round(value, 5) for budget, value in row["regret"].items()}
+                runs.append([*(_short(kept[name]) for name in RUN), regrets])
+    conditions = [
+        {name: {**study["conditions"], "command": study["command"]}[name] for name in CONDITIONS}
+        for study in studies
+    ]
+    return {
+        "generator": MARK,
+        "conditions": conditions,
+        "tasks": tasks,
+        "columns": [*RUN, "regret"],
+        "runs": runs,
+        "intervals": {"conditions": shares["conditions"], "rows": list(rows_of(shares))},
+    }
+
+
+def _short(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def records(document: Document, of: str) -> list[Record]:
+    """The records of a set's runs, as far as the figures need them."""
+    tasks = list(document["tasks"].items())
+    found = []
+    for row in document["runs"]:
+        record = dict(zip(document["columns"], row, strict=True))
+        name, task = tasks[record["task"]]
+        if task["set"] == of:
+            found.append({**record, "task": name, "hard": True, "arm": "masked", "noise": 0.0})
+    return found
+
+
+def tables(document: Document) -> Iterator[tuple[str, FigureTable]]:
+    """Every table of the page by its name."""
+    for of in dict.fromkeys(task["set"] for task in document["tasks"].values()):
+        runs, left_out = headline(records(document, of))
+        if left_out:
+            raise ConfigError(
+                "every tuner must have run on every task", field=of, value=", ".join(left_out)
+            )
+        figures = search_figures(runs, prices=False)
+        yield f"{of} measurements", measurements(figures, runs)
+        yield f"{of} regret", regret(figures["log_regret"])
+        yield f"{of} costs", _costs(figures)
+        tuners = list(figures["trials_to_1pct"])
+        for own in COMPARED:
+            if own in tuners:
+                yield f"{of} {own.replace(':', ' ')}", pairs(
+                    figures, own, [tuner for tuner in tuners if tuner != own]
+                )  # fmt: skip
+        yield f"{of} tasks", _tasks(document, of)
+    yield "intervals", table_of_shares(document["intervals"]["rows"])
+
+
+def _costs(figures: Mapping[str, Any]) -> FigureTable:
+    seconds = figures["overhead_seconds_per_100"]
+    rows = [(tuner, f"{seconds[tuner]:.2f}") for tuner in sorted(seconds, key=seconds.__getitem__)]
+    return FigureTable(title="What a search costs", header=("tuner", "core-s / 100"), rows=rows)
+
+
+def _tasks(document: Document, of: str) -> FigureTable:
+    return FigureTable(
+        title="Tasks",
+        header=("layer", *(name.replace("_", " ") for name in TASK[2:])),
+        rows=[
+            (task["layer"], *(f"{task[name]:,}" for name in TASK[2:]))
+            for task in document["tasks"].values()
+            if task["set"] == of
+        ],
+    )
+
+
+def renewed(page: str, document: Document) -> str:
+    """A page with its tables made anew.
+
+    Raises:
+        ConfigError: the page has no place for a table, or names one that there is not.
+    """
+    found = {name: table.markdown() for name, table in tables(document)}
+
+    def replaced(region: re.Match[str]) -> str:
+        if region[2] not in found:
+            raise ConfigError(
+                "no such table", field="page", value=region[2], remedy=f"one of {', '.join(found)}"
+            )
+        return f"{region[1]}\n{found[region[2]]}\n\n{region[3]}"
+
+    text, count = _REGION.subn(replaced, page)
+    if not count:
+        raise ConfigError(
+            "the page has no place for a table",
+            field="--output",
+            remedy="write '<!-- table: fresh measurements -->' and '<!-- end of table -->' into it",
+        )
+    return text
+
+
+def write_study(parts: Sequence[Document], page: Path) -> None:
+    """Write the file of a study beside its page, and the page's tables."""
+    studies = [part for part in parts if "sets" in part["conditions"]]
+    (shares,) = [part for part in parts if "sets" not in part["conditions"]]
+    document, data = compacted(studies, shares), page.with_suffix(".json")
+    text = renewed(page.read_text(encoding="utf-8"), document)
+    refuse_foreign(data)
+    write_whole(data, json.dumps(document, indent=None, separators=(",", ":")) + "\n")
+    page.write_text(text, encoding="utf-8")

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of certified tables, read with NumPy alone, and the page of the study that uses it."""
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from support.command_line import call, refusal
+from support.randomness import fresh_rng
+from support.search.arena_records import a_record
+
+from tilewright.bench.arena import certified_tables, release, study_page, tasks
+from tilewright.bench.arena.settings import TablesSettings
+from tilewright.bench.framework.coverage import INTERVALS, POPULATIONS, SIZES
+from tilewright.bench.framework.study import run_study
+from tilewright.host.common.errors import ConfigError, StoreError
+from tilewright.host.common.places import ROOT
+from tilewright.host.network.workload import conv2d
+from tilewright.sim.twin.device import Twin
+
+SMALL = (conv2d("one", 4, 16, 32, 3, 1, 1), conv2d("two", 4, 32, 32, 1, 0, 1))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A file of two fresh layers, whatever is hard, made as the command makes it."""
+    folder = tmp_path_factory.mktemp("release")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "NETWORKS", ())
+        patch.setattr(tasks, "fresh_layers", lambda seed: iter(SMALL))
+        patch.setattr(release.Table, "hard", True)
+        given = TablesSettings(
+            fresh=2, output=folder / "tables.npz", folder=folder / "arena", workers=1
+        )
+        result = run_study(release.Tables(given))
+    assert [row["kept"] for row in result.rows] == [True, True]
+    assert result.passed
+    return folder
+
+
+def test_every_cycle_of_the_file_is_that_of_the_twin(made):
+    for packed in release.open_tables(made / "tables.npz").values():
+        table = release.unpacked(packed)
+        assert table.task.id == tasks.make_task("per-layer", table.task.workload).id
+        rng, legal = fresh_rng(), np.argwhere(packed.legal)
+        for index in map(tuple, rng.permutation(legal)[:10].tolist()):
+            point = table.task.space.decode(index)
+            program = release_program(point, table.task.workload)
+            cycles = Twin(point.hw, table.task.memory).counters(program).cycles
+            assert packed.measure(index) == table.measure(index) == cycles
+            told = packed.configuration(index)
+            assert told["hw"] == point.hw.name
+            asked = point.schedule.to_mapping()
+            assert {k: asked[k] for k in told if k != "hw"} == {
+                k: told[k] for k in told if k != "hw"
+            }
+        for index in map(tuple, rng.permutation(np.argwhere(~packed.legal))[:10].tolist()):
+            assert packed.measure(index) is None
+            assert not table.task.space.valid(index)
+        assert packed.optimum == table.optimum
+
+
+def release_program(point, workload):
+    from tilewright.host.lowering import lower  # noqa: PLC0415  (of the one test that lowers)
+
+    return lower(point.hw, workload, point.schedule).program
+
+
+def test_the_module_beside_the_file_needs_numpy_alone(made, tmp_path):
+    code = (
+        "import sys\n"
+        "class OnlyNumpy:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        top = name.partition('.')[0]\n"
+        "        if top not in {'numpy', 'certified_tables', *sys.stdlib_module_names}:\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, OnlyNumpy())\n"
+        f"sys.path.insert(0, {str(made)!r})\n"
+        "import certified_tables\n"
+        f"for name, table in certified_tables.load({str(made / 'tables.npz')!r}).items():\n"
+        "    print(name, table.optimum)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    expected = release.open_tables(made / "tables.npz")
+    assert run.stdout == "".join(f"{name} {t.optimum}\n" for name, t in expected.items())
+
+
+def test_a_table_in_the_t4_format_holds_every_legal_point(made, tmp_path, capsys):
+    path, name = str(made / "tables.npz"), "fresh-1.two"
+    assert certified_tables.main([path, name, str(tmp_path / "two.json")]) == 0
+    results = json.loads((tmp_path / "two.json").read_text())["results"]
+    table = certified_tables.load(path)[name]
+    assert len(results) == table.legal.sum()
+    for result in results:
+        place = tuple(table.knobs[k].index(v) for k, v in result["configuration"].items())
+        (measurement,) = result["measurements"]
+        assert measurement == {
+            "name": "cycles", "value": table.measure(place), "unit": "cycles"
+        }  # fmt: skip
+        assert result["invalidity"] == "correct"
+    assert certified_tables.main([path, name, str(tmp_path / "two.json")]) == 2
+    assert certified_tables.main([path, "none", str(tmp_path / "x.json")]) == 2
+    assert certified_tables.main([path]) == 0
+    assert f"{name}: {len(results)} of" in capsys.readouterr().out.replace(",", "")
+
+
+def test_a_file_that_is_not_whole_or_of_another_rtl_is_refused(made, tmp_path, monkeypatch):
+    whole = (made / "tables.npz").read_bytes()
+    rng = fresh_rng()
+    for number in range(12):
+        cut = whole[: int(rng.integers(len(whole)))]
+        path = tmp_path / f"{number}.npz"
+        path.write_bytes(cut)
+        with pytest.raises(StoreError, match="is no file of certified tables"):
+            release.open_tables(path)
+    for about in ({}, [], 3, {"format": 2}, {"format": 1, "tables": {"x": {}}}):
+        content = io.BytesIO()
+        np.savez(content, about=np.array(json.dumps(about)), x=np.zeros(3, np.int32))
+        path.write_bytes(content.getvalue())
+        with pytest.raises(StoreError, match="is no file of certified tables"):
+            release.open_tables(path)
+    monkeypatch.setattr(release, "identity_of", lambda name: "twin-other")
+    with pytest.raises(StoreError, match="another RTL"):
+        release.open_tables(made / "tables.npz")
+
+
+def test_equal_tables_make_equal_files_and_ours_alone_are_replaced(made, tmp_path):
+    found = release.open_tables(made / "tables.npz")
+    first, second = io.BytesIO(), io.BytesIO()
+    certified_tables.save(first, found)
+    certified_tables.save(second, found)
+    assert first.getvalue() == second.getvalue()
+    assert zipfile.ZipFile(made / "tables.npz").comment
+    (tmp_path / "certified_tables.py").write_text("mine = 1\n")
+    said = refusal("bench", "tables", "--fresh", "1", "--output", str(tmp_path / "t.npz"),
+                   "--folder", str(tmp_path / "arena"))  # fmt: skip
+    assert "certified_tables.py" in said
+    assert (tmp_path / "certified_tables.py").read_text() == "mine = 1\n"
+
+
+def test_tuners_run_on_the_tasks_of_a_file(made, tmp_path):
+    result = call(
+        "bench", "tuners", "--tables", str(made / "tables.npz"), "--seeds", "1", "--budget", "16",
+        "--tuners", "random coordinate", "--folder", str(tmp_path), "--workers", "1",
+        "--json", str(tmp_path / "runs.json"),
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    document = json.loads((tmp_path / "runs.json").read_text())
+    runs = [row for row in document["rows"] if row["what"] == "run"]
+    assert len(runs) == 2 * 2
+    found = release.open_tables(made / "tables.npz")
+    assert {r["optimum"] for r in runs} == {t.optimum for t in found.values()}
+    said = refusal("bench", "tuners", "--tables", str(made / "tables.npz"), "--sets", "known",
+                   "--folder", str(tmp_path))  # fmt: skip
+    assert "no such tasks" in said
+
+
+# -- the page ---------------------------------------------------------------------------------
+
+
+def a_study(of, needs, count=7):
+    task = {"what": "task", "layer": "x", "points": 9, "legal": 6, "optimum_cycles": 1000,
+            "within_1pct": 1, "within_5pct": 2, "random_median_1pct": 40}  # fmt: skip
+    runs = [
+        a_record(tuner, f"{of}/{n}", seed, own + n)
+        for tuner, own in needs.items() for n in range(count) for seed in range(2)
+    ]  # fmt: skip
+    conditions = {**dict.fromkeys(study_page.CONDITIONS, 0), "sets": [of]}
+    return {
+        "command": "x",
+        "conditions": conditions,
+        "rows": [*({**task, "task": f"{of}/{n}"} for n in range(count)), *runs],
+    }
+
+
+SHARES = {
+    "conditions": {"samples": 1},
+    "rows": [
+        {"interval": interval, "effects": effects, "clusters": size, "share": 0.95}
+        for interval in INTERVALS for effects in POPULATIONS for size in SIZES
+    ],
+}  # fmt: skip
+
+
+def test_a_page_is_made_from_its_file_alone(tmp_path):
+    page = tmp_path / "study.md"
+    page.write_text(
+        "Before.\n<!-- table: fresh measurements -->\nold\n<!-- end of table -->\nAfter.\n"
+        "<!-- table: known tilewright -->\n<!-- end of table -->\n"
+        "<!-- table: intervals -->\n<!-- end of table -->\n"
+    )
+    needs = {"random": 20, "tilewright": 3}
+    parts = [a_study("fresh", needs), a_study("known", needs), SHARES]
+    study_page.write_study(parts, page)
+    text, document = page.read_text(), json.loads(page.with_suffix(".json").read_text())
+    assert text.startswith("Before.\n<!-- table: fresh measurements -->\n\n| tuner |")
+    assert "old" not in text
+    assert "| tilewright | grey-box | 14 | 2 | 32 | 6 (3 to 9) |" in text
+    assert study_page.renewed(text, document) == text
+    study_page.write_study(parts, page)
+    assert page.read_text() == text
+    changed = json.loads(json.dumps(document))
+    column = document["columns"].index("trials_to_1pct")
+    for run in changed["runs"]:
+        run[column] += 1
+    assert study_page.renewed(text, changed) != text
+    with pytest.raises(ConfigError, match="no such table"):
+        study_page.renewed("<!-- table: x -->\n<!-- end of table -->", document)
+    with pytest.raises(ConfigError, match="no place for a table"):
+        study_page.renewed("text", document)
+    (tmp_path / "other.json").write_text("{}")
+    (tmp_path / "other.md").write_text(text)
+    with pytest.raises(Exception, match="must be a new file"):
+        study_page.write_study(parts, tmp_path / "other.md")
+
+
+def test_the_page_of_the_study_equals_its_file():
+    page = ROOT / "docs" / "results" / "tuners-study.md"
+    document = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    assert study_page.renewed(text, document) == text
