@@ -36,7 +36,8 @@ class AllocateSettings:
     quick: bool = quick_option()
     networks: tuple[str, ...] = option(
         ("alexnet", "transformer_encoder", "squeezenet", "resnet18", "mobilenet_v2", "vgg16",
-         "vgg11", "vgg13", "vgg19", "resnet34"),
+         "vgg11", "vgg13", "vgg19", "resnet34", "bert_tiny", "gpt2", "dlrm", "ncf", "wide_and_deep",
+         "googlenet"),
         "Networks, separated by commas; default: all.", metavar="NETWORK,...",
         quick=("alexnet", "transformer_encoder"),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.bench.framework.statistics import clustered, typical_ratio
+from tilewright.bench.framework.statistics import clustered, compare_pairs, typical_ratio
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.result_document import rows_of
 
@@ -38,18 +38,29 @@ def family(network: str) -> str:
     return network.rstrip("0123456789")
 
 
-def over_families(values: Row) -> Row:
-    """Typical ratio over families of networks, with its interval over the families."""
-    families = clustered((family(network), ratio) for network, ratio in values.items())
-    mean = typical_ratio(families)
-    verdict = "ahead" if mean.low > 1 else "behind" if mean.high < 1 else "tie"
-    return {
-        "mean": round(mean.value, 3),
-        "low": round(mean.low, 3),
-        "high": round(mean.high, 3),
-        "families": len(families),
-        "verdict": verdict if len(families) >= LEAST_FAMILIES else "untold",
-    }
+def over_families(pairs: Mapping[str, Row]) -> Row:
+    """Of each baseline the typical ratio over families of networks, with its interval.
+
+    ``pairs``: ratios by baseline and network. Verdicts are those of signed-rank tests over the
+    families, corrected by Holm for the baselines.
+    """
+    found: Row = {}
+    logs: dict[str, list[float]] = {}
+    for baseline, values in pairs.items():
+        families = clustered((family(network), ratio) for network, ratio in values.items())
+        mean = typical_ratio(families)
+        logs[baseline] = [-float(np.log(own).mean()) for own in families]
+        found[baseline] = {
+            "typical": round(mean.value, 3),
+            "low": round(mean.low, 3),
+            "high": round(mean.high, 3),
+            "families": len(families),
+        }
+    for baseline, test in compare_pairs(logs).items():
+        verdict = {"better": "ahead", "worse": "behind", "tie": "tie"}[test.verdict]
+        told = verdict if test.pairs >= LEAST_FAMILIES else "untold"
+        found[baseline] |= {"p_holm": round(test.p_holm, 4), "verdict": told}
+    return found
 
 
 def deciding_percent(run: Row) -> float:
@@ -59,12 +70,15 @@ def deciding_percent(run: Row) -> float:
 
 def _overall(pairs: Row) -> Row:
     """By challenger and baseline: over all networks that have the pair."""
-    found: Row = {}
-    for challenger, networks in pairs.items():
-        for baseline in next(iter(networks.values())):
-            medians = {n: own[baseline]["median"] for n, own in networks.items()}
-            found.setdefault(challenger, {})[baseline] = over_families(medians)
-    return found
+    return {
+        challenger: over_families(
+            {
+                baseline: {n: own[baseline]["median"] for n, own in networks.items()}
+                for baseline in next(iter(networks.values()))
+            }
+        )
+        for challenger, networks in pairs.items()
+    }
 
 
 def summarise(rows: Sequence[Row]) -> Row:
@@ -180,7 +194,7 @@ def speed_ups(summary: Row, seeds: Row, challenger: str) -> FigureTable:
 
 def over_networks(summary: Row) -> FigureTable:
     """Speed-ups over all networks, with intervals over families of networks."""
-    form = "{mean:.2f} ({low:.2f} to {high:.2f}), {verdict}"
+    form = "{typical:.2f} ({low:.2f} to {high:.2f}), {verdict}"
     found = summary["speedup_over_networks"]
     texts = {c: {b: form.format(**each) for b, each in own.items()} for c, own in found.items()}
     return crossed("against", texts)

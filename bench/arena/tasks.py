@@ -20,7 +20,7 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import MemoryModel, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import Workload, conv2d, dense, depthwise
-from tilewright.host.network.zoo import NetworkTable, load_network, network_names
+from tilewright.host.network.zoo import NetworkTable, load_network
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import HardwareChoice, JointSpace, ScheduleSpace
 from tilewright.tuner.search.space import Space
@@ -46,8 +46,19 @@ NETWORKS: Final = (
 )
 """Networks of the study, those with the quickest tables first; repeated layers share tables."""
 
-CHOSEN_ON: Final = frozenset({*NETWORKS, "vta-resnet18"})
+CHOSEN_ON: Final = (*NETWORKS, "vta-resnet18")
 """Networks whose layers the default tuner's constants or its settings were chosen on."""
+
+FRESH_NETWORKS: Final = (
+    "bert_base",
+    "bert_tiny",
+    "dlrm",
+    "gpt2",
+    "ncf",
+    "squeezenet1_0",
+    "wide_and_deep",
+)
+"""Networks that fresh layers are drawn from; a new one would change the draw."""
 
 FRESH_WORK: Final = 3e11
 """`enumeration_work` up to which a fresh layer is enumerated."""
@@ -144,15 +155,14 @@ def enumeration_work(task: Task) -> int:
 def fresh_layers(seed: int) -> Iterator[Workload]:
     """Layers that nothing was chosen on, without end.
 
-    In turn a layer of a built-in network that is not in `CHOSEN_ON`, as long as there are some, and
+    In turn a layer of one of `FRESH_NETWORKS` that is not in `CHOSEN_ON`, while there are some, and
     one of a drawn shape: a convolution with or without stride or residual, depthwise or dense.
     """
     rng = np.random.default_rng(seed)
     known = {w.key for name in CHOSEN_ON for w in load_network(name).workloads}
     offered = {
         w.key: w
-        for name in network_names()
-        if name not in CHOSEN_ON
+        for name in FRESH_NETWORKS
         for w in load_network(name).workloads
         if w.key not in known
     }

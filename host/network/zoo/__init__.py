@@ -23,6 +23,7 @@ _BUILDERS: Final[Mapping[str, Callable[[], NetworkTable]]] = {
     "bert_base": transformer.bert_base,
     "bert_tiny": transformer.bert_tiny,
     "dlrm": recommendation.dlrm,
+    "googlenet": convolutional.googlenet,
     "gpt2": transformer.gpt2,
     "mobilenet_v2": convolutional.mobilenet_v2,
     "ncf": recommendation.ncf,

@@ -20,6 +20,9 @@ Every max pool is 3x3 stride 2 with ceiling rounding. Names follow the paper: fi
 MobileNet-v2, Sandler et al., arXiv 1801.04381 (2018), table 2, width multiplier 1.
 
 ReLU6 is ``relu`` here: its upper bound is the top of the int8 range of the output's scale.
+
+GoogLeNet, Szegedy et al., arXiv 1409.4842 (2014), table 1; its branches of 5x5 are 3x3, as in
+torchvision.
 """
 
 from __future__ import annotations
@@ -224,4 +227,48 @@ def alexnet() -> NetworkTable:
             )
         ),
         cpu_operators=("max pool 3x3 stride 2 after conv1, conv2 and conv5: pooling is not tuned",),
+    )
+
+
+_INCEPTIONS = (
+    # name, rows, 1x1, 3x3 reduced, 3x3, 5x5 reduced, 5x5, after the pool
+    ("3a", 28, 64, 96, 128, 16, 32, 32),
+    ("3b", 28, 128, 128, 192, 32, 96, 64),
+    ("4a", 14, 192, 96, 208, 16, 48, 64),
+    ("4b", 14, 160, 112, 224, 24, 64, 64),
+    ("4c", 14, 128, 128, 256, 24, 64, 64),
+    ("4d", 14, 112, 144, 288, 32, 64, 64),
+    ("4e", 14, 256, 160, 320, 32, 128, 128),
+    ("5a", 7, 256, 160, 320, 32, 128, 128),
+    ("5b", 7, 384, 192, 384, 48, 128, 128),
+)
+
+
+def googlenet() -> NetworkTable:
+    """GoogLeNet without its auxiliary classifiers."""
+    layers = [
+        conv2d("conv1", 224, 3, 64, 7, 3, 2),
+        conv2d("conv2", 56, 64, 64, 1, 0, 1),
+        conv2d("conv3", 56, 64, 192, 3, 1, 1),
+    ]
+    channels = 192
+    for name, size, plain, reduced3, wide3, reduced5, wide5, pooled in _INCEPTIONS:
+        layers += [
+            conv2d(f"{name}.1x1", size, channels, plain, 1, 0, 1),
+            conv2d(f"{name}.3x3.reduce", size, channels, reduced3, 1, 0, 1),
+            conv2d(f"{name}.3x3", size, reduced3, wide3, 3, 1, 1),
+            conv2d(f"{name}.5x5.reduce", size, channels, reduced5, 1, 0, 1),
+            conv2d(f"{name}.5x5", size, reduced5, wide5, 3, 1, 1),
+            conv2d(f"{name}.pool", size, channels, pooled, 1, 0, 1),
+        ]
+        channels = plain + wide3 + wide5 + pooled
+    layers.append(dense("fc", 1, channels, 1000))
+    return NetworkTable(
+        name="googlenet",
+        workloads=collect(layers),
+        cpu_operators=(
+            "max pool 3x3 stride 2 after conv1, conv3, 3b and 4e: pooling is not tuned",
+            "max pool 3x3 stride 1 before NAME.pool: pooling is not tuned",
+            "global average pool before fc: pooling is not tuned",
+        ),
     )

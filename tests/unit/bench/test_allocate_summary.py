@@ -26,20 +26,28 @@ NEAR = 1.01
 
 
 def test_networks_that_share_layers_are_one_finding():
-    found = summary.over_families({"vgg13": 4.0, "vgg16": 4.0, "vgg19": 4.0, "alexnet": 1.0})
-    assert found["families"] == 2
-    assert found["mean"] == 2.0
-    assert found["verdict"] == "untold"
+    found = summary.over_families({"x": {"vgg13": 4.0, "vgg16": 4.0, "vgg19": 4.0, "alexnet": 1.0}})
+    assert found["x"]["families"] == 2
+    assert found["x"]["typical"] == 2.0
+    assert found["x"]["verdict"] == "untold"
 
 
-def test_a_verdict_is_that_of_the_interval_and_needs_families():
-    def verdict(*ratios):
-        return summary.over_families({"abcdef"[n]: r for n, r in enumerate(ratios)})["verdict"]
+def test_a_verdict_needs_families_and_is_corrected_for_the_baselines():
+    def verdicts(*baselines):
+        names = ("one", "two", "three")
+        pairs = {
+            names[k]: {"abcdef"[n]: r for n, r in enumerate(ratios)}
+            for k, ratios in enumerate(baselines)
+        }
+        return [each["verdict"] for each in summary.over_families(pairs).values()]
 
-    assert verdict(1.2, 1.3, 1.2, 1.4, 1.3, 1.1) == "ahead"
-    assert verdict(0.7, 0.9, 0.8, 0.9, 0.8, 0.6) == "behind"
-    assert verdict(0.7, 1.4, 0.8, 1.3, 1.1, 1.1) == "tie"
-    assert verdict(1.2, 1.3, 1.2, 1.4, 1.3) == "untold"
+    ahead, behind = (1.2, 1.3, 1.2, 1.4, 1.3, 1.1), (0.7, 0.9, 0.8, 0.9, 0.8, 0.6)
+    tie = (0.7, 1.4, 0.8, 1.3, 1.1, 1.1)
+    assert verdicts(ahead) == ["ahead"]
+    assert verdicts(behind) == ["behind"]
+    assert verdicts(tie) == ["tie"]
+    assert verdicts(ahead, behind, tie) == ["tie"] * 3  # 3 times 2 / 2**6
+    assert verdicts((1.2, 1.3, 1.2, 1.4, 1.3)) == ["untold"]
 
 
 def rows():
@@ -69,7 +77,7 @@ def rows():
 def test_the_tables_tell_ratios_limits_and_the_oracle(tmp_path):
     records = list(rows())
     figures = summary.summarise(records)
-    assert figures["speedup_over_networks"]["dynatune"]["sequential"]["mean"] == 2.0
+    assert figures["speedup_over_networks"]["dynatune"]["sequential"]["typical"] == 2.0
     assert figures["limit_of_any_allocator"]["alexnet"]["sequential"]["median"] == 3.0
     assert figures["mean_excess"]["resnet18"]["oracle"] == 0.02
     path = tmp_path / "a.json"

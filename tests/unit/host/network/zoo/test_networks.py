@@ -41,7 +41,50 @@ def vgg(*depths):
     return VGG(stages=tuple((width,) * n for width, n in zip(widths, depths, strict=True)))
 
 
+def _normalised(channels_in, channels_out, kernel, stride=1):
+    convolution = nn.Conv2d(channels_in, channels_out, kernel, stride, kernel // 2, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(channels_out), nn.ReLU())
+
+
+class Inception(nn.Module):
+    """Four branches side by side."""
+
+    def __init__(self, size, one, three_reduced, three, five_reduced, five, pooled):
+        super().__init__()
+        self.branches = nn.ModuleList(
+            [
+                _normalised(size, one, 1),
+                nn.Sequential(
+                    _normalised(size, three_reduced, 1), _normalised(three_reduced, three, 3)
+                ),
+                nn.Sequential(
+                    _normalised(size, five_reduced, 1), _normalised(five_reduced, five, 3)
+                ),
+                nn.Sequential(nn.MaxPool2d(3, 1, 1), _normalised(size, pooled, 1)),
+            ]
+        )
+
+    def forward(self, x):
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+def googlenet():
+    def pool():
+        return nn.MaxPool2d(3, 2, ceil_mode=True)
+
+    return nn.Sequential(
+        _normalised(3, 64, 7, 2), pool(), _normalised(64, 64, 1), _normalised(64, 192, 3), pool(),
+        Inception(192, 64, 96, 128, 16, 32, 32), Inception(256, 128, 128, 192, 32, 96, 64), pool(),
+        Inception(480, 192, 96, 208, 16, 48, 64), Inception(512, 160, 112, 224, 24, 64, 64),
+        Inception(512, 128, 128, 256, 24, 64, 64), Inception(512, 112, 144, 288, 32, 64, 64),
+        Inception(528, 256, 160, 320, 32, 128, 128), pool(),
+        Inception(832, 256, 160, 320, 32, 128, 128), Inception(832, 384, 192, 384, 48, 128, 128),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 1000),
+    )  # fmt: skip
+
+
 DEFINITIONS = {
+    "googlenet": googlenet,
     "alexnet": AlexNet,
     "vgg11": lambda: vgg(1, 1, 2, 2, 2),
     "vgg13": lambda: vgg(2, 2, 2, 2, 2),
@@ -57,6 +100,7 @@ DEFINITIONS = {
 PUBLISHED = {
     # parameters, giga multiply-accumulates on one 224 x 224 image: torchvision's weight tables
     "alexnet": (61100840, 0.71),
+    "googlenet": (6624904, 1.50),
     "vgg11": (132863336, 7.61),
     "vgg13": (133047848, 11.31),
     "vgg16": (138357544, 15.47),
