@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -24,11 +25,11 @@ from tilewright.sim.tools.build_cache import bind_library
 from tilewright.sim.tools.native_build import build_native
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping
-from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
+from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind, Tensor
 
 NATIVE_DIR: Final = ROOT / "tuner" / "mapping" / "native"
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 _NUMBERS: Final = (
     "partial_bytes", "noc_bandwidth", "dram_bandwidth", "pass_cycles", "mac_energy", "l1_energy",
@@ -141,6 +142,7 @@ class CNest(ctypes.Structure):
         ("size", ctypes.c_int32 * len(DIMENSIONS)),
         ("stride", ctypes.c_int32 * 2),
         ("depthwise", ctypes.c_int32),
+        ("resident", ctypes.c_uint32),
     )
 
 
@@ -156,12 +158,13 @@ class CArchitecture(ctypes.Structure):
     )
 
 
-def c_nest(nest: LoopNest) -> CNest:
+def c_nest(nest: LoopNest, resident: Collection[Tensor] = ()) -> CNest:
     """A nest as the native model takes it."""
     return CNest(
         (ctypes.c_int32 * len(DIMENSIONS))(*nest.sizes),
         (ctypes.c_int32 * 2)(nest.stride_y, nest.stride_x),
         nest.kind is NestKind.DEPTHWISE,
+        sum(1 << list(Tensor).index(tensor) for tensor in resident),
     )
 
 
@@ -200,7 +203,8 @@ def mapping_library() -> ctypes.CDLL:
     signatures: dict[str, tuple[list[Any], Any]] = {
         "tw_mapping_evaluate": ([pointer, pointer, pointer, i64, pointer, pointer], None),
         "tw_mapping_order": ([pointer, pointer, i32, pointer, i64], None),
-        "tw_mapping_exact_new": ([pointer, pointer, i32, number, i64], pointer),
+        "tw_mapping_exact_new": ([pointer, pointer, i32, number, i64, pointer, number], pointer),
+        "tw_mapping_exact_front": ([pointer, pointer, i64], i64),
         "tw_mapping_exact_run": ([pointer, i64, number, pointer, pointer], None),
         "tw_mapping_exact_free": ([pointer], None),
     }
@@ -210,6 +214,9 @@ def mapping_library() -> ctypes.CDLL:
 
 class CostModel:
     """Costs of mappings of one nest on one architecture.
+
+    Args:
+        resident: tensors that L2 holds whole throughout, in one copy: none of them crosses to DRAM.
 
     Example:
         >>> from tilewright.tuner.mapping.architecture import load_architecture
@@ -223,14 +230,17 @@ class CostModel:
         (256.0, 16384.0)
     """
 
-    def __init__(self, nest: LoopNest, arch: Architecture) -> None:
+    def __init__(
+        self, nest: LoopNest, arch: Architecture, *, resident: Collection[Tensor] = ()
+    ) -> None:
         self.nest: Final = nest
         self.arch: Final = arch
-        self._nest = c_nest(nest)
+        self.resident: Final = tuple(resident)
+        self._nest = c_nest(nest, resident)
         self._arch = c_architecture(arch)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return CostModel, (self.nest, self.arch)
+        return functools.partial(CostModel, resident=self.resident), (self.nest, self.arch)
 
     def costs(self, batch: Batch) -> Costs:
         """Costs of a batch, shape ``[n, len(COLUMNS)]``."""

@@ -22,7 +22,9 @@ struct Nest {
   int32_t size[DIMS];
   int32_t stride[2];  // of Y and X
   int32_t depthwise;
+  uint32_t resident;  // mask of tensors that L2 holds whole: none of them crosses to DRAM
 
+  bool holds(int tensor) const { return resident & (1u << tensor); }
   unsigned relevant(int tensor) const {
     const unsigned kernel = bit(R) | bit(S), pixels = bit(Y) | bit(X);
     if (tensor == WEIGHTS) return bit(K) | bit(C) | kernel;
@@ -226,6 +228,7 @@ struct Shape {
   double outputs, macs;       // of the nest
   double l1_bytes, l2_bytes;  // that the tiles need
   double fill_cycles, pes;
+  bool crosses[TENSORS];           // between DRAM and L2
   double mac_cycles, pass_cycles;  // of the busiest PE: its MACs, and beyond them
 };
 
@@ -239,17 +242,27 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
     return tile_elements(nest, WEIGHTS, extent) * bytes[WEIGHTS] +
            tile_elements(nest, INPUTS, extent) * bytes[INPUTS];
   };
-  const double first1 = footprint(of_pes), first2 = footprint(of_l2);
-  const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
-  const double results2 = tile_elements(nest, OUTPUTS, of_l2);
+  auto whole = [&](int i) { return d[i].size; };
   Shape out;
+  double tiles2 = 0, held2 = 0, first2 = 0;  // bytes in L2: of tiles, of what it holds; loaded
+  for (int t = 0; t < TENSORS; ++t) {
+    const double width = t == OUTPUTS ? arch.partial_bytes : bytes[t];
+    out.crosses[t] = !nest.holds(t);
+    if (out.crosses[t]) {
+      const double elements = tile_elements(nest, t, of_l2);
+      tiles2 += elements * width, first2 += elements * bytes[t];
+    } else {
+      held2 += tile_elements(nest, t, whole) * width;
+    }
+  }
+  const double first1 = footprint(of_pes);
+  const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
   out.outputs = d[K].size * d[Y].size * d[X].size * (nest.depthwise ? d[C].size : 1);
   out.macs = product(d, &DimCounts::size);
   out.l1_bytes =
       arch.buffers * (footprint(of_pe) + tile_elements(nest, OUTPUTS, of_pe) * arch.partial_bytes);
-  out.l2_bytes = arch.buffers * (first2 + results2 * arch.partial_bytes);
-  out.fill_cycles = (first2 + results2 * bytes[OUTPUTS]) / arch.dram_bandwidth +
-                    (first1 + results1) / arch.noc_bandwidth;
+  out.l2_bytes = arch.buffers * tiles2 + held2;
+  out.fill_cycles = first2 / arch.dram_bandwidth + (first1 + results1) / arch.noc_bandwidth;
   out.mac_cycles = product(d, &DimCounts::compute);
   out.pass_cycles = arch.pass_cycles > 0 ? product(d, &DimCounts::trips1) * arch.pass_cycles : 0;
   out.pes = clusters * cluster_size;
@@ -258,9 +271,9 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
 
 // Bytes at one boundary.
 struct Crossing {
-  double in;    // weights and inputs
-  double back;  // partial sums that are read again
-  double away;  // partial sums and results
+  double in = 0;    // weights and inputs
+  double back = 0;  // partial sums that are read again
+  double away = 0;  // partial sums and results
 
   double all() const { return in + back + away; }
 };
@@ -274,6 +287,18 @@ inline Crossing crossing(const Architecture& arch, const Shape& shape,
   return out;
 }
 
+// Bytes between DRAM and L2.
+inline Crossing dram_crossing(const Architecture& arch, const Shape& shape,
+                              const double visits[TENSORS]) {
+  Crossing out;
+  for (int t : {WEIGHTS, INPUTS})
+    if (shape.crosses[t]) out.in += visits[t] * arch.bytes[t];
+  if (!shape.crosses[OUTPUTS]) return out;
+  out.back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;
+  out.away = out.back + shape.outputs * arch.bytes[OUTPUTS];
+  return out;
+}
+
 inline bool fits(const Architecture& arch, const Shape& shape) {
   return !(arch.l1_bytes > 0 && shape.l1_bytes > arch.l1_bytes) &&
          !(arch.l2_bytes > 0 && shape.l2_bytes > arch.l2_bytes);
@@ -282,9 +307,10 @@ inline bool fits(const Architecture& arch, const Shape& shape) {
 inline Cost cost_of(const Architecture& arch, const Shape& shape, const Traffic& moved) {
   const double* bytes = arch.bytes;
   Cost out;
-  const Crossing dram = crossing(arch, shape, moved.dram), noc = crossing(arch, shape, moved.noc);
-  out.dram_bytes[WEIGHTS] = moved.dram[WEIGHTS] * bytes[WEIGHTS];
-  out.dram_bytes[INPUTS] = moved.dram[INPUTS] * bytes[INPUTS];
+  const Crossing dram = dram_crossing(arch, shape, moved.dram);
+  const Crossing noc = crossing(arch, shape, moved.noc);
+  for (int t : {WEIGHTS, INPUTS})
+    out.dram_bytes[t] = shape.crosses[t] ? moved.dram[t] * bytes[t] : 0;
   out.dram_bytes[OUTPUTS] = dram.back + dram.away;
   out.noc_in_bytes = noc.in + noc.back;
   out.noc_out_bytes = noc.away;
