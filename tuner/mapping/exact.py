@@ -171,6 +171,12 @@ class ExactSearch:
         return rows
 
     @property
+    def found(self) -> bool:
+        """Whether there is a mapping by now."""
+        front = self._library.tw_mapping_exact_front(self._search, None, 0)
+        return math.isfinite(self._state.best) or front > 0
+
+    @property
     def mapping(self) -> Mapping | None:
         """The best mapping found."""
         return mapping_of(self._row) if math.isfinite(self._state.best) else None
@@ -210,14 +216,14 @@ def best_mapping(
     fixed.require_possible(nest, arch)
     started = time.thread_time()
     search = ExactSearch(nest, arch, objective, fixed=fixed)
-    stopped = _run(search, started, seconds, gap, listener)
+    stopped = run_search(search, started, seconds, gap, listener)
     found, mapping = search.progress, search.mapping
     if mapping is None:
         raise nothing_fits(arch, fixed)
     if objective is Objective.AREA and not stopped:
         fast = ExactSearch(nest, arch, Objective.LATENCY, fixed=fixed, area_limit=found.value)
         try:
-            stopped = _run(fast, started, seconds, gap, None)
+            stopped = run_search(fast, started, seconds, gap, None)
         except KeyboardInterrupt:  # of the least area there is one already
             stopped = True
         mapping = fast.mapping or mapping
@@ -233,7 +239,7 @@ def best_mapping(
     )
 
 
-def _run(
+def run_search(
     search: ExactSearch,
     started: float,
     seconds: float | None,
@@ -250,12 +256,12 @@ def _run(
             if listener is not None:
                 listener(progress)
             late = seconds is not None and now - started >= seconds
-            if progress.within(gap) or (late and search.mapping is not None and progress.bound):
+            if progress.within(gap) or (late and search.found and progress.bound):
                 break
             faster = STEP_SECONDS / max(now - before, 1e-6)
             nodes = max(FEWEST_NODES, int(nodes * min(faster, 2)))
     except KeyboardInterrupt:
-        if search.mapping is None:
+        if not search.found:
             raise
         return True
     return False

@@ -13,6 +13,7 @@ from tilewright.host.common.plugins import FORMS
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective
 from tilewright.tuner.mapping.exact import Certified, Listener, best_mapping, gap_of
+from tilewright.tuner.mapping.fixed import FREE, Fixed
 from tilewright.tuner.mapping.mapping import Mapping
 from tilewright.tuner.mapping.methods.mapper import MapperError
 from tilewright.tuner.mapping.methods.registry import MAPPERS, make_mapper
@@ -41,13 +42,8 @@ class Found:
 
     def to_row(self) -> dict[str, Any]:
         """Plain values for a JSON document."""
-        nest = self.nest
         return {
-            "layer": nest.name,
-            "count": nest.count,
-            "kind": nest.kind.value,
-            "sizes": list(nest.sizes),
-            "strides": [nest.stride_y, nest.stride_x],
+            **self.nest.to_row(),
             "mapping": self.mapping.as_dict(),
             "value": self.value,
             "bound": self.bound,
@@ -62,14 +58,16 @@ class Found:
 Finder = Callable[[LoopNest, Listener | None], Found]
 
 
-def finder(arch: Architecture, settings: MapOptions) -> Finder:
+def finder(arch: Architecture, settings: MapOptions, fixed: Fixed = FREE) -> Finder:
     """What maps one nest after another; the method is looked up here, before any work."""
     method, objective = settings.method, Objective(settings.objective)
     if method == EXACT:
         seconds, gap = settings.seconds, settings.gap or 0.0
 
         def prove(nest: LoopNest, listener: Listener | None = None) -> Found:
-            proof = best_mapping(nest, arch, objective, seconds=seconds, gap=gap, listener=listener)
+            proof = best_mapping(
+                nest, arch, objective, fixed=fixed, seconds=seconds, gap=gap, listener=listener
+            )
             return _found(nest, proof)
 
         return prove
@@ -87,7 +85,7 @@ def finder(arch: Architecture, settings: MapOptions) -> Finder:
         del listener
         model = CostModel(nest, arch)
         started = time.process_time()
-        trace = mapper.run(model, objective, budget, seed)
+        trace = mapper.run(model, objective, budget, seed, fixed)
         return Found(
             nest=nest,
             mapping=trace.mapping,

@@ -201,10 +201,12 @@ Orders Search::best_of(const DimCounts d[DIMS], double clusters, double cluster_
 
 void Search::add_to_front(const DimCounts d[DIMS], Point point) {
   const Shape shape = shape_of(nest_, arch_, d, point.clusters, point.cluster_size);
-  consider_orders(shape, d, [&](const Cost& cost, int outer, int inner) {
-    if (surpassed(cost.cycles, cost.energy)) return;
+  consider_orders(shape, d, [&](const Cost& assumed, int outer, int inner) {
+    if (surpassed(assumed.cycles, assumed.energy)) return;
     std::copy_n(outer_orders_.order[outer], DIMS, point.order2);
     std::copy_n(inner_orders_.order[inner], DIMS, point.order1);
+    // Other tensors may stay, too, so that these orders cost less.
+    const Cost cost = cost_of(arch_, shape, traffic_of(nest_, d, refetch_of(nest_, point, d)));
     auto beaten = [&](const FrontPoint& one) {
       return one.cycles >= cost.cycles && one.energy >= cost.energy;
     };
