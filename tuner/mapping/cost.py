@@ -74,6 +74,13 @@ class Objective(StrEnum):
     AREA = "area"
 
 
+def value_of(cost: dict[str, float], objective: Objective) -> float:
+    """What a search minimises of a cost."""
+    if objective is Objective.EDP:
+        return cost["energy"] * cost["cycles"]
+    return cost["cycles" if objective is Objective.LATENCY else objective.value]
+
+
 class Rule(IntEnum):
     """Why a row is no legal mapping; the order of `Verdict` in native/evaluate.cpp."""
 
@@ -300,5 +307,5 @@ class CostModel:
                 f"tiles must fit the buffer of {getattr(arch, level)} bytes",
                 field=level,
                 value=int(found[level]),
-                remedy="take smaller tiles",
+                remedy=f"take smaller tiles: {found[level] - getattr(arch, level):,.0f} bytes less",
             )

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.common.plugins import FORMS
 from tilewright.tuner.mapping.architecture import Architecture
-from tilewright.tuner.mapping.cost import CostModel, Objective
+from tilewright.tuner.mapping.cost import CostModel, Objective, value_of
 from tilewright.tuner.mapping.exact import Certified, Listener, best_mapping, gap_of
 from tilewright.tuner.mapping.fixed import FREE, Fixed
 from tilewright.tuner.mapping.mapping import Mapping
@@ -34,11 +35,25 @@ class Found:
     seconds: float  # processor time
     samples: int  # mappings that a mapper was told the cost of, or nodes of the proof
     stopped: bool = False  # Ctrl-C ended the search of this nest
+    best: Certified | None = None  # the best mapping, where another one was judged (`judge`)
 
     @property
     def gap(self) -> float | None:
         """What a better mapping could save at most, as a share of ``value``."""
         return None if self.bound is None else gap_of(self.value, self.bound)
+
+    def document(self, arch: Architecture, objective: str) -> dict[str, Any]:
+        """Plain values for a YAML file that tells what the mapping is for (`read_mapping`)."""
+        return {
+            **self.nest.to_row(),
+            "architecture": arch.name,
+            "objective": objective,
+            "value": self.value,
+            "bound": self.bound,
+            "gap": self.gap,
+            "cost": self.cost,
+            "mapping": self.mapping.as_dict(),
+        }
 
     def to_row(self) -> dict[str, Any]:
         """Plain values for a JSON document."""
@@ -53,6 +68,35 @@ class Found:
             "stopped": self.stopped,
             "cost": self.cost,
         }
+
+
+def judge(
+    nest: LoopNest,
+    arch: Architecture,
+    mapping: Mapping,
+    objective: Objective,
+    *,
+    fixed: Fixed = FREE,
+    seconds: float | None = None,
+    gap: float = 0.0,
+    listener: Listener | None = None,
+) -> Found:
+    """A given mapping beside the best one that has what is ``fixed``.
+
+    ``bound`` and ``gap`` then say how far the given one can be from the best at most.
+
+    Raises:
+        ConfigError: the mapping is not legal, or has not what is fixed.
+    """
+    cost = CostModel(nest, arch).cost(mapping)
+    if why := fixed.refusal(mapping):
+        raise ConfigError("the mapping has not what is fixed", field="mapping", value=why)
+    best = best_mapping(
+        nest, arch, objective, fixed=fixed, seconds=seconds, gap=gap, listener=listener
+    )
+    return replace(
+        _found(nest, best), mapping=mapping, cost=cost, value=value_of(cost, objective), best=best
+    )
 
 
 Finder = Callable[[LoopNest, Listener | None], Found]

@@ -27,19 +27,19 @@ class Front:
     samples: int  # nodes of the proof
     stopped: bool = False  # Ctrl-C ended the search
 
-    def to_row(self) -> dict[str, Any]:
-        """Plain values for a JSON document."""
-        return {
-            **self.nest.to_row(),
-            "certified": self.certified,
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Plain values for a JSON document, one row per mapping."""
+        told = {
             "gap": self.gap if self.certified else None,
             "seconds": round(self.seconds, 3),
             "samples": self.samples,
             "stopped": self.stopped,
-            "front": [
-                {"mapping": mapping.as_dict(), "cost": cost} for mapping, cost in self.points
-            ],
         }
+        layer = self.nest.to_row()
+        return [
+            {**layer, "mapping": mapping.as_dict(), "cost": cost, **told}
+            for mapping, cost in self.points
+        ]
 
 
 def pareto_front(
