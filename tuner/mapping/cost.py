@@ -25,7 +25,7 @@ from tilewright.sim.tools.build_cache import bind_library
 from tilewright.sim.tools.native_build import build_native
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping
-from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind, Tensor
+from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
 
 NATIVE_DIR: Final = ROOT / "tuner" / "mapping" / "native"
 
@@ -79,6 +79,17 @@ def value_of(cost: dict[str, float], objective: Objective) -> float:
     if objective is Objective.EDP:
         return cost["energy"] * cost["cycles"]
     return cost["cycles" if objective is Objective.LATENCY else objective.value]
+
+
+class Resident(StrEnum):
+    """What may lie in L2 as a whole while a nest runs; the order of native/cost.h."""
+
+    WEIGHTS = "weights"
+    INPUTS = "inputs"
+    SUMS = "sums"
+    """Partial sums, ``partial_bytes`` wide: the nest goes on with them and leaves them as such."""
+    RESULTS = "results"
+    """Complete outputs, ``output_bytes`` wide; partial sums may leave for DRAM as ever."""
 
 
 class Rule(IntEnum):
@@ -165,13 +176,13 @@ class CArchitecture(ctypes.Structure):
     )
 
 
-def c_nest(nest: LoopNest, resident: Collection[Tensor] = ()) -> CNest:
+def c_nest(nest: LoopNest, resident: Collection[Resident] = ()) -> CNest:
     """A nest as the native model takes it."""
     return CNest(
         (ctypes.c_int32 * len(DIMENSIONS))(*nest.sizes),
         (ctypes.c_int32 * 2)(nest.stride_y, nest.stride_x),
         nest.kind is NestKind.DEPTHWISE,
-        sum(1 << list(Tensor).index(tensor) for tensor in resident),
+        sum(1 << list(Resident).index(part) for part in resident),
     )
 
 
@@ -210,7 +221,10 @@ def mapping_library() -> ctypes.CDLL:
     signatures: dict[str, tuple[list[Any], Any]] = {
         "tw_mapping_evaluate": ([pointer, pointer, pointer, i64, pointer, pointer], None),
         "tw_mapping_order": ([pointer, pointer, i32, pointer, i64], None),
-        "tw_mapping_exact_new": ([pointer, pointer, i32, number, i64, pointer, number], pointer),
+        "tw_mapping_exact_new": (
+            [pointer, pointer, i32, number, i64, pointer, number, number],
+            pointer,
+        ),
         "tw_mapping_exact_front": ([pointer, pointer, i64], i64),
         "tw_mapping_exact_run": ([pointer, i64, number, pointer, pointer], None),
         "tw_mapping_exact_free": ([pointer], None),
@@ -223,7 +237,7 @@ class CostModel:
     """Costs of mappings of one nest on one architecture.
 
     Args:
-        resident: tensors that L2 holds whole throughout, in one copy: none of them crosses to DRAM.
+        resident: what L2 holds whole throughout, in one copy, and does not exchange with DRAM.
 
     Example:
         >>> from tilewright.tuner.mapping.architecture import load_architecture
@@ -238,7 +252,7 @@ class CostModel:
     """
 
     def __init__(
-        self, nest: LoopNest, arch: Architecture, *, resident: Collection[Tensor] = ()
+        self, nest: LoopNest, arch: Architecture, *, resident: Collection[Resident] = ()
     ) -> None:
         self.nest: Final = nest
         self.arch: Final = arch

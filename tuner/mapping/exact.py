@@ -22,6 +22,7 @@ from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import (
     CostModel,
     Objective,
+    Resident,
     c_architecture,
     c_nest,
     mapping_library,
@@ -29,7 +30,7 @@ from tilewright.tuner.mapping.cost import (
 )
 from tilewright.tuner.mapping.fixed import FREE, Fixed
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
-from tilewright.tuner.mapping.nest import LoopNest, Tensor
+from tilewright.tuner.mapping.nest import LoopNest
 
 FIRST_NODES: Final = 2_000
 FEWEST_NODES: Final = 100
@@ -108,6 +109,7 @@ class ExactSearch:
     Args:
         fixed: what every mapping has.
         resident: see `CostModel`.
+        value_limit: mappings that cost as much or more are not looked for.
         front_gap: look for the front of latency and energy instead; a mapping is left out if one
             there is worse by at most this share in both.
 
@@ -122,8 +124,9 @@ class ExactSearch:
         objective: Objective,
         *,
         fixed: Fixed = FREE,
-        resident: Collection[Tensor] = (),
+        resident: Collection[Resident] = (),
         area_limit: float = math.inf,
+        value_limit: float = math.inf,
         listed: int = LISTED,
         front_gap: float | None = None,
     ) -> None:
@@ -138,6 +141,7 @@ class ExactSearch:
             listed,
             ctypes.byref(fixed.native()),
             front_gap or 0.0,
+            value_limit,
         )
 
     def __del__(self) -> None:

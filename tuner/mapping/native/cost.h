@@ -18,13 +18,16 @@ enum Tensor : int { WEIGHTS, INPUTS, OUTPUTS, TENSORS };
 // Masks over loops: bit d is loop d.
 constexpr unsigned bit(int dim) { return 1u << dim; }
 
+// SUMS: partial sums, which the nest goes on with and leaves as such. RESULTS: complete outputs.
+enum Resident : int { HELD_WEIGHTS, HELD_INPUTS, HELD_SUMS, HELD_RESULTS };
+
 struct Nest {
   int32_t size[DIMS];
   int32_t stride[2];  // of Y and X
   int32_t depthwise;
-  uint32_t resident;  // mask of tensors that L2 holds whole: none of them crosses to DRAM
+  uint32_t resident;  // bits of `Resident`: what L2 holds whole and does not exchange with DRAM
 
-  bool holds(int tensor) const { return resident & (1u << tensor); }
+  bool holds(int part) const { return resident & (1u << part); }
   unsigned relevant(int tensor) const {
     const unsigned kernel = bit(R) | bit(S), pixels = bit(Y) | bit(X);
     if (tensor == WEIGHTS) return bit(K) | bit(C) | kernel;
@@ -228,7 +231,8 @@ struct Shape {
   double outputs, macs;       // of the nest
   double l1_bytes, l2_bytes;  // that the tiles need
   double fill_cycles, pes;
-  bool crosses[TENSORS];           // between DRAM and L2
+  bool crosses[TENSORS];  // between DRAM and L2; outputs: partial sums
+  bool results_cross;  // complete outputs, to DRAM
   double mac_cycles, pass_cycles;  // of the busiest PE: its MACs, and beyond them
 };
 
@@ -248,13 +252,14 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
   for (int t = 0; t < TENSORS; ++t) {
     const double width = t == OUTPUTS ? arch.partial_bytes : bytes[t];
     out.crosses[t] = !nest.holds(t);
-    if (out.crosses[t]) {
-      const double elements = tile_elements(nest, t, of_l2);
-      tiles2 += elements * width, first2 += elements * bytes[t];
-    } else {
-      held2 += tile_elements(nest, t, whole) * width;
-    }
+    const bool results = t == OUTPUTS && nest.holds(HELD_RESULTS);
+    const double tile = tile_elements(nest, t, of_l2), all = tile_elements(nest, t, whole);
+    if (out.crosses[t]) tiles2 += tile * width;
+    if (out.crosses[t] && !results) first2 += tile * bytes[t];
+    if (!out.crosses[t]) held2 += all * width;
+    if (results) held2 += all * bytes[t];
   }
+  out.results_cross = out.crosses[OUTPUTS] && !nest.holds(HELD_RESULTS);
   const double first1 = footprint(of_pes);
   const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
   out.outputs = d[K].size * d[Y].size * d[X].size * (nest.depthwise ? d[C].size : 1);
@@ -269,7 +274,7 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
   return out;
 }
 
-// Bytes at one boundary.
+// Bytes at one boundary; `crossing` is between L2 and the PEs.
 struct Crossing {
   double in = 0;    // weights and inputs
   double back = 0;  // partial sums that are read again
@@ -282,6 +287,10 @@ inline Crossing crossing(const Architecture& arch, const Shape& shape,
                          const double visits[TENSORS]) {
   Crossing out;
   out.in = visits[WEIGHTS] * arch.bytes[WEIGHTS] + visits[INPUTS] * arch.bytes[INPUTS];
+  if (!shape.crosses[OUTPUTS]) {
+    out.back = out.away = visits[OUTPUTS] * arch.partial_bytes;
+    return out;
+  }
   out.back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;
   out.away = out.back + shape.outputs * arch.bytes[OUTPUTS];
   return out;
@@ -295,7 +304,7 @@ inline Crossing dram_crossing(const Architecture& arch, const Shape& shape,
     if (shape.crosses[t]) out.in += visits[t] * arch.bytes[t];
   if (!shape.crosses[OUTPUTS]) return out;
   out.back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;
-  out.away = out.back + shape.outputs * arch.bytes[OUTPUTS];
+  out.away = out.back + (shape.results_cross ? shape.outputs * arch.bytes[OUTPUTS] : 0);
   return out;
 }
 

@@ -24,7 +24,7 @@ int mirrored(int dim) {
 }  // namespace
 
 Search::Search(const Nest& nest, const Architecture& arch, Objective objective, double area_limit,
-               double listed, const Fixed& fixed, double gap)
+               double listed, const Fixed& fixed, double gap, double value_limit)
     : nest_(nest),
       arch_(arch),
       objective_(objective),
@@ -33,7 +33,8 @@ Search::Search(const Nest& nest, const Architecture& arch, Objective objective, 
       fixed_(fixed),
       gap_(gap),
       outer_orders_(stay_orders(nest, fixed.order2)),
-      inner_orders_(stay_orders(nest, fixed.order1)) {
+      inner_orders_(stay_orders(nest, fixed.order1)),
+      best_(value_limit) {
   for (int i = 0; i < DIMS; ++i) {
     orders_fixed_ |= fixed.order2[i] >= 0 || fixed.order1[i] >= 0;
     pixels_fixed_ |= i != K && i != C && (fixed.tile2[i] || fixed.tile1[i]);
@@ -232,6 +233,7 @@ void Search::found(const Config& config, const Node& node, const DimCounts d[DIM
   std::copy_n(inner_orders_.order[orders.inner], DIMS, point.order1);
   best_point_ = point;
   best_ = orders.value;
+  found_ = true;
   best_node_ = node;
 }
 
@@ -344,7 +346,7 @@ void Search::run(int64_t nodes, double gap) {
       root.bound = bound_of(config, root, d);
       push(root);
       if (root.bound < best_) solve(root, FIRST_NODES);
-      if (next_config_ == configs_.size() && best_ < INFINITE) improve();
+      if (next_config_ == configs_.size() && found_) improve();
       continue;
     }
     if (!stack_.empty()) {
@@ -379,7 +381,8 @@ Progress Search::progress() const {
   double bound = std::min(best_, stack_.empty() ? INFINITE : stack_bound_);
   if (!heap_.empty()) bound = std::min(bound, heap_.front().bound);
   if (!rooted) bound = 0;
-  return {best_, bound, nodes_, int64_t(heap_.size() + stack_.size()), rooted && bound >= best_};
+  return {found_ ? best_ : INFINITE, bound, nodes_, int64_t(heap_.size() + stack_.size()),
+          rooted && bound >= best_};
 }
 
 }  // namespace tw::mapping
@@ -390,8 +393,9 @@ using namespace tw::mapping;
 
 TW_EXPORT void* tw_mapping_exact_new(const Nest* nest, const Architecture* arch, int32_t objective,
                                      double area_limit, int64_t listed, const Fixed* fixed,
-                                     double gap) {
-  return new Search(*nest, *arch, Objective(objective), area_limit, double(listed), *fixed, gap);
+                                     double gap, double value_limit) {
+  return new Search(*nest, *arch, Objective(objective), area_limit, double(listed), *fixed, gap,
+                    value_limit);
 }
 
 // The front by now, fewest cycles first: how many, and as many of them as there is room for.

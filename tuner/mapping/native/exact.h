@@ -34,8 +34,9 @@ class Search {
  public:
   // `area_limit`: mappings of a larger area are not legal. `listed`: see `Choices`. `gap`: a
   // mapping need not be on the front if one there is worse by at most this share in both.
+  // `value_limit`: mappings that cost as much or more are not looked for.
   Search(const Nest& nest, const Architecture& arch, Objective objective, double area_limit,
-         double listed, const Fixed& fixed, double gap = 0);
+         double listed, const Fixed& fixed, double gap, double value_limit);
 
   // Looks at about so many nodes more. `gap`: a relative gap at which the search may end.
   void run(int64_t nodes, double gap);
@@ -90,7 +91,8 @@ class Search {
   double stack_bound_ = std::numeric_limits<double>::infinity();
   size_t next_config_ = 0;
   int64_t nodes_ = 0, popped_ = 0;
-  double best_ = std::numeric_limits<double>::infinity();
+  double best_;  // of the best mapping, or the limit
+  bool found_ = false;
   Node best_node_{};
   Point best_point_{};
 };
