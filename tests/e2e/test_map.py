@@ -216,6 +216,18 @@ def test_a_front_ends_with_the_least_of_each(tmp_path: Path) -> None:
     assert [energy for _, energy in costs] == sorted((e for _, e in costs), reverse=True)
 
 
+def test_a_fused_pair_is_certified_beside_its_layers(tmp_path: Path) -> None:
+    pair = "b15.depthwise+b15.project"
+    done = tilewright("map", "mobilenet_v2", "--fuse", pair, "--json", "-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert wrong_in(document) == []
+    assert document["summary"] == {"certified": True}
+    (row,) = document["rows"]
+    assert row["value"] == row["bound"] == row["cost"]["energy"] < row["alone"]["energy"]
+    assert pair in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -223,10 +235,15 @@ def test_a_front_ends_with_the_least_of_each(tmp_path: Path) -> None:
         (("--fix", "K=4"), "--fix: K: unknown key of a part of a mapping"),
         (("--pareto", "--objective", "edp"), "--objective: does not go with --pareto"),
         (("--pareto", "--method", "random"), "--pareto: belongs to --method exact"),
+        (("--fuse", "C10+C2"), "must be what C10 makes (7)"),
+        (("--fuse", "C2+C2", "--objective", "edp"), "must be a sum over both"),
+        (("--fuse", "C2"), "--fuse: must be two layers with + between them"),
+        (("--fuse", "C2+C3", "--fix", "clusters=4"), "--fix: does not go with --fuse"),
         (("--evaluate", "none.yaml"), "none.yaml: a mapping must be a readable file"),
     ],
 )
 def test_what_cannot_be_is_refused(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
-    done = tilewright("map", "vta-resnet18:C10", *words, cwd=tmp_path)
+    target = "vta-resnet18" if "--fuse" in words else "vta-resnet18:C10"
+    done = tilewright("map", target, *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from tilewright.host.common.errors import ConfigError, WorkloadError
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective, Resident, require_priced
-from tilewright.tuner.mapping.exact import ExactSearch, Listener, Progress, run_search
+from tilewright.tuner.mapping.exact import ExactSearch, Listener, Progress, gap_of, run_search
 from tilewright.tuner.mapping.mapping import Mapping
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind, Tensor, nest_of
 
@@ -121,6 +121,41 @@ class Fused:
     def optimal(self) -> bool:
         """No fused mapping costs less: proven."""
         return self.bound >= self.value
+
+    @property
+    def steps(self) -> int:
+        """Tiles of the intermediate."""
+        return self.parts[-1].times
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain values for a JSON document."""
+        cut = self.cut
+        return {
+            "first": self.pair.first.name,
+            "second": self.pair.second.name,
+            "tile": {"channels": cut.channels, "rows": cut.rows, "columns": cut.columns},
+            "channels_inside": cut.channels_inside,
+            "kept": list(cut.kept),
+            "steps": self.steps,
+            "parts": [
+                {
+                    **part.nest.to_row(),
+                    "times": part.times,
+                    "held": sorted(part.held),
+                    "mapping": part.mapping.as_dict() if part.mapping else None,
+                    "cost": part.cost,
+                }
+                for part in self.parts
+            ],
+            "value": self.value,
+            "bound": self.bound,
+            "gap": gap_of(self.value, self.bound),
+            "cost": self.cost,
+            "seconds": round(self.seconds, 3),
+            "tried": self.tried,
+            "cuts": self.cuts,
+            "stopped": self.stopped,
+        }
 
 
 def divisors(size: int) -> list[int]:

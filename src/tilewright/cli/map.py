@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.tuner.mapping.architecture import Architecture
     from tilewright.tuner.mapping.exact import Progress
     from tilewright.tuner.mapping.find import Finder, Found
+    from tilewright.tuner.mapping.fixed import Fixed
     from tilewright.tuner.mapping.nest import LoopNest
 
 _FIELDS: Final = {
@@ -81,6 +82,14 @@ def map_layers(
         bool,
         typer.Option("--pareto", help="Find every best compromise of latency and energy, proven."),
     ] = False,
+    fuse: Annotated[
+        str,
+        typer.Option(
+            metavar="FIRST+SECOND,...",
+            help="Keep what is between two layers on chip, and find the best mapping of such "
+            "pairs, for latency or energy (the default).",
+        ),
+    ] = "",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -93,15 +102,26 @@ def map_layers(
     """Find the best mapping of layers onto an accelerator: tiles, loop orders, parallel loops."""
     from tilewright.tuner.mapping.architecture import load_architecture
     from tilewright.tuner.mapping.find import finder
-    from tilewright.tuner.mapping.fixed import read_fixed
+    from tilewright.tuner.mapping.fixed import FREE, read_fixed
 
     if output is not None and output.exists() and not output.is_dir():
         raise UsageError(
             "must be a folder", field="--output", value=str(output), remedy="name a new folder"
         )
-    _refuse_other_forms(context, settings, evaluate, pareto=pareto)
+    _refuse_other_forms(context, settings, evaluate, pareto=pareto, fuse=fuse)
     with fields_named(_FIELDS):
         arch = load_architecture(hardware)
+    if fuse:
+        from tilewright.cli.mapping.fuse import map_pairs, read_pairs
+
+        with fields_named({"layer": "--fuse", "layers": "--fuse"}):
+            pairs = read_pairs(target, fuse)
+        if not arguments.is_given(context, "objective"):
+            settings = replace(settings, objective="energy")
+        with fields_named(_FIELDS):
+            map_pairs(pairs, arch, settings, _conditions(target, arch, settings, FREE), json)
+        return
+    with fields_named(_FIELDS):
         nests = _nests(target, layers)
     with errors_in("--fix"):
         fixed = read_fixed(fix or [])
@@ -117,19 +137,12 @@ def map_layers(
         judged = read_evaluation(evaluate, nests, arch, settings.objective, named)
         arch, settings = judged.arch, replace(settings, objective=judged.objective)
     files = _files(output, nests, read, json)
-    conditions = {
-        "network": target,
-        "hardware": arch.name,
-        "objective": "pareto" if pareto else settings.objective,
-        "method": settings.method,
-        "budget": None if settings.method == EXACT else settings.budget or DEFAULT_BUDGET,
-        "seed": settings.seed,
-        "fixed": fixed.as_dict(),
-    }
+    conditions = _conditions(target, arch, settings, fixed)
     if pareto:
         from tilewright.cli.mapping.front import map_fronts
 
-        map_fronts(nests, arch, fixed, settings, conditions, json)
+        told = {**conditions, "objective": "pareto"}
+        map_fronts(nests, arch, fixed, settings, told, json)
         return
     with fields_named(_FIELDS):
         find = judged.finder(settings, fixed) if judged else finder(arch, settings, fixed)
@@ -138,18 +151,31 @@ def map_layers(
         if files:
             _write(files[done], one, arch, settings.objective)
 
+    _map_layers(nests, find, write, (arch, settings.objective), judged, conditions, json)
+
+
+def _map_layers(
+    nests: list[LoopNest],
+    find: Finder,
+    write: Callable[[int, Found], None],
+    on: tuple[Architecture, str],
+    judged: Evaluation | None,
+    conditions: dict[str, Any],
+    json: JsonTarget | None,
+) -> None:
+    """Map or judge, print and write; what was found before an end is told first."""
     found: list[Found] = []
     end: BaseException | None = None
     try:
         with progress("", total=len(nests), quiet=json is not None) as steps:
             _map(nests, find, steps, found, write)
     except (KeyboardInterrupt, Exception) as error:
-        end = error  # what was found before is told first
+        end = error
     if found:
-        print_found(found, nests, arch, settings.objective)
+        print_found(found, nests, *on)
         rows = [each.to_row() for each in found]
         if judged is not None:
-            print_judged(found[0], arch, settings.objective)
+            print_judged(found[0], *on)
             judged.tell_other_cost(found[0])
             rows = [judged.row(found[0])]
         if json is not None:
@@ -159,8 +185,22 @@ def map_layers(
         raise end
 
 
+def _conditions(
+    target: str, arch: Architecture, settings: MapOptions, fixed: Fixed
+) -> dict[str, Any]:
+    return {
+        "network": target,
+        "hardware": arch.name,
+        "objective": settings.objective,
+        "method": settings.method,
+        "budget": None if settings.method == EXACT else settings.budget or DEFAULT_BUDGET,
+        "seed": settings.seed,
+        "fixed": fixed.as_dict(),
+    }
+
+
 def _refuse_other_forms(
-    context: typer.Context, settings: MapOptions, evaluate: Path | None, *, pareto: bool
+    context: typer.Context, settings: MapOptions, evaluate: Path | None, *, pareto: bool, fuse: str
 ) -> None:
     """Refuse options of another method, and of another form of the command."""
     exact = settings.method == EXACT
@@ -169,6 +209,7 @@ def _refuse_other_forms(
         ("--gap", settings.gap, True),
         ("--evaluate", evaluate, True),
         ("--pareto", pareto or None, True),
+        ("--fuse", fuse or None, True),
         ("--budget", settings.budget, False),
     ):
         if given is not None and of_exact != exact:
@@ -178,9 +219,12 @@ def _refuse_other_forms(
                 value=given,
                 remedy="leave it out, or choose another --method",
             )
-    if pareto:
-        names = ("objective", "evaluate", "output")
-        arguments.refuse_given(context, names, "does not go with --pareto")
+    for form, is_given, names in (
+        ("--pareto", pareto, ("objective", "evaluate", "output")),
+        ("--fuse", bool(fuse), ("layers", "fix", "evaluate", "pareto", "output")),
+    ):
+        if is_given:
+            arguments.refuse_given(context, names, f"does not go with {form}")
 
 
 def _nests(target: str, layers: str) -> list[LoopNest]:
