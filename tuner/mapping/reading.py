@@ -171,7 +171,8 @@ def _timeloop_factors(stated: object, at: str) -> Iterator[tuple[str, int, int]]
 
 def _timeloop_order(stated: object, at: str) -> str:
     """Our order, outermost first; a loop that is left out turns around the others."""
-    letters = re.sub(r"[\s,]", "", "".join(stated) if isinstance(stated, list) else str(stated))
+    text = "".join(map(str, stated)) if isinstance(stated, list) else str(stated)
+    letters = re.sub(r"[\s,]", "", text)
     loops = [_LOOPS[name] for name in letters if name in _LOOPS]
     if len(set(loops)) != len(loops) or set(letters) - {*_LOOPS, "N"}:
         raise ConfigError(
@@ -181,6 +182,9 @@ def _timeloop_order(stated: object, at: str) -> str:
 
 
 # -- ZigZag ---------------------------------------------------------------------------------
+
+MOST_TURNS: Final = 64
+"""Loops of a file: all ways to give them to three memories are tried."""
 
 
 def _zigzag(entries: list[Any], text: str, model: CostModel, objective: Objective) -> Mapping:
@@ -192,7 +196,7 @@ def _zigzag(entries: list[Any], text: str, model: CostModel, objective: Objectiv
         found = []
         for pair in stated if isinstance(stated, list) else [stated]:
             parts = pair if isinstance(pair, list) else re.split(r" *, *", str(pair))
-            name, value = (*parts, None, None)[:2]
+            name, value = str(parts[0]) if parts else "", parts[-1] if parts else None
             factor = int(value) if isinstance(value, str) and value.isdecimal() else value
             if len(parts) != 2 or not is_integer(factor, 1):
                 raise ConfigError("must be LOOP and FACTOR", field=at, value=pair)
@@ -207,6 +211,10 @@ def _zigzag(entries: list[Any], text: str, model: CostModel, objective: Objectiv
         raise _cannot("an array has the dimensions D1 (clusters) and D2 (PEs)", spatial)
     shared = [loops(spatial.get(side, []), side) for side in ("D1", "D2")]
     turns = loops(entry.get("temporal_ordering", []), "temporal_ordering")
+    if len(turns) > MOST_TURNS:
+        raise ConfigError(
+            f"must have at most {MOST_TURNS} loops", field="temporal_ordering", value=len(turns)
+        )
     marked = _marked_ends(text, len(turns))
     found: list[tuple[float, Mapping]] = []
     problem: ConfigError | None = None
