@@ -319,6 +319,10 @@ def _kept_value(bytes_: float, arch: Architecture, objective: Objective) -> floa
 # -- The best mapping of a part -------------------------------------------------------------
 
 
+class _LateError(Exception):
+    """A search has no time left."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Known:
     """A result of a search with some room in L2."""
@@ -337,7 +341,7 @@ class _Solver:
         self.objective: Final = objective
         self.listener: Final = listener
         self.known: dict[tuple[LoopNest, Held], list[_Known]] = {}
-        self.nodes = 0
+        self.deadline = math.inf  # of processor time
 
     def solve(self, part: Part, room: float, limit: float) -> _Known:
         """The best mapping below a limit, or what says that there is none."""
@@ -353,7 +357,6 @@ class _Solver:
         search = ExactSearch(part.nest, arch, self.objective, resident=part.held, value_limit=limit)
         if run_search(search, 0.0, None, 0.0, self._listen):
             raise KeyboardInterrupt
-        self.nodes += search.progress.nodes
         mapping, value, needed_bytes = search.mapping, limit, 0.0
         if mapping is not None:
             value = search.progress.value
@@ -364,6 +367,8 @@ class _Solver:
         return found
 
     def _listen(self, progress: Progress) -> None:
+        if time.thread_time() > self.deadline:
+            raise _LateError
         if self.listener is not None:
             self.listener(progress)
 
@@ -409,12 +414,15 @@ def best_fused(
     for job in jobs:
         bound = job.bound
         value = best[0] if best else math.inf
-        late = seconds is not None and best and time.thread_time() - started >= seconds
-        if bound >= value * (1 - gap) or late:
+        if best and seconds is not None:
+            solver.deadline = started + seconds
+        if bound >= value * (1 - gap) or time.thread_time() > solver.deadline:
             break
         tried += 1
         try:
             found = _solve_job(job, solver, value)
+        except _LateError:
+            break
         except KeyboardInterrupt:
             if best is None:
                 raise
@@ -457,7 +465,7 @@ def _bounded(pair: Pair, solver: _Solver) -> Iterator[_Job]:
     for cut in cuts_of(pair):
         job = _job(pair, cut, arch)
         fits = all(
-            arch.l2_bytes == 0 or _held_bytes(part, arch) + room < arch.l2_bytes
+            arch.l2_bytes == 0 or _held_bytes(part, arch) + room <= arch.l2_bytes
             for part, room in (
                 *((part, job.first_room) for part in job.first),
                 (job.second, job.second_room),

@@ -231,9 +231,10 @@ struct Shape {
   double outputs, macs;       // of the nest
   double l1_bytes, l2_bytes;  // that the tiles need
   double fill_cycles, pes;
-  bool crosses[TENSORS];  // between DRAM and L2; outputs: partial sums
-  bool results_cross;  // complete outputs, to DRAM
-  double mac_cycles, pass_cycles;  // of the busiest PE: its MACs, and beyond them
+  double width[TENSORS], partial_width;  // of what crosses to DRAM: bytes; 0: it does not
+  double begun;                          // outputs that begin without earlier sums
+  double results, results_away;          // bytes of complete outputs, by the NoC and to DRAM
+  double mac_cycles, pass_cycles;        // of the busiest PE: its MACs, and beyond them
 };
 
 inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCounts d[DIMS],
@@ -246,28 +247,41 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
     return tile_elements(nest, WEIGHTS, extent) * bytes[WEIGHTS] +
            tile_elements(nest, INPUTS, extent) * bytes[INPUTS];
   };
-  auto whole = [&](int i) { return d[i].size; };
   Shape out;
-  double tiles2 = 0, held2 = 0, first2 = 0;  // bytes in L2: of tiles, of what it holds; loaded
-  for (int t = 0; t < TENSORS; ++t) {
-    const double width = t == OUTPUTS ? arch.partial_bytes : bytes[t];
-    out.crosses[t] = !nest.holds(t);
-    const bool results = t == OUTPUTS && nest.holds(HELD_RESULTS);
-    const double tile = tile_elements(nest, t, of_l2), all = tile_elements(nest, t, whole);
-    if (out.crosses[t]) tiles2 += tile * width;
-    if (out.crosses[t] && !results) first2 += tile * bytes[t];
-    if (!out.crosses[t]) held2 += all * width;
-    if (results) held2 += all * bytes[t];
-  }
-  out.results_cross = out.crosses[OUTPUTS] && !nest.holds(HELD_RESULTS);
+  double first2 = footprint(of_l2), results2 = tile_elements(nest, OUTPUTS, of_l2);
+  double held2 = 0, tiles2 = first2 + results2 * arch.partial_bytes;
+  results2 *= bytes[OUTPUTS];
   const double first1 = footprint(of_pes);
   const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
   out.outputs = d[K].size * d[Y].size * d[X].size * (nest.depthwise ? d[C].size : 1);
   out.macs = product(d, &DimCounts::size);
+  out.begun = out.outputs, out.partial_width = arch.partial_bytes;
+  out.results = out.results_away = out.outputs * bytes[OUTPUTS];
+  for (int t : {WEIGHTS, INPUTS}) out.width[t] = bytes[t];
+  if (nest.resident) {
+    first2 = tiles2 = 0;
+    for (int t : {WEIGHTS, INPUTS}) {
+      const double tile = tile_elements(nest, t, of_l2) * bytes[t];
+      if (nest.holds(t)) {
+        held2 += tile_elements(nest, t, [&](int i) { return d[i].size; }) * bytes[t];
+        out.width[t] = 0;
+      } else {
+        first2 += tile, tiles2 += tile;
+      }
+    }
+    if (nest.holds(HELD_RESULTS)) held2 += out.results, results2 = out.results_away = 0;
+    if (nest.holds(HELD_SUMS)) {
+      held2 += out.outputs * arch.partial_bytes;
+      results2 = out.results = out.results_away = out.begun = out.partial_width = 0;
+    } else {
+      tiles2 += tile_elements(nest, OUTPUTS, of_l2) * arch.partial_bytes;
+    }
+  }
   out.l1_bytes =
       arch.buffers * (footprint(of_pe) + tile_elements(nest, OUTPUTS, of_pe) * arch.partial_bytes);
   out.l2_bytes = arch.buffers * tiles2 + held2;
-  out.fill_cycles = first2 / arch.dram_bandwidth + (first1 + results1) / arch.noc_bandwidth;
+  out.fill_cycles =
+      (first2 + results2) / arch.dram_bandwidth + (first1 + results1) / arch.noc_bandwidth;
   out.mac_cycles = product(d, &DimCounts::compute);
   out.pass_cycles = arch.pass_cycles > 0 ? product(d, &DimCounts::trips1) * arch.pass_cycles : 0;
   out.pes = clusters * cluster_size;
@@ -276,9 +290,9 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
 
 // Bytes at one boundary; `crossing` is between L2 and the PEs.
 struct Crossing {
-  double in = 0;    // weights and inputs
-  double back = 0;  // partial sums that are read again
-  double away = 0;  // partial sums and results
+  double in;    // weights and inputs
+  double back;  // partial sums that are read again
+  double away;  // partial sums and results
 
   double all() const { return in + back + away; }
 };
@@ -287,24 +301,17 @@ inline Crossing crossing(const Architecture& arch, const Shape& shape,
                          const double visits[TENSORS]) {
   Crossing out;
   out.in = visits[WEIGHTS] * arch.bytes[WEIGHTS] + visits[INPUTS] * arch.bytes[INPUTS];
-  if (!shape.crosses[OUTPUTS]) {
-    out.back = out.away = visits[OUTPUTS] * arch.partial_bytes;
-    return out;
-  }
-  out.back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;
-  out.away = out.back + shape.outputs * arch.bytes[OUTPUTS];
+  out.back = (visits[OUTPUTS] - shape.begun) * arch.partial_bytes;
+  out.away = out.back + shape.results;
   return out;
 }
 
 // Bytes between DRAM and L2.
-inline Crossing dram_crossing(const Architecture& arch, const Shape& shape,
-                              const double visits[TENSORS]) {
+inline Crossing dram_crossing(const Shape& shape, const double visits[TENSORS]) {
   Crossing out;
-  for (int t : {WEIGHTS, INPUTS})
-    if (shape.crosses[t]) out.in += visits[t] * arch.bytes[t];
-  if (!shape.crosses[OUTPUTS]) return out;
-  out.back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;
-  out.away = out.back + (shape.results_cross ? shape.outputs * arch.bytes[OUTPUTS] : 0);
+  out.in = visits[WEIGHTS] * shape.width[WEIGHTS] + visits[INPUTS] * shape.width[INPUTS];
+  out.back = (visits[OUTPUTS] - shape.begun) * shape.partial_width;
+  out.away = out.back + shape.results_away;
   return out;
 }
 
@@ -316,10 +323,9 @@ inline bool fits(const Architecture& arch, const Shape& shape) {
 inline Cost cost_of(const Architecture& arch, const Shape& shape, const Traffic& moved) {
   const double* bytes = arch.bytes;
   Cost out;
-  const Crossing dram = dram_crossing(arch, shape, moved.dram);
+  const Crossing dram = dram_crossing(shape, moved.dram);
   const Crossing noc = crossing(arch, shape, moved.noc);
-  for (int t : {WEIGHTS, INPUTS})
-    out.dram_bytes[t] = shape.crosses[t] ? moved.dram[t] * bytes[t] : 0;
+  for (int t : {WEIGHTS, INPUTS}) out.dram_bytes[t] = moved.dram[t] * shape.width[t];
   out.dram_bytes[OUTPUTS] = dram.back + dram.away;
   out.noc_in_bytes = noc.in + noc.back;
   out.noc_out_bytes = noc.away;

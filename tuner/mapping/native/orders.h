@@ -85,7 +85,7 @@ void each_order(const Nest& nest, const Architecture& arch, const DimCounts d[DI
   double least = std::numeric_limits<double>::infinity();
   for (int t = 0; t < TENSORS; ++t) {
     moved.dram[t] = stays[t].dram;
-    const double bytes = dram_crossing(arch, shape, moved.dram).all();
+    const double bytes = dram_crossing(shape, moved.dram).all();
     if (bytes < least) least = bytes, outer = t;
     moved.dram[t] = moves[t].dram;
   }
