@@ -111,21 +111,16 @@ def _print(found: list[tuple[Fused, Alone]], arch: Architecture, objective: str)
     from rich.text import Text
 
     console = open_console()
-    table = plain_table("pair", "step", "steps", "cycles", "energy", "DRAM bytes", "again", "gap")
+    measure = "cycles" if objective == Objective.LATENCY else "energy"
+    table = plain_table("pair", "step", "steps", measure, "DRAM bytes", "again", "gap")
     for fused, alone in found:
         cut, before = fused.cut, _alone(alone)
         macs = fused.pair.first.macs + fused.pair.second.macs
-
-        def changed(measure: str, cost: dict[str, float], before: dict[str, float]) -> str:
-            value = cost[measure]
-            shown = f"{value:,.0f}" if measure != "energy" else f"{value:.4g}"
-            return f"{shown} ({100 * (value / before[measure] - 1):+.0f} %)"
-
         table.add_row(
             Text(printable(_name(fused.pair), limit=40)),
             f"{cut.channels}x{cut.rows}x{cut.columns}",
             f"{fused.steps:,}",
-            *(changed(name, fused.cost, before) for name in ("cycles", "energy", "dram_bytes")),
+            *(_changed(name, fused.cost, before) for name in (measure, "dram_bytes")),
             f"{100 * (fused.cost['macs'] / macs - 1):.1f} %",
             f"{100 * fused.to_row()['gap']:.2g} %",
         )
@@ -138,3 +133,10 @@ def _print(found: list[tuple[Fused, Alone]], arch: Architecture, objective: str)
             f"{fused.tried:,} of {fused.cuts:,} cuts searched in {fused.seconds:.1f} s{end}"
         )
     console.say(f"on {arch.name}, least {objective}; in brackets: against the best mapping of each")
+
+
+def _changed(measure: str, cost: dict[str, float], before: dict[str, float]) -> str:
+    """A cost, and how much more or less it is than before."""
+    value = cost[measure]
+    shown = f"{value:.4g}" if measure == "energy" else f"{value:,.0f}"
+    return f"{shown} ({100 * (value / before[measure] - 1):+.1f} %)"
