@@ -90,6 +90,19 @@ def _check_plain(value: object) -> None:
 
 def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
     """Read a YAML file whose document must be a mapping."""
+    found, _ = read_yaml(path, what)
+    if not isinstance(found, dict):
+        raise ConfigError(
+            f"{what} must be a mapping of keys to values",
+            field=str(path),
+            value=type(found).__name__,
+            remedy="write 'key: value' lines",
+        )
+    return found
+
+
+def read_yaml(path: Path, what: str) -> tuple[Any, str]:
+    """Read a YAML file: its document, and its text."""
     import yaml  # noqa: PLC0415  (see `_plain_loader`)
 
     try:
@@ -124,14 +137,7 @@ def read_yaml_mapping(path: Path, what: str) -> dict[str, Any]:
         raise ConfigError(
             f"{what} must be valid YAML ({problem})", field=place, remedy="mend it there"
         ) from error
-    if not isinstance(found, dict):
-        raise ConfigError(
-            f"{what} must be a mapping of keys to values",
-            field=str(path),
-            value=type(found).__name__,
-            remedy="write 'key: value' lines",
-        )
-    return found
+    return found, text
 
 
 def named_file(

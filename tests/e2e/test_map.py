@@ -33,7 +33,7 @@ def test_a_layer_gives_its_loops_files_and_a_proof(tmp_path: Path) -> None:
     nest = LoopNest(name="C10", sizes=tuple(row["sizes"]))
     cost = CostModel(nest, load_architecture("flexible-256")).cost(mapping_from(row["mapping"]))
     assert row["value"] == row["bound"] == cost["cycles"]
-    assert yaml.safe_load((tmp_path / "out" / "C10.yaml").read_text()) == row["mapping"]
+    assert yaml.safe_load((tmp_path / "out" / "C10.yaml").read_text())["mapping"] == row["mapping"]
     assert yaml.safe_load((tmp_path / "out" / "C10.timeloop.yaml").read_text())["mapping"]
     assert yaml.safe_load((tmp_path / "out" / "C10.zigzag.yaml").read_text())[0]["name"]
 
@@ -158,3 +158,92 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     assert document["summary"]["certified"] is False
     assert 1 <= len(document["rows"]) < 12
     assert f"{len(document['rows'])} of 12 layers" in shown
+
+
+def test_a_written_mapping_costs_the_same_when_it_is_evaluated(tmp_path: Path) -> None:
+    """Also on the architecture and for the objective that the file names."""
+    options = ("--hardware", "eyeriss-like", "--objective", "latency", "--fix", "clusters=4")
+    done = tilewright(
+        *("map", "vta-resnet18:C10", *options, "--output", "out", "--json", "found.json"),
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert document["conditions"]["fixed"] == {"clusters": 4}
+    (row,) = document["rows"]
+    assert row["mapping"]["clusters"] == 4
+    for ending, named in (
+        (".yaml", ()),
+        (".timeloop.yaml", options[:4]),
+        (".zigzag.yaml", options[:4]),
+    ):
+        words = ("--evaluate", f"out/C10{ending}", *named, "--seconds", "1", "--json", "-")
+        done = tilewright("map", "vta-resnet18:C10", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert wrong_in(document) == []
+        (judged,) = document["rows"]
+        if ending == ".yaml":
+            assert judged["cost"] == judged["stated_cost"] == row["cost"]
+            assert judged["value"] == row["value"] >= judged["best_value"]
+        assert judged["bound"] <= judged["best_value"]
+        assert "above the best mapping" in done.stderr
+        assert "another cost" not in done.stderr
+
+
+def test_an_illegal_mapping_is_told_with_what_is_too_much(tmp_path: Path) -> None:
+    tilewright("map", "vta-resnet18:C10", "--method", "random", "--budget", "9", "--output", "out",
+               cwd=tmp_path)  # fmt: skip
+    path = tmp_path / "out" / "C10.yaml"
+    document = yaml.safe_load(path.read_text())
+    for level in ("outer", "inner"):
+        document["mapping"][level]["tile"] = dict.fromkeys("KCYX", 7) | {"R": 1, "S": 1}
+    path.write_text(yaml.safe_dump(document))
+    done = tilewright("map", "vta-resnet18:C10", "--evaluate", "out/C10.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "l1_bytes: tiles must fit the buffer of 512 bytes" in done.stderr
+    assert "bytes less" in done.stderr
+
+
+def test_a_front_ends_with_the_least_of_each(tmp_path: Path) -> None:
+    done = tilewright("map", "vta-resnet18:C10", "--pareto", "--json", "-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert wrong_in(document) == []
+    assert document["summary"] == {"certified": True, "mappings": len(document["rows"])}
+    costs = [(row["cost"]["cycles"], row["cost"]["energy"]) for row in document["rows"]]
+    assert costs == sorted(costs)
+    assert [energy for _, energy in costs] == sorted((e for _, e in costs), reverse=True)
+
+
+def test_a_fused_pair_is_certified_beside_its_layers(tmp_path: Path) -> None:
+    pair = "b15.depthwise+b15.project"
+    done = tilewright("map", "mobilenet_v2", "--fuse", pair, "--json", "-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert wrong_in(document) == []
+    assert document["summary"] == {"certified": True}
+    (row,) = document["rows"]
+    assert row["value"] == row["bound"] == row["cost"]["energy"] < row["alone"]["energy"]
+    assert pair in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--fix", "outer.tile.K=4096"), "--fix: outer.tile.K: must be at most the loop's size"),
+        (("--fix", "K=4"), "--fix: K: unknown key of a part of a mapping"),
+        (("--pareto", "--objective", "edp"), "--objective: does not go with --pareto"),
+        (("--pareto", "--method", "random"), "--pareto: belongs to --method exact"),
+        (("--fuse", "C10+C2"), "must be what C10 makes (7)"),
+        (("--fuse", "C2+C2", "--objective", "edp"), "must be a sum over both"),
+        (("--fuse", "C2"), "--fuse: must be two layers with + between them"),
+        (("--fuse", "C2+C3", "--fix", "clusters=4"), "--fix: does not go with --fuse"),
+        (("--evaluate", "none.yaml"), "none.yaml: a mapping must be a readable file"),
+    ],
+)
+def test_what_cannot_be_is_refused(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    target = "vta-resnet18" if "--fuse" in words else "vta-resnet18:C10"
+    done = tilewright("map", target, *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr

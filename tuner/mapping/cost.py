@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -28,7 +29,7 @@ from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
 
 NATIVE_DIR: Final = ROOT / "tuner" / "mapping" / "native"
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 _NUMBERS: Final = (
     "partial_bytes", "noc_bandwidth", "dram_bandwidth", "pass_cycles", "mac_energy", "l1_energy",
@@ -71,6 +72,24 @@ class Objective(StrEnum):
     EDP = "edp"
     """Energy times latency."""
     AREA = "area"
+
+
+def value_of(cost: dict[str, float], objective: Objective) -> float:
+    """What a search minimises of a cost."""
+    if objective is Objective.EDP:
+        return cost["energy"] * cost["cycles"]
+    return cost["cycles" if objective is Objective.LATENCY else objective.value]
+
+
+class Resident(StrEnum):
+    """What may lie in L2 as a whole while a nest runs; the order of native/cost.h."""
+
+    WEIGHTS = "weights"
+    INPUTS = "inputs"
+    SUMS = "sums"
+    """Partial sums, ``partial_bytes`` wide: the nest goes on with them and leaves them as such."""
+    RESULTS = "results"
+    """Complete outputs, ``output_bytes`` wide; partial sums may leave for DRAM as ever."""
 
 
 class Rule(IntEnum):
@@ -141,6 +160,7 @@ class CNest(ctypes.Structure):
         ("size", ctypes.c_int32 * len(DIMENSIONS)),
         ("stride", ctypes.c_int32 * 2),
         ("depthwise", ctypes.c_int32),
+        ("resident", ctypes.c_uint32),
     )
 
 
@@ -156,12 +176,13 @@ class CArchitecture(ctypes.Structure):
     )
 
 
-def c_nest(nest: LoopNest) -> CNest:
+def c_nest(nest: LoopNest, resident: Collection[Resident] = ()) -> CNest:
     """A nest as the native model takes it."""
     return CNest(
         (ctypes.c_int32 * len(DIMENSIONS))(*nest.sizes),
         (ctypes.c_int32 * 2)(nest.stride_y, nest.stride_x),
         nest.kind is NestKind.DEPTHWISE,
+        sum(1 << list(Resident).index(part) for part in resident),
     )
 
 
@@ -200,7 +221,11 @@ def mapping_library() -> ctypes.CDLL:
     signatures: dict[str, tuple[list[Any], Any]] = {
         "tw_mapping_evaluate": ([pointer, pointer, pointer, i64, pointer, pointer], None),
         "tw_mapping_order": ([pointer, pointer, i32, pointer, i64], None),
-        "tw_mapping_exact_new": ([pointer, pointer, i32, number, i64], pointer),
+        "tw_mapping_exact_new": (
+            [pointer, pointer, i32, number, i64, pointer, number, number],
+            pointer,
+        ),
+        "tw_mapping_exact_front": ([pointer, pointer, i64], i64),
         "tw_mapping_exact_run": ([pointer, i64, number, pointer, pointer], None),
         "tw_mapping_exact_free": ([pointer], None),
     }
@@ -210,6 +235,9 @@ def mapping_library() -> ctypes.CDLL:
 
 class CostModel:
     """Costs of mappings of one nest on one architecture.
+
+    Args:
+        resident: what L2 holds whole throughout, in one copy, and does not exchange with DRAM.
 
     Example:
         >>> from tilewright.tuner.mapping.architecture import load_architecture
@@ -223,14 +251,17 @@ class CostModel:
         (256.0, 16384.0)
     """
 
-    def __init__(self, nest: LoopNest, arch: Architecture) -> None:
+    def __init__(
+        self, nest: LoopNest, arch: Architecture, *, resident: Collection[Resident] = ()
+    ) -> None:
         self.nest: Final = nest
         self.arch: Final = arch
-        self._nest = c_nest(nest)
+        self.resident: Final = tuple(resident)
+        self._nest = c_nest(nest, resident)
         self._arch = c_architecture(arch)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return CostModel, (self.nest, self.arch)
+        return functools.partial(CostModel, resident=self.resident), (self.nest, self.arch)
 
     def costs(self, batch: Batch) -> Costs:
         """Costs of a batch, shape ``[n, len(COLUMNS)]``."""
@@ -290,5 +321,5 @@ class CostModel:
                 f"tiles must fit the buffer of {getattr(arch, level)} bytes",
                 field=level,
                 value=int(found[level]),
-                remedy="take smaller tiles",
+                remedy=f"take smaller tiles: {found[level] - getattr(arch, level):,.0f} bytes less",
             )

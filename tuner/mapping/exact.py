@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,11 +22,13 @@ from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import (
     CostModel,
     Objective,
+    Resident,
     c_architecture,
     c_nest,
     mapping_library,
     require_priced,
 )
+from tilewright.tuner.mapping.fixed import FREE, Fixed
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
 from tilewright.tuner.mapping.nest import LoopNest
 
@@ -104,6 +106,13 @@ class _CProgress(ctypes.Structure):
 class ExactSearch:
     """A search that is run step by step; it depends on its arguments alone.
 
+    Args:
+        fixed: what every mapping has.
+        resident: see `CostModel`.
+        value_limit: mappings that cost as much or more are not looked for.
+        front_gap: look for the front of latency and energy instead; a mapping is left out if one
+            there is worse by at most this share in both.
+
     Attributes:
         done: the best mapping is proven, or it is proven that there is none.
     """
@@ -114,18 +123,25 @@ class ExactSearch:
         arch: Architecture,
         objective: Objective,
         *,
+        fixed: Fixed = FREE,
+        resident: Collection[Resident] = (),
         area_limit: float = math.inf,
+        value_limit: float = math.inf,
         listed: int = LISTED,
+        front_gap: float | None = None,
     ) -> None:
         self._library: Final = mapping_library()
         self._state = _CProgress(math.inf, 0.0, 0, 0, 0)
         self._row: Final[Batch] = np.zeros(len(COLUMNS), dtype=np.int32)
         self._search: Final = self._library.tw_mapping_exact_new(
-            ctypes.byref(c_nest(nest)),
-            ctypes.byref(c_architecture(arch)),
-            _OBJECTIVES.index(objective),
+            ctypes.byref(c_nest(nest, resident)),
+            ctypes.byref(c_architecture(fixed.within(arch))),
+            _OBJECTIVES.index(objective) if front_gap is None else len(_OBJECTIVES),
             area_limit,
             listed,
+            ctypes.byref(fixed.native()),
+            front_gap or 0.0,
+            value_limit,
         )
 
     def __del__(self) -> None:
@@ -151,6 +167,19 @@ class ExactSearch:
         """Whether nothing is left to prove."""
         return bool(self._state.done)
 
+    def front(self) -> Batch:
+        """Mappings of the front by now, fewest cycles first, shape ``[n, len(COLUMNS)]``."""
+        count = self._library.tw_mapping_exact_front(self._search, None, 0)
+        rows = np.zeros((count, len(COLUMNS)), dtype=np.int32)
+        self._library.tw_mapping_exact_front(self._search, rows.ctypes.data, count)
+        return rows
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a mapping by now."""
+        front = self._library.tw_mapping_exact_front(self._search, None, 0)
+        return math.isfinite(self._state.best) or front > 0
+
     @property
     def mapping(self) -> Mapping | None:
         """The best mapping found."""
@@ -162,11 +191,14 @@ def best_mapping(
     arch: Architecture,
     objective: Objective = Objective.EDP,
     *,
+    fixed: Fixed = FREE,
     seconds: float | None = None,
     gap: float = 0.0,
     listener: Listener | None = None,
 ) -> Certified:
     """The mapping that costs least, proven; of those of equal area the one of least latency.
+
+    Of the mappings that have what is ``fixed``.
 
     Ctrl-C ends the search, not the program: the result is then the best mapping found so far.
 
@@ -185,16 +217,17 @@ def best_mapping(
                 value=limit,
             )
     require_priced(arch, objective)
+    fixed.require_possible(nest, arch)
     started = time.thread_time()
-    search = ExactSearch(nest, arch, objective)
-    stopped = _run(search, started, seconds, gap, listener)
+    search = ExactSearch(nest, arch, objective, fixed=fixed)
+    stopped = run_search(search, started, seconds, gap, listener)
     found, mapping = search.progress, search.mapping
     if mapping is None:
-        raise _nothing_fits(arch)
+        raise nothing_fits(arch, fixed)
     if objective is Objective.AREA and not stopped:
-        fast = ExactSearch(nest, arch, Objective.LATENCY, area_limit=found.value)
+        fast = ExactSearch(nest, arch, Objective.LATENCY, fixed=fixed, area_limit=found.value)
         try:
-            stopped = _run(fast, started, seconds, gap, None)
+            stopped = run_search(fast, started, seconds, gap, None)
         except KeyboardInterrupt:  # of the least area there is one already
             stopped = True
         mapping = fast.mapping or mapping
@@ -210,7 +243,7 @@ def best_mapping(
     )
 
 
-def _run(
+def run_search(
     search: ExactSearch,
     started: float,
     seconds: float | None,
@@ -227,23 +260,26 @@ def _run(
             if listener is not None:
                 listener(progress)
             late = seconds is not None and now - started >= seconds
-            if progress.within(gap) or (late and search.mapping is not None and progress.bound):
+            if progress.within(gap) or (late and search.found and progress.bound):
                 break
             faster = STEP_SECONDS / max(now - before, 1e-6)
             nodes = max(FEWEST_NODES, int(nodes * min(faster, 2)))
     except KeyboardInterrupt:
-        if search.mapping is None:
+        if not search.found:
             raise
         return True
     return False
 
 
-def _nothing_fits(arch: Architecture) -> ConfigError:
+def nothing_fits(arch: Architecture, fixed: Fixed = FREE) -> ConfigError:
+    """No mapping is legal: of those with what is fixed, or at all."""
+    what = "a mapping with what is fixed" if fixed else "one multiply-accumulate's operands"
+    smaller = "fix less or smaller tiles, or " if fixed else ""
     return ConfigError(
-        "the buffers hold not even one multiply-accumulate's operands",
+        f"the buffers hold not even {what}",
         field="l1_bytes, l2_bytes",
         value=f"{arch.l1_bytes}, {arch.l2_bytes}",
-        remedy=f"give larger buffers, or 0 for as large as needed, in {arch.name}",
+        remedy=f"{smaller}give larger buffers, or 0 for as large as needed, in {arch.name}",
     )
 
 

@@ -69,7 +69,14 @@ def loop_lines(nest: LoopNest, mapping: Mapping) -> list[str]:
 TIMELOOP_NAMES: Final = dict(zip(DIMENSIONS, "KCQPSR", strict=True))
 """Loops of Timeloop's ``CNN_Layer``: P and R are columns, Q and S are rows."""
 
-_ZIGZAG_NAMES: Final = dict(zip(DIMENSIONS, ("K", "C", "OY", "OX", "FY", "FX"), strict=True))
+MEMORIES: Final = ("L1", "L2", "DRAM")
+"""Behind a step in a file of ZigZag: the memory whose tiles it walks through."""
+
+
+def zigzag_names(kind: NestKind) -> dict[str, str]:
+    """Loops of ZigZag by ours; in a depthwise nest C counts its groups."""
+    group = "G" if kind is NestKind.DEPTHWISE else "C"
+    return dict(zip(DIMENSIONS, ("K", group, "OY", "OX", "FY", "FX"), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +151,16 @@ def timeloop_yaml(nest: LoopNest, mapping: Mapping) -> str:
         lines.append("# depthwise: add [C] to the Outputs of the problem's shape")
     lines.append("mapping:")
     plain = "".join(DIMENSIONS)
+
+    def first(loop: str) -> str:
+        return loop + plain.replace(loop, "")
+
     for target, kind, place, order in (
         ("DRAM", "temporal", 0, mapping.outer.order),
         ("L2", "temporal", None, plain),
-        ("L2", "spatial", 1, plain),
+        ("L2", "spatial", 1, first(mapping.outer.parallel)),
         ("Cluster", "temporal", 2, mapping.inner.order),
-        ("Cluster", "spatial", 3, plain),
+        ("Cluster", "spatial", 3, first(mapping.inner.parallel)),
         ("L1", "temporal", 4, plain),
     ):
         factors = []
@@ -177,23 +188,22 @@ def timeloop_yaml(nest: LoopNest, mapping: Mapping) -> str:
 def zigzag_yaml(nest: LoopNest, mapping: Mapping) -> str:
     """The mapping for ZigZag (`zigzag-dse` 3.9), with an array of clusters (D1) times PEs (D2).
 
-    ZigZag itself decides which memory holds which loops. A loop whose factors exceed its size must
-    be padded in the layer that ZigZag is given; the first lines tell to which sizes.
+    ZigZag itself decides which memory holds which loops; comments tell which of ours does. A loop
+    whose factors exceed its size must be padded in the layer that ZigZag is given; the first lines
+    tell to which sizes.
     """
     cut = factors_of(nest, mapping)
-    names = dict(_ZIGZAG_NAMES)
-    if nest.kind is NestKind.DEPTHWISE:
-        names["C"] = "G"
+    names = zigzag_names(nest.kind)
     lines = _comment(nest, cut, "ZigZag")
     for loop, size in zip(DIMENSIONS, nest.sizes, strict=True):
         padded = prod(cut[loop].all)
         if padded != size:
             lines.append(f"# {names[loop]}: {size} is padded to {padded}; pad the layer's, too")
     outer, inner = mapping.outer.parallel, mapping.inner.parallel
-    temporal = [(loop, cut[loop].tile) for loop in reversed(DIMENSIONS)]
-    temporal += [(loop, cut[loop].trips1) for loop in reversed(mapping.inner.order)]
-    temporal += [(loop, cut[loop].trips2) for loop in reversed(mapping.outer.order)]
-    steps = [f"  - [{names[loop]}, {factor}]" for loop, factor in temporal if factor > 1]
+    temporal = [(loop, cut[loop].tile, "L1") for loop in reversed(DIMENSIONS)]
+    temporal += [(loop, cut[loop].trips1, "L2") for loop in reversed(mapping.inner.order)]
+    temporal += [(loop, cut[loop].trips2, "DRAM") for loop in reversed(mapping.outer.order)]
+    steps = [f"  - [{names[d]}, {factor}]  # {of}" for d, factor, of in temporal if factor > 1]
     lines += [
         "- name: default",
         "  spatial_mapping:",

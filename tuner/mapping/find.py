@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.names import choices
 from tilewright.host.common.plugins import FORMS
 from tilewright.tuner.mapping.architecture import Architecture
-from tilewright.tuner.mapping.cost import CostModel, Objective
+from tilewright.tuner.mapping.cost import CostModel, Objective, value_of
 from tilewright.tuner.mapping.exact import Certified, Listener, best_mapping, gap_of
+from tilewright.tuner.mapping.fixed import FREE, Fixed
 from tilewright.tuner.mapping.mapping import Mapping
 from tilewright.tuner.mapping.methods.mapper import MapperError
 from tilewright.tuner.mapping.methods.registry import MAPPERS, make_mapper
@@ -33,21 +35,30 @@ class Found:
     seconds: float  # processor time
     samples: int  # mappings that a mapper was told the cost of, or nodes of the proof
     stopped: bool = False  # Ctrl-C ended the search of this nest
+    best: Certified | None = None  # the best mapping, where another one was judged (`judge`)
 
     @property
     def gap(self) -> float | None:
         """What a better mapping could save at most, as a share of ``value``."""
         return None if self.bound is None else gap_of(self.value, self.bound)
 
+    def document(self, arch: Architecture, objective: str) -> dict[str, Any]:
+        """Plain values for a YAML file that tells what the mapping is for (`read_mapping`)."""
+        return {
+            **self.nest.to_row(),
+            "architecture": arch.name,
+            "objective": objective,
+            "value": self.value,
+            "bound": self.bound,
+            "gap": self.gap,
+            "cost": self.cost,
+            "mapping": self.mapping.as_dict(),
+        }
+
     def to_row(self) -> dict[str, Any]:
         """Plain values for a JSON document."""
-        nest = self.nest
         return {
-            "layer": nest.name,
-            "count": nest.count,
-            "kind": nest.kind.value,
-            "sizes": list(nest.sizes),
-            "strides": [nest.stride_y, nest.stride_x],
+            **self.nest.to_row(),
             "mapping": self.mapping.as_dict(),
             "value": self.value,
             "bound": self.bound,
@@ -59,17 +70,48 @@ class Found:
         }
 
 
+def judge(
+    nest: LoopNest,
+    arch: Architecture,
+    mapping: Mapping,
+    objective: Objective,
+    *,
+    fixed: Fixed = FREE,
+    seconds: float | None = None,
+    gap: float = 0.0,
+    listener: Listener | None = None,
+) -> Found:
+    """A given mapping beside the best one that has what is ``fixed``.
+
+    ``bound`` and ``gap`` then say how far the given one can be from the best at most.
+
+    Raises:
+        ConfigError: the mapping is not legal, or has not what is fixed.
+    """
+    cost = CostModel(nest, arch).cost(mapping)
+    if why := fixed.refusal(mapping):
+        raise ConfigError("the mapping has not what is fixed", field="mapping", value=why)
+    best = best_mapping(
+        nest, arch, objective, fixed=fixed, seconds=seconds, gap=gap, listener=listener
+    )
+    return replace(
+        _found(nest, best), mapping=mapping, cost=cost, value=value_of(cost, objective), best=best
+    )
+
+
 Finder = Callable[[LoopNest, Listener | None], Found]
 
 
-def finder(arch: Architecture, settings: MapOptions) -> Finder:
+def finder(arch: Architecture, settings: MapOptions, fixed: Fixed = FREE) -> Finder:
     """What maps one nest after another; the method is looked up here, before any work."""
     method, objective = settings.method, Objective(settings.objective)
     if method == EXACT:
         seconds, gap = settings.seconds, settings.gap or 0.0
 
         def prove(nest: LoopNest, listener: Listener | None = None) -> Found:
-            proof = best_mapping(nest, arch, objective, seconds=seconds, gap=gap, listener=listener)
+            proof = best_mapping(
+                nest, arch, objective, fixed=fixed, seconds=seconds, gap=gap, listener=listener
+            )
             return _found(nest, proof)
 
         return prove
@@ -87,7 +129,7 @@ def finder(arch: Architecture, settings: MapOptions) -> Finder:
         del listener
         model = CostModel(nest, arch)
         started = time.process_time()
-        trace = mapper.run(model, objective, budget, seed)
+        trace = mapper.run(model, objective, budget, seed, fixed)
         return Found(
             nest=nest,
             mapping=trace.mapping,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.str_enum import StrEnum
@@ -101,6 +101,16 @@ class LoopNest:
     def macs(self) -> int:
         """Multiply-accumulates of one occurrence."""
         return prod(self.sizes)
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain values that describe the layer in a JSON document."""
+        return {
+            "layer": self.name,
+            "count": self.count,
+            "kind": self.kind.value,
+            "sizes": list(self.sizes),
+            "strides": [self.stride_y, self.stride_x],
+        }
 
     def elements(self, tensor: Tensor) -> int:
         """Distinct elements of a tensor that the nest touches: the least possible traffic."""

@@ -10,7 +10,7 @@ the buffers refuse an index; `repair` halves tiles until they fit.
 from __future__ import annotations
 
 import math
-from itertools import permutations
+from itertools import permutations, product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,6 +19,8 @@ import numpy.typing as npt
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.cost import CostModel, Rule
+from tilewright.tuner.mapping.exact import nothing_fits
+from tilewright.tuner.mapping.fixed import FREE, Fixed
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest
 from tilewright.tuner.search.space import Index, Knob, Space, SpaceError
@@ -62,6 +64,7 @@ class MappingSpace(Space[Mapping]):
 
     Attributes:
         model: the cost model of the two.
+        fixed: what every mapping has.
 
     Example:
         >>> import numpy as np
@@ -73,8 +76,11 @@ class MappingSpace(Space[Mapping]):
         True
     """
 
-    def __init__(self, nest: LoopNest, arch: Architecture) -> None:
+    def __init__(self, nest: LoopNest, arch: Architecture, fixed: Fixed = FREE) -> None:
+        fixed.require_possible(nest, arch)
         self.model: Final = CostModel(nest, arch)
+        self.fixed: Final = fixed
+        arch = fixed.within(arch)
         self._parallels: Final = tuple(
             np.array([DIMENSIONS.index(d) for d in loops], dtype=np.int32)
             for loops in (arch.outer_parallel, arch.inner_parallel)
@@ -104,18 +110,21 @@ class MappingSpace(Space[Mapping]):
         )
         self._lengths: Final = np.array([len(knob) for knob in self.knobs], dtype=np.int32)
         self._log_uniform: Final = np.array([k.ordered and len(k) >= 4 for k in self.knobs])
-        smallest = np.zeros((1, len(self.knobs)), dtype=np.int32)
-        if self.refusal(tuple(smallest[0].tolist())):
-            raise SpaceError(
-                "the buffers hold not even one multiply-accumulate's operands",
-                field="l1_bytes, l2_bytes",
-                value=f"{arch.l1_bytes}, {arch.l2_bytes}",
-                remedy=f"give larger buffers, or 0 for as large as needed, in {arch.name}",
-            )
+        outer, inner = (range(len(loops)) for loops in self._parallels)
+        smallest = np.zeros((len(outer) * len(inner), len(self.knobs)), dtype=np.int32)
+        smallest[:, 2 * _D + 2 : 2 * _D + 4] = list(product(outer, inner))
+        rows = self.decode_batch(smallest)
+        self._smallest: Final = rows[self.model.costs(rows).legal]
+        if not len(self._smallest):
+            error = nothing_fits(arch, fixed)
+            raise SpaceError(error.rule, field=error.field, value=error.value, remedy=error.remedy)
 
     @property
     def mappings(self) -> int:
-        """Distinct mappings before the buffers refuse some; `raw_size` counts every index."""
+        """Distinct mappings before the buffers and what is fixed refuse some.
+
+        `raw_size` counts every index.
+        """
         nest, arch = self.model.nest, self.model.arch
         tiles: int = math.prod(size * (size + 1) // 2 for size in nest.sizes)
         pairs = sum(min(self._most_clusters, arch.pes // s) for s in self.knobs[-1].values)
@@ -132,6 +141,8 @@ class MappingSpace(Space[Mapping]):
 
     def encode(self, point: Mapping) -> Index:
         """The plain index of a mapping: no tile that `decode` would cut."""
+        if why := self.fixed.refusal(point):
+            raise SpaceError("is no mapping of this space", value=why)
         row = point.row()
         rule = Rule(int(self.model.costs(row[None]).rules[0]))
         if rule in _OUTSIDE:
@@ -179,7 +190,12 @@ class MappingSpace(Space[Mapping]):
         return indices
 
     def cut(self, batch: Batch) -> Batch:
-        """Mappings with inner tiles cut to the outer ones, and clusters to the PEs; in place."""
+        """Mappings with what is fixed, inner tiles cut to the outer ones, and clusters to the PEs.
+
+        In place.
+        """
+        if self.fixed:
+            self.fixed.apply(batch, self.model.arch.pes)
         np.minimum(batch[:, INNER.tile], batch[:, OUTER.tile], out=batch[:, INNER.tile])
         most = self.model.arch.pes // batch[:, INNER.units]
         np.minimum(batch[:, OUTER.units], most, out=batch[:, OUTER.units])
@@ -224,11 +240,13 @@ class MappingSpace(Space[Mapping]):
             left, rules = left[rules != Rule.LEGAL], rules[rules != Rule.LEGAL]
             for rule, columns in _HALVED.items():
                 rows = left[rules == rule]
-                size = np.log2(batch[np.ix_(rows, columns)])
+                size = np.log2(batch[np.ix_(rows, columns)] / self.fixed.least[columns])
                 if rng is not None:
                     size *= rng.random(size.shape)
                 chosen = columns[size.argmax(axis=1)]
                 batch[rows, chosen] = (batch[rows, chosen] + 1) // 2
+                # Only what is fixed is left: another parallel loop has room.
+                batch[rows[size.max(axis=1, initial=0) == 0]] = self._smallest[0]
             self.cut(batch)
         return batch
 

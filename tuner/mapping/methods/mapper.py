@@ -16,6 +16,7 @@ import numpy as np
 
 from tilewright.host.common.errors import ConfigError, TilewrightError
 from tilewright.tuner.mapping.cost import CostModel, Costs, Objective, require_priced
+from tilewright.tuner.mapping.fixed import FREE, Fixed
 from tilewright.tuner.mapping.mapping import COLUMNS, Batch, Mapping, mapping_of
 from tilewright.tuner.mapping.space import MappingSpace
 from tilewright.tuner.search.samples import SampleProbe, SampleTrace, Seed, Values, spend
@@ -57,10 +58,12 @@ class Probe(SampleProbe):
         SpaceError: the buffers hold nothing.
     """
 
-    def __init__(self, model: CostModel, objective: Objective, budget: int) -> None:
+    def __init__(
+        self, model: CostModel, objective: Objective, budget: int, fixed: Fixed = FREE
+    ) -> None:
         require_priced(model.arch, objective)
         super().__init__(budget)
-        self.space: Final = MappingSpace(model.nest, model.arch)
+        self.space: Final = MappingSpace(model.nest, model.arch, fixed)
         self.model: Final = self.space.model
         self.objective: Final = objective
         self.setup_samples = 0
@@ -71,8 +74,10 @@ class Probe(SampleProbe):
         return self.costs(batch).of(self.objective)
 
     def costs(self, batch: Batch) -> Costs:
-        """Costs of mappings, one sample each, in order."""
+        """Costs of mappings, one sample each, in order; what is fixed is cut into them first."""
         batch = batch[: self.left]
+        if self.space.fixed:
+            batch = self.space.cut(batch.copy())
         costs = self.model.costs(batch)
         self._rows.extend(batch[step].copy() for step in self.count(costs.of(self.objective)))
         self.end_if_spent()
@@ -101,7 +106,14 @@ class Mapper(ABC):
         (100, True)
     """
 
-    def run(self, model: CostModel, objective: Objective, budget: int, seed: Seed) -> Trace:
+    def run(
+        self,
+        model: CostModel,
+        objective: Objective,
+        budget: int,
+        seed: Seed,
+        fixed: Fixed = FREE,
+    ) -> Trace:
         """Search; Ctrl-C ends it early and keeps what it found.
 
         Args:
@@ -109,17 +121,18 @@ class Mapper(ABC):
             objective: what is minimised.
             budget: samples.
             seed: entropy of the generator.
+            fixed: what every sample has.
 
         Raises:
             ConfigError: the budget is no integer from 1 to `MOST_SAMPLES`, or the objective has no
-                price.
+                price; or no mapping has what is fixed.
             SpaceError: the buffers hold nothing.
         """
         if type(budget) is not int or not 1 <= budget <= MOST_SAMPLES:
             raise ConfigError(
                 f"must be an integer from 1 to {MOST_SAMPLES}", field="budget", value=budget
             )
-        return self.spend(Probe(model, objective, budget), seed, keep=True)
+        return self.spend(Probe(model, objective, budget, fixed), seed, keep=True)
 
     def spend(self, probe: Probe, seed: Seed, *, keep: bool = False) -> Trace:
         """Search through a probe until its budget is spent; ``keep``: see `samples.spend`."""

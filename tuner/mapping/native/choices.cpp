@@ -29,8 +29,14 @@ double choices_in(const Box& box) {
 }  // namespace
 
 Choices::Choices(const Architecture& arch, int64_t size, int64_t stride, Box box, bool timed,
-                 double listed)
-    : size_(size), stride_(stride), pes_(arch.pes), timed_(timed), listed_(listed) {
+                 double listed, bool idle_clusters, bool idle_pes)
+    : size_(size),
+      stride_(stride),
+      pes_(arch.pes),
+      timed_(timed),
+      idle_clusters_(idle_clusters),
+      idle_pes_(idle_pes),
+      listed_(listed) {
   if (!shrink(box)) return;
   nodes_.push_back({least_of(box), box, std::log(choices_in(box))});
 }
@@ -47,10 +53,15 @@ bool Choices::shrink(Box& box) const {
     at_most(TILE1, high[TILE2]);
     low[TILE2] = std::max(low[TILE2], low[TILE1]);
     if (low[TILE1] < 1 || low[CLUSTERS] < 1 || low[CLUSTER_SIZE] < 1) return false;
-    at_most(CLUSTERS, (size_ - 1) / low[TILE2] + 1);
-    if (low[CLUSTERS] > 1) at_most(TILE2, (size_ - 1) / (low[CLUSTERS] - 1));
-    at_most(CLUSTER_SIZE, (int64_t(high[TILE2]) - 1) / low[TILE1] + 1);
-    if (low[CLUSTER_SIZE] > 1) at_most(TILE1, (int64_t(high[TILE2]) - 1) / (low[CLUSTER_SIZE] - 1));
+    if (!idle_clusters_) {
+      at_most(CLUSTERS, (size_ - 1) / low[TILE2] + 1);
+      if (low[CLUSTERS] > 1) at_most(TILE2, (size_ - 1) / (low[CLUSTERS] - 1));
+    }
+    if (!idle_pes_) {
+      at_most(CLUSTER_SIZE, (int64_t(high[TILE2]) - 1) / low[TILE1] + 1);
+      if (low[CLUSTER_SIZE] > 1)
+        at_most(TILE1, (int64_t(high[TILE2]) - 1) / (low[CLUSTER_SIZE] - 1));
+    }
     at_most(CLUSTERS, pes_ / low[CLUSTER_SIZE]);
     at_most(CLUSTER_SIZE, pes_ / low[CLUSTERS]);
     for (int i = 0; i < PARTS; ++i)
@@ -110,7 +121,7 @@ void Choices::list(const Box& box, std::vector<Point>& points) const {
       if (!shrink(one)) continue;
       for (int32_t tile2 = one.low[TILE2]; tile2 <= one.high[TILE2]; ++tile2)
         for (int32_t tile1 = one.low[TILE1]; tile1 <= std::min(tile2, one.high[TILE1]); ++tile1)
-          if (int64_t(h - 1) * tile1 < tile2)
+          if (idle_pes_ || int64_t(h - 1) * tile1 < tile2)
             points.push_back({{tile2, tile1, g, h}, count(size_, tile2, g, tile1, h, stride_)});
     }
 }

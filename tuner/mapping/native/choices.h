@@ -35,8 +35,9 @@ class Choices {
  public:
   // `timed`: cycles matter. `listed`: boxes with at most so many choices are listed, and those that
   // another one beats are dropped; larger boxes are split.
+  // `idle_clusters`, `idle_pes`: their number is fixed, were it more than there are tiles.
   Choices(const Architecture& arch, int64_t size, int64_t stride, Box box, bool timed,
-          double listed);
+          double listed, bool idle_clusters = false, bool idle_pes = false);
 
   bool empty() const { return nodes_.empty(); }
   const ChoiceNode& node(int32_t id) const { return nodes_[size_t(id)]; }
@@ -60,7 +61,7 @@ class Choices {
   void add_points(int32_t parent, Point* first, Point* last);
 
   const int64_t size_, stride_, pes_;
-  const bool timed_;
+  const bool timed_, idle_clusters_, idle_pes_;
   const double listed_;
   std::deque<ChoiceNode> nodes_;
 };

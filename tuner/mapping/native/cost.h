@@ -18,11 +18,16 @@ enum Tensor : int { WEIGHTS, INPUTS, OUTPUTS, TENSORS };
 // Masks over loops: bit d is loop d.
 constexpr unsigned bit(int dim) { return 1u << dim; }
 
+// SUMS: partial sums, which the nest goes on with and leaves as such. RESULTS: complete outputs.
+enum Resident : int { HELD_WEIGHTS, HELD_INPUTS, HELD_SUMS, HELD_RESULTS };
+
 struct Nest {
   int32_t size[DIMS];
   int32_t stride[2];  // of Y and X
   int32_t depthwise;
+  uint32_t resident;  // bits of `Resident`: what L2 holds whole and does not exchange with DRAM
 
+  bool holds(int part) const { return resident & (1u << part); }
   unsigned relevant(int tensor) const {
     const unsigned kernel = bit(R) | bit(S), pixels = bit(Y) | bit(X);
     if (tensor == WEIGHTS) return bit(K) | bit(C) | kernel;
@@ -226,7 +231,10 @@ struct Shape {
   double outputs, macs;       // of the nest
   double l1_bytes, l2_bytes;  // that the tiles need
   double fill_cycles, pes;
-  double mac_cycles, pass_cycles;  // of the busiest PE: its MACs, and beyond them
+  double width[TENSORS], partial_width;  // of what crosses to DRAM: bytes; 0: it does not
+  double begun;                          // outputs that begin without earlier sums
+  double results, results_away;          // bytes of complete outputs, by the NoC and to DRAM
+  double mac_cycles, pass_cycles;        // of the busiest PE: its MACs, and beyond them
 };
 
 inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCounts d[DIMS],
@@ -239,24 +247,48 @@ inline Shape shape_of(const Nest& nest, const Architecture& arch, const DimCount
     return tile_elements(nest, WEIGHTS, extent) * bytes[WEIGHTS] +
            tile_elements(nest, INPUTS, extent) * bytes[INPUTS];
   };
-  const double first1 = footprint(of_pes), first2 = footprint(of_l2);
-  const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
-  const double results2 = tile_elements(nest, OUTPUTS, of_l2);
   Shape out;
+  double first2 = footprint(of_l2), results2 = tile_elements(nest, OUTPUTS, of_l2);
+  double held2 = 0, tiles2 = first2 + results2 * arch.partial_bytes;
+  results2 *= bytes[OUTPUTS];
+  const double first1 = footprint(of_pes);
+  const double results1 = tile_elements(nest, OUTPUTS, of_pes) * bytes[OUTPUTS];
   out.outputs = d[K].size * d[Y].size * d[X].size * (nest.depthwise ? d[C].size : 1);
   out.macs = product(d, &DimCounts::size);
+  out.begun = out.outputs, out.partial_width = arch.partial_bytes;
+  out.results = out.results_away = out.outputs * bytes[OUTPUTS];
+  for (int t : {WEIGHTS, INPUTS}) out.width[t] = bytes[t];
+  if (nest.resident) {
+    first2 = tiles2 = 0;
+    for (int t : {WEIGHTS, INPUTS}) {
+      const double tile = tile_elements(nest, t, of_l2) * bytes[t];
+      if (nest.holds(t)) {
+        held2 += tile_elements(nest, t, [&](int i) { return d[i].size; }) * bytes[t];
+        out.width[t] = 0;
+      } else {
+        first2 += tile, tiles2 += tile;
+      }
+    }
+    if (nest.holds(HELD_RESULTS)) held2 += out.results, results2 = out.results_away = 0;
+    if (nest.holds(HELD_SUMS)) {
+      held2 += out.outputs * arch.partial_bytes;
+      results2 = out.results = out.results_away = out.begun = out.partial_width = 0;
+    } else {
+      tiles2 += tile_elements(nest, OUTPUTS, of_l2) * arch.partial_bytes;
+    }
+  }
   out.l1_bytes =
       arch.buffers * (footprint(of_pe) + tile_elements(nest, OUTPUTS, of_pe) * arch.partial_bytes);
-  out.l2_bytes = arch.buffers * (first2 + results2 * arch.partial_bytes);
-  out.fill_cycles = (first2 + results2 * bytes[OUTPUTS]) / arch.dram_bandwidth +
-                    (first1 + results1) / arch.noc_bandwidth;
+  out.l2_bytes = arch.buffers * tiles2 + held2;
+  out.fill_cycles =
+      (first2 + results2) / arch.dram_bandwidth + (first1 + results1) / arch.noc_bandwidth;
   out.mac_cycles = product(d, &DimCounts::compute);
   out.pass_cycles = arch.pass_cycles > 0 ? product(d, &DimCounts::trips1) * arch.pass_cycles : 0;
   out.pes = clusters * cluster_size;
   return out;
 }
 
-// Bytes at one boundary.
+// Bytes at one boundary; `crossing` is between L2 and the PEs.
 struct Crossing {
   double in;    // weights and inputs
   double back;  // partial sums that are read again
@@ -269,8 +301,17 @@ inline Crossing crossing(const Architecture& arch, const Shape& shape,
                          const double visits[TENSORS]) {
   Crossing out;
   out.in = visits[WEIGHTS] * arch.bytes[WEIGHTS] + visits[INPUTS] * arch.bytes[INPUTS];
-  out.back = (visits[OUTPUTS] - shape.outputs) * arch.partial_bytes;
-  out.away = out.back + shape.outputs * arch.bytes[OUTPUTS];
+  out.back = (visits[OUTPUTS] - shape.begun) * arch.partial_bytes;
+  out.away = out.back + shape.results;
+  return out;
+}
+
+// Bytes between DRAM and L2.
+inline Crossing dram_crossing(const Shape& shape, const double visits[TENSORS]) {
+  Crossing out;
+  out.in = visits[WEIGHTS] * shape.width[WEIGHTS] + visits[INPUTS] * shape.width[INPUTS];
+  out.back = (visits[OUTPUTS] - shape.begun) * shape.partial_width;
+  out.away = out.back + shape.results_away;
   return out;
 }
 
@@ -282,9 +323,9 @@ inline bool fits(const Architecture& arch, const Shape& shape) {
 inline Cost cost_of(const Architecture& arch, const Shape& shape, const Traffic& moved) {
   const double* bytes = arch.bytes;
   Cost out;
-  const Crossing dram = crossing(arch, shape, moved.dram), noc = crossing(arch, shape, moved.noc);
-  out.dram_bytes[WEIGHTS] = moved.dram[WEIGHTS] * bytes[WEIGHTS];
-  out.dram_bytes[INPUTS] = moved.dram[INPUTS] * bytes[INPUTS];
+  const Crossing dram = dram_crossing(shape, moved.dram);
+  const Crossing noc = crossing(arch, shape, moved.noc);
+  for (int t : {WEIGHTS, INPUTS}) out.dram_bytes[t] = moved.dram[t] * shape.width[t];
   out.dram_bytes[OUTPUTS] = dram.back + dram.away;
   out.noc_in_bytes = noc.in + noc.back;
   out.noc_out_bytes = noc.away;

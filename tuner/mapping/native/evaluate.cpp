@@ -35,7 +35,7 @@ Verdict before_cost(const Nest& nest, const Architecture& arch, const Point& p) 
 
 }  // namespace
 
-TW_EXPORT int32_t tw_mapping_version() { return 1; }
+TW_EXPORT int32_t tw_mapping_version() { return 2; }
 
 // `verdicts[i]` is 0 for a legal row; `costs[i]` is written unless the row has no cost at all.
 TW_EXPORT void tw_mapping_evaluate(const Nest* nest, const Architecture* arch, const Point* points,
@@ -59,14 +59,15 @@ TW_EXPORT void tw_mapping_evaluate(const Nest* nest, const Architecture* arch, c
 // Gives legal points the loop orders that cost least.
 TW_EXPORT void tw_mapping_order(const Nest* nest, const Architecture* arch, int32_t objective,
                                 Point* points, int64_t n) {
+  const int32_t free[DIMS] = {-1, -1, -1, -1, -1, -1};
+  const StayOrders stays = stay_orders(*nest, free);
   for (int64_t i = 0; i < n; ++i) {
     Point& p = points[i];
     DimCounts d[DIMS];
     count_all(*nest, p, d);
     const Orders orders =
-        best_orders(*nest, *arch, d, p.clusters, p.cluster_size, Objective(objective),
-                    std::numeric_limits<double>::infinity());
-    write_order(*nest, orders.outer, p.order2);
-    write_order(*nest, orders.inner, p.order1);
+        best_orders(*nest, *arch, d, p.clusters, p.cluster_size, Objective(objective));
+    std::copy_n(stays.order[orders.outer], DIMS, p.order2);
+    std::copy_n(stays.order[orders.inner], DIMS, p.order1);
   }
 }

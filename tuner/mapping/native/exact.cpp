@@ -24,12 +24,25 @@ int mirrored(int dim) {
 }  // namespace
 
 Search::Search(const Nest& nest, const Architecture& arch, Objective objective, double area_limit,
-               double listed)
-    : nest_(nest), arch_(arch), objective_(objective), area_limit_(area_limit), listed_(listed) {
+               double listed, const Fixed& fixed, double gap, double value_limit)
+    : nest_(nest),
+      arch_(arch),
+      objective_(objective),
+      area_limit_(area_limit),
+      listed_(listed),
+      fixed_(fixed),
+      gap_(gap),
+      outer_orders_(stay_orders(nest, fixed.order2)),
+      inner_orders_(stay_orders(nest, fixed.order1)),
+      best_(value_limit) {
+  for (int i = 0; i < DIMS; ++i) {
+    orders_fixed_ |= fixed.order2[i] >= 0 || fixed.order1[i] >= 0;
+    pixels_fixed_ |= i != K && i != C && (fixed.tile2[i] || fixed.tile1[i]);
+  }
   // PEs that alone exceed the area are none.
-  const double fixed = arch.l2_bytes * arch.l2_area + arch.noc_bandwidth * arch.noc_area;
+  const double shared = arch.l2_bytes * arch.l2_area + arch.noc_bandwidth * arch.noc_area;
   const double of_pe = arch.pe_area + arch.l1_bytes * arch.l1_area;
-  auto exceeds = [&](int32_t pes) { return pes * of_pe + fixed > area_limit * (1 + 1e-9); };
+  auto exceeds = [&](int32_t pes) { return pes * of_pe + shared > area_limit * (1 + 1e-9); };
   if (exceeds(arch.pes)) {
     int32_t most = 1;
     for (int32_t above = arch.pes; above - most > 1;) {
@@ -45,7 +58,8 @@ Search::Search(const Nest& nest, const Architecture& arch, Objective objective, 
 Choices* Search::choices_for(int dim, bool outer, bool inner, bool one_cluster, bool one_pe) {
   const int64_t size = nest_.size[dim];
   const int64_t stride = dim == R ? nest_.stride[0] : dim == S ? nest_.stride[1] : 1;
-  auto& made = choices_[{size, stride, outer, inner, one_cluster, one_pe}];
+  const int32_t tile2 = fixed_.tile2[dim], tile1 = fixed_.tile1[dim];
+  auto& made = choices_[{size, stride, outer, inner, one_cluster, one_pe, tile2, tile1}];
   if (!made) {
     auto at_most = [&](int32_t limit) {
       return limit > 0 ? std::min(limit, arch_.pes) : arch_.pes;
@@ -54,8 +68,18 @@ Choices* Search::choices_for(int dim, bool outer, bool inner, bool one_cluster, 
     Box box{{1, 1, outer && !one_cluster ? 2 : 1, inner && !one_pe ? 2 : 1},
             {length, length, outer ? at_most(arch_.max_clusters) : 1,
              inner ? at_most(arch_.max_cluster_size) : 1}};
-    const bool timed = objective_ == Objective::LATENCY || objective_ == Objective::EDP;
-    made = std::make_unique<Choices>(arch_, size, stride, box, timed, listed_);
+    auto fix = [&](int part, int32_t value) {
+      if (value <= 0) return;
+      box.low[size_t(part)] = std::max(box.low[size_t(part)], value);
+      box.high[size_t(part)] = std::min(box.high[size_t(part)], value);
+    };
+    fix(TILE2, tile2), fix(TILE1, tile1);
+    if (outer) fix(CLUSTERS, fixed_.clusters);
+    if (inner) fix(CLUSTER_SIZE, fixed_.cluster_size);
+    const bool timed = objective_ != Objective::ENERGY && objective_ != Objective::AREA;
+    made =
+        std::make_unique<Choices>(arch_, size, stride, box, timed, listed_,
+                                  outer && fixed_.clusters > 1, inner && fixed_.cluster_size > 1);
   }
   return made.get();
 }
@@ -68,8 +92,8 @@ void Search::make_configs() {
       if (mask & bit(i)) out |= bit(mirrored(i));
     return out;
   };
-  const bool mirror = nest_.size[Y] == nest_.size[X] && nest_.size[R] == nest_.size[S] &&
-                      nest_.stride[0] == nest_.stride[1] &&
+  const bool mirror = !orders_fixed_ && !pixels_fixed_ && nest_.size[Y] == nest_.size[X] &&
+                      nest_.size[R] == nest_.size[S] && nest_.stride[0] == nest_.stride[1] &&
                       swapped(arch_.outer_parallel) == arch_.outer_parallel &&
                       swapped(arch_.inner_parallel) == arch_.inner_parallel;
   int first2 = 0, first1 = 0;
@@ -122,7 +146,9 @@ void Search::add_least_cycles(Config& config) const {
 }
 
 double Search::least_cycles(const Config& config, const Box& outer) const {
-  const size_t low = size_t(outer.low[CLUSTERS]), high = size_t(outer.high[CLUSTERS]);
+  const size_t most = config.least_cycles[0].size() - 1;  // more clusters than iterations idle
+  const size_t low = std::min(size_t(outer.low[CLUSTERS]), most);
+  const size_t high = std::min(size_t(outer.high[CLUSTERS]), most);
   size_t level = 0;
   while ((size_t(2) << level) <= high - low + 1) ++level;
   const std::vector<double>& row = config.least_cycles[level];
@@ -138,25 +164,76 @@ double Search::bound_of(const Config& config, const Node& node, const DimCounts 
   const int32_t clusters = outer.low[CLUSTERS], cluster_size = inner.low[CLUSTER_SIZE];
   if (!arch_.has(clusters, cluster_size)) return INFINITE;
   if (config.mirrored && box(Y).high[TILE2] < box(X).low[TILE2]) return INFINITE;
-  return best_orders(nest_, arch_, d, clusters, cluster_size, objective_, area_limit_,
-                     least_cycles(config, outer))
-      .value;
+  return best_of(d, clusters, cluster_size, least_cycles(config, outer)).value;
+}
+
+template <class Consider>
+void Search::consider_orders(const Shape& shape, const DimCounts d[DIMS], Consider consider) const {
+  if (orders_fixed_)
+    each_fixed_order(nest_, arch_, d, shape, outer_orders_, inner_orders_, consider);
+  else
+    each_order(nest_, arch_, d, shape, consider);
+}
+
+// Whether a mapping of the front is as good, but for the gap.
+bool Search::surpassed(double cycles, double energy) const {
+  const double keep = 1 - gap_;
+  auto slower = [&](double least, const FrontPoint& one) { return least < one.cycles * keep; };
+  const auto after = std::upper_bound(front_.begin(), front_.end(), cycles, slower);
+  return after != front_.begin() && std::prev(after)->energy * keep <= energy;
+}
+
+// The best cost over all loop orders; infinite where a tile does not fit, or the area is above the
+// limit. `least_cycles`: another lower bound of the cycles of the busiest PE.
+Orders Search::best_of(const DimCounts d[DIMS], double clusters, double cluster_size,
+                       double least_cycles) const {
+  Orders best;
+  Shape shape = shape_of(nest_, arch_, d, clusters, cluster_size);
+  if (!fits(arch_, shape)) return best;
+  shape.mac_cycles = std::max(shape.mac_cycles, least_cycles);
+  consider_orders(shape, d, [&](const Cost& cost, int outer, int inner) {
+    const double value = value_of(cost, objective_);
+    if (cost.area > area_limit_ || value >= best.value) return;
+    if (objective_ == Objective::PARETO && surpassed(cost.cycles, cost.energy)) return;
+    best = {value, outer, inner};
+  });
+  return best;
+}
+
+void Search::add_to_front(const DimCounts d[DIMS], Point point) {
+  const Shape shape = shape_of(nest_, arch_, d, point.clusters, point.cluster_size);
+  consider_orders(shape, d, [&](const Cost& assumed, int outer, int inner) {
+    if (surpassed(assumed.cycles, assumed.energy)) return;
+    std::copy_n(outer_orders_.order[outer], DIMS, point.order2);
+    std::copy_n(inner_orders_.order[inner], DIMS, point.order1);
+    // Other tensors may stay, too, so that these orders cost less.
+    const Cost cost = cost_of(arch_, shape, traffic_of(nest_, d, refetch_of(nest_, point, d)));
+    auto beaten = [&](const FrontPoint& one) {
+      return one.cycles >= cost.cycles && one.energy >= cost.energy;
+    };
+    front_.erase(std::remove_if(front_.begin(), front_.end(), beaten), front_.end());
+    auto slower = [](double cycles, const FrontPoint& one) { return cycles < one.cycles; };
+    front_.insert(std::upper_bound(front_.begin(), front_.end(), cost.cycles, slower),
+                  {cost.cycles, cost.energy, point});
+  });
 }
 
 void Search::found(const Config& config, const Node& node, const DimCounts d[DIMS]) {
   auto part = [&](int dim, int which) {
     return config.choices[size_t(dim)]->node(node.at[size_t(dim)]).box.low[size_t(which)];
   };
-  Point& point = best_point_;
+  Point point;
   for (int i = 0; i < DIMS; ++i) point.tile2[i] = part(i, TILE2), point.tile1[i] = part(i, TILE1);
   point.parallel2 = config.parallel2, point.parallel1 = config.parallel1;
   point.clusters = part(config.parallel2, CLUSTERS);
   point.cluster_size = part(config.parallel1, CLUSTER_SIZE);
-  const Orders orders =
-      best_orders(nest_, arch_, d, point.clusters, point.cluster_size, objective_, area_limit_);
-  write_order(nest_, orders.outer, point.order2);
-  write_order(nest_, orders.inner, point.order1);
+  if (objective_ == Objective::PARETO) return add_to_front(d, point);
+  const Orders orders = best_of(d, point.clusters, point.cluster_size, 0);
+  std::copy_n(outer_orders_.order[orders.outer], DIMS, point.order2);
+  std::copy_n(inner_orders_.order[orders.inner], DIMS, point.order1);
+  best_point_ = point;
   best_ = orders.value;
+  found_ = true;
   best_node_ = node;
 }
 
@@ -269,7 +346,7 @@ void Search::run(int64_t nodes, double gap) {
       root.bound = bound_of(config, root, d);
       push(root);
       if (root.bound < best_) solve(root, FIRST_NODES);
-      if (next_config_ == configs_.size() && best_ < INFINITE) improve();
+      if (next_config_ == configs_.size() && found_) improve();
       continue;
     }
     if (!stack_.empty()) {
@@ -304,7 +381,8 @@ Progress Search::progress() const {
   double bound = std::min(best_, stack_.empty() ? INFINITE : stack_bound_);
   if (!heap_.empty()) bound = std::min(bound, heap_.front().bound);
   if (!rooted) bound = 0;
-  return {best_, bound, nodes_, int64_t(heap_.size() + stack_.size()), rooted && bound >= best_};
+  return {found_ ? best_ : INFINITE, bound, nodes_, int64_t(heap_.size() + stack_.size()),
+          rooted && bound >= best_};
 }
 
 }  // namespace tw::mapping
@@ -314,8 +392,18 @@ using namespace tw::mapping;
 #define TW_EXPORT extern "C" __attribute__((visibility("default")))
 
 TW_EXPORT void* tw_mapping_exact_new(const Nest* nest, const Architecture* arch, int32_t objective,
-                                     double area_limit, int64_t listed) {
-  return new Search(*nest, *arch, Objective(objective), area_limit, double(listed));
+                                     double area_limit, int64_t listed, const Fixed* fixed,
+                                     double gap, double value_limit) {
+  return new Search(*nest, *arch, Objective(objective), area_limit, double(listed), *fixed, gap,
+                    value_limit);
+}
+
+// The front by now, fewest cycles first: how many, and as many of them as there is room for.
+TW_EXPORT int64_t tw_mapping_exact_front(const void* search, Point* points, int64_t room) {
+  const std::vector<FrontPoint>& front = static_cast<const Search*>(search)->front();
+  for (int64_t i = 0; i < std::min(room, int64_t(front.size())); ++i)
+    points[i] = front[size_t(i)].point;
+  return int64_t(front.size());
 }
 
 TW_EXPORT void tw_mapping_exact_run(void* search, int64_t nodes, double gap, Progress* progress,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import TilewrightError
@@ -18,6 +19,12 @@ from tilewright.host.network.layer_table import load_layer_table
 from tilewright.host.runtime.board_pool import load_board_pool
 from tilewright.sim.synth.design import load_design
 from tilewright.tuner.mapping.architecture import load_architecture
+from tilewright.tuner.mapping.cost import CostModel
+from tilewright.tuner.mapping.exchange import timeloop_yaml, zigzag_yaml
+from tilewright.tuner.mapping.fixed import read_fixed
+from tilewright.tuner.mapping.mapping import Level, Mapping
+from tilewright.tuner.mapping.nest import LoopNest
+from tilewright.tuner.mapping.reading import read_mapping
 from tilewright.tuner.multicore.platform import load_platform
 
 ODD = (
@@ -27,6 +34,27 @@ ODD = (
     *("[" * 3000, "1:99:99", "0x", "!!python/name:os.system", "!<x> y", "? [a]", "9" * 5000, "''"),
     *("0o9", "1_0_", "[]", "{}", "null", "-1", "'../../x'", "true", "1e400"),
 )
+NEST = LoopNest(name="fc", sizes=(64, 256, 1, 1, 1, 1))
+LEVEL = Level(tile=(4, 8, 1, 1, 1, 1), order="CKYXRS", parallel="K")
+MAPPING = Mapping(outer=LEVEL, inner=LEVEL, clusters=4, cluster_size=1)
+
+
+def read_ours(path: Path) -> object:
+    return read_mapping(path, CostModel(NEST, load_architecture("flexible-256")))
+
+
+def read_timeloop(path: Path) -> object:
+    return read_ours(path)
+
+
+def read_zigzag(path: Path) -> object:
+    return read_ours(path)
+
+
+def read_part(path: Path) -> object:
+    return read_fixed([str(path)])
+
+
 READERS: dict[Callable[[Path], object], str] = {
     load_hwconfig: "configs/tiny-4x4.yaml",
     load_board: "boards/pynq-z2.yaml",
@@ -39,8 +67,16 @@ READERS: dict[Callable[[Path], object], str] = {
     load_layer_table: "",
     load_board_pool: "",
     read_bitstream_manifest: "",
+    read_ours: "",
+    read_timeloop: "",
+    read_zigzag: "",
+    read_part: "",
 }
 PLAIN = {
+    read_ours: yaml.safe_dump({"sizes": [64, 256, 1, 1, 1, 1], "mapping": MAPPING.as_dict()}),
+    read_timeloop: timeloop_yaml(NEST, MAPPING),
+    read_zigzag: zigzag_yaml(NEST, MAPPING),
+    read_part: yaml.safe_dump(MAPPING.as_dict()),
     load_layer_table: "name: n\nlayers:\n  - kind: dense\n    rows: 1\n    features_in: 4\n",
     load_board_pool: "boards:\n  - address: a\n    token: t\n",
 }
