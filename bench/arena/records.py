@@ -119,7 +119,8 @@ def records_of(
 
 def _who(who: Contestant | Trial) -> str:
     transfer = who.transfer if isinstance(who, Contestant) else bool(who.past)
-    return json.dumps([who.tuner, who.prior, dict(who.options), transfer], sort_keys=True)
+    told = [who.tuner, who.prior, dict(who.options), transfer, who.ideal]
+    return json.dumps(told, sort_keys=True)
 
 
 REFERENCE: Final = "autotvm"

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from tilewright.bench.arena.tables import Table
 from tilewright.bench.arena.tasks import Task
+from tilewright.host.machine.board import load_memory
 from tilewright.tuner.schedule.space_prior import JointPrior, SchedulePrior
 from tilewright.tuner.search import TUNERS, Offer, Result, Tuner, make_tuner, taken_by
 from tilewright.tuner.search.experience import Experience
@@ -88,6 +89,7 @@ class Trial:
     noise: float = 0.0  # standard deviation of a measurement's logarithm; 0: exact
     budget: int = 256  # measurements
     prior: bool = True  # a tuner that takes a predicted cost gets one (the grey-box track)
+    ideal: bool = False  # the predicted cost takes the memory for an ideal one
     options: Mapping[str, Any] = field(default_factory=dict)  # of the tuner's class (ablations)
     # tasks of which `PAST_POINTS` measurements are told beforehand (transfer)
     past: tuple[str, ...] = ()
@@ -131,11 +133,12 @@ def noise_of(trial: Trial, flat: int) -> float:
     return float(np.exp(trial.noise * rng.standard_normal()))
 
 
-def prior_of(task: Task) -> SpacePrior:
+def prior_of(task: Task, *, ideal: bool = False) -> SpacePrior:
     """The closed form that the grey-box tuners are offered: no measurement, and not free."""
+    memory = load_memory("ideal") if ideal else task.memory
     if len(task.configs) == 1:
-        return SchedulePrior(task.configs[0], task.workload, task.memory)
-    return JointPrior(task.configs, task.workload, task.memory)
+        return SchedulePrior(task.configs[0], task.workload, memory)
+    return JointPrior(task.configs, task.workload, memory)
 
 
 def experience_of(table: Table, seed: int) -> Experience:
@@ -163,7 +166,7 @@ def replay(table: Table, trial: Trial, past: Sequence[Table] = ()) -> Run:
             space,
             seed=(trial.seed, _number(trial.task)),
             initial=initial,
-            prior=prior_of(table.task) if grey else None,
+            prior=prior_of(table.task, ideal=trial.ideal) if grey else None,
             **({"experience": known} if known else {}),
             **trial.options,
         )

@@ -39,8 +39,9 @@ SEED_BLOCK: Final = 5
 SMALL_BUDGETS: Final[Mapping[str, int]] = {"botorch": 128, "optuna-gp": 32}
 """Tuners whose cost grows too fast for more measurements: their runs are censored there."""
 
-FLAGS: Final = ("no-prior", "transfer")
-"""Options of a contestant beside those of its class: without the prior, told of other tasks."""
+FLAGS: Final = ("no-prior", "transfer", "ideal-prior")
+"""Options of a contestant beside those of its class: without the prior, told of other tasks, with a
+prior that takes the memory for an ideal one."""
 
 _SEARCH: Final = "tilewright.tuner.search"
 _IMPORTED: Final = re.compile(r"^from (tilewright\.tuner\.[\w.]+) import", re.MULTILINE)
@@ -56,10 +57,11 @@ class Contestant:
     prior: bool = True  # whether it gets the prior that it may take
     options: Mapping[str, Any] = field(default_factory=dict)  # of its class
     transfer: bool = False  # it is told measurements of other tasks (`replay.experience_of`)
+    ideal: bool = False  # its prior is that of an ideal memory
 
     @classmethod
     def parse(cls, text: str) -> Contestant:
-        """A tuner as everywhere, with its options (`Registry`), and two more: `FLAGS`.
+        """A tuner as everywhere, with its options (`Registry`), and more: `FLAGS`.
 
         The text is the contestant's label.
         """
@@ -67,7 +69,10 @@ class Contestant:
         name, options = TUNERS.parse(text, FLAGS)
         prior = not options.pop("no-prior", False)
         transfer = options.pop("transfer", False)
-        return cls(label=text, tuner=name, prior=prior, transfer=transfer, options=options)
+        ideal = options.pop("ideal-prior", False)
+        return cls(
+            label=text, tuner=name, prior=prior, transfer=transfer, ideal=ideal, options=options
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,7 @@ class Plan:
                     noise=noise,
                     budget=min(self.budget, SMALL_BUDGETS.get(who.tuner, self.budget)),
                     prior=who.prior,
+                    ideal=who.ideal,
                     options=who.options,
                     past=self._past(task) if who.transfer else (),
                 )

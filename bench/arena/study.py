@@ -24,7 +24,7 @@ from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.page_tables import exact_runs, measurements
 from tilewright.bench.arena.plots import page
 from tilewright.bench.arena.records import PRICES, Record, headline, records_of
-from tilewright.bench.arena.release import TRACK, tables_of
+from tilewright.bench.arena.release import TRACK, open_tables, tables_of
 from tilewright.bench.arena.replay import BATCH, INITIAL, Trial
 from tilewright.bench.arena.settings import TunersSettings
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
@@ -48,11 +48,14 @@ CONSOLE = Console()
 VARIANTS: Final = (
     "tilewright:no-prior",
     "tilewright:calibrate=false",
+    "tilewright:ideal-prior",
+    "tilewright:calibrate=false,ideal-prior",
+    "guided:ideal-prior",
     "autotvm:plan=16",
     "optuna-tpe:multivariate=true",
 )
-"""Contestants beside the plain tuners: without the prior, without the Gaussian process, with plans
-that suit small budgets, and with a joint model of the knobs."""
+"""Contestants beside the plain tuners: without the prior, without the Gaussian process, with a
+prior that does not know the memory, with small plans, with a joint model of the knobs."""
 
 
 def everybody() -> list[runner.Contestant]:
@@ -148,11 +151,20 @@ class Tuners(Study):
     def _read(self) -> tuple[dict[str, Table], list[Record]]:
         """Tables of the file, with what the study says of them."""
         tables = tables_of(self.settings.tables, self.settings.sets, hard=self.settings.hard)
+        kept = tasks.drawn(list(tables), self.settings.draw)
+        tables = {task: tables[task] for task in kept}
         if not tables:
             raise ConfigError(
                 "the file has no such tasks", field="--sets", value=",".join(self.settings.sets)
             )
         return tables, [{"what": "task", **table.summary()} for table in tables.values()]
+
+    def _twin(self) -> str:
+        """The twin that the cycles are of."""
+        if self.settings.tables is None:
+            return identity_of("twin")
+        told = [table.about["twin"] for table in open_tables(self.settings.tables).values()]
+        return ", ".join(map(str, dict.fromkeys(told)))
 
     def runs(self, tables: dict[str, Table]) -> list[Record]:
         """Make the runs that have not been made; the records of all."""
@@ -201,7 +213,7 @@ class Tuners(Study):
         configs = tasks.pynq_z2_choice()[: None if track == "per-layer" else 1]
         return {
             "fidelity": "Exact twin of the RTL, by table; legality from the table",
-            "twin": identity_of("twin"),
+            "twin": self._twin(),
             "board": tasks.BOARD,
             "memory": f"DRAM timing of {tasks.BOARD}",
             "space": tasks.KIND,

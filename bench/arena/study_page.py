@@ -41,9 +41,12 @@ Document = Mapping[str, Any]
 
 
 def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
-    """The file of some documents of `bench tuners` and one of `bench intervals`."""
+    """The file of some documents of `bench tuners` and one of `bench intervals`.
+
+    Of a run that several documents hold the last one counts.
+    """
     tasks: dict[str, Record] = {}
-    runs: list[Sequence[Any]] = []
+    runs: dict[tuple[Any, ...], Sequence[Any]] = {}
     for study in studies:
         (of,) = study["conditions"]["sets"]
         for row in rows_of(study):
@@ -55,7 +58,8 @@ def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
             if row["what"] == "run":
                 kept = {**row, "task": numbers[row["task"]]}
                 regrets = {budget: round(value, 5) for budget, value in row["regret"].items()}
-                runs.append([*(_short(kept[name]) for name in RUN), regrets])
+                run = tuple(kept[name] for name in ("tuner", "task", "seed"))
+                runs[run] = [*(_short(kept[name]) for name in RUN), regrets]
     conditions = [
         {name: {**study["conditions"], "command": study["command"]}[name] for name in CONDITIONS}
         for study in studies
@@ -65,7 +69,7 @@ def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
         "conditions": conditions,
         "tasks": tasks,
         "columns": [*RUN, "regret"],
-        "runs": runs,
+        "runs": list(runs.values()),
         "intervals": {"conditions": shares["conditions"], "rows": list(rows_of(shares))},
     }
 

@@ -30,7 +30,7 @@ from tilewright.bench.framework.statistics import (
     typical_ratio,
 )
 
-COMPARED: Final = ("tilewright", "tilewright:no-prior", "dcoc")
+COMPARED: Final = ("tilewright", "tilewright:no-prior", "tilewright:ideal-prior", "dcoc")
 """Tuners whose ratios and tests against all others are told, as far as they took part."""
 
 LEAST_TASKS: Final = 6
