@@ -31,7 +31,7 @@ READ = {
     *("--hw", "--rtl", "--labels", "--input", "--images", "--calibration"),
     *("--bitstream", "--bitstreams", "--key", "--token", "--recorded", "--schedule"),
     *("--secret", "--tls-key", "--certificate", "--token-file", "--maestro", "--zigzag"),
-    *("--tflite", "--to", "--from", "--evaluate", "--fix"),
+    *("--tflite", "--to", "--from", "--evaluate", "--fix", "--tables", "--page"),
 }
 WORDS = {
     "bitstream": [["bitstream", "tiny-4x4", "--dry-run", "--output", "TREE", "--board", board]

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("told_members")
 
 WITHOUT = {
     "agent init", "export", "export-table", "bench allocate-tables",
-    "bench tuners-page",
+    "bench tuners-page", "bench study-page",
     "synth-record record", "synth-record systems", "synth-record fit", "synth-record write",
     "synth-record timing",
 }  # fmt: skip

@@ -2,6 +2,7 @@
 """The file of certified tables, read with NumPy alone, and the page of the study that uses it."""
 
 import io
+import itertools
 import json
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tilewright.bench.framework.study import run_study
 from tilewright.host.common.errors import ConfigError, StoreError
 from tilewright.host.common.places import ROOT
 from tilewright.host.network.workload import conv2d
+from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.measure.backends import identity_of
 
@@ -224,3 +226,14 @@ def test_the_page_of_the_study_equals_its_file():
     document = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     text = page.read_text(encoding="utf-8")
     assert study_page.renewed(text, document) == text
+
+
+def test_fresh_layers_are_none_that_something_was_chosen_on():
+    drawn = list(itertools.islice(tasks.fresh_layers(0), 60))
+    assert drawn == list(itertools.islice(tasks.fresh_layers(0), 60))
+    known = {w.key for name in tasks.CHOSEN_ON for w in load_network(name).workloads}
+    assert not known & {w.key for w in drawn}
+    page = json.loads((ROOT / "docs" / "results" / "tuners-study.json").read_text(encoding="utf-8"))
+    fresh = [task["layer"] for task in page["tasks"].values() if task["set"] == "fresh"]
+    names = iter(w.name for w in drawn)
+    assert all(layer in names for layer in fresh)  # in the order of the draw
