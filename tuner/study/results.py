@@ -108,6 +108,12 @@ class StudyResult:
         return None if within is None else float(within)
 
     @property
+    def scope(self) -> str:
+        """Which schedules the bounds speak of, as words behind a noun; empty: any tile sizes."""
+        space = self.settings.get("space", "full")
+        return "" if space == "full" else f" of space {space}"
+
+    @property
     def unproven(self) -> list[TaskResult]:
         """Tasks that are not within the tolerance, if the study has one."""
         tolerance = self.tolerance

@@ -34,6 +34,7 @@ from tilewright.tuner.study.options import (
     DEFAULT_BUDGET,
     DEFAULT_CONFIGS,
     DEFAULT_PROOF_SECONDS,
+    MOST_WITHIN,
     Mode,
 )
 
@@ -48,9 +49,6 @@ class SettingsError(TilewrightError):
 DEFAULT_TUNER: Final = "tilewright"
 
 DEFAULT_ALLOCATOR: Final = "headroom"
-
-MOST_WITHIN: Final = 0.99
-"""Largest tolerance of a proof: eleven times the bound."""
 
 DIGEST_DIGITS: Final = 6
 """Of the settings' digest in a default study name."""
