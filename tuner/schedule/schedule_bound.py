@@ -178,6 +178,18 @@ class ScheduleBound:
             found[first : first + ROWS] = np.ceil(self._least(part) - 1e-6)
         return found
 
+    def moved(self, points: Points) -> tuple[Floats, Floats]:
+        """Bytes that each schedule reads and writes, nearly: no more than it does.
+
+        Args:
+            points: as of `least`.
+        """
+        t = self._tiles(points)
+        loads = self._loads(t)
+        read = (self._read_time(loads) + self._fetched(t, loads)) / self._read.beat
+        written = self._stores(t)[0] / self._write.beat
+        return read * self._hw.axi_bytes, written * self._hw.axi_bytes
+
     # -- tables by tile size ----------------------------------------------------------------
 
     def _axis(
@@ -349,9 +361,7 @@ class ScheduleBound:
 
         outputs = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
         vector = outputs * lanes + t.spatial * shape.out_blocks * turn
-        others = shape.out_blocks * hw.param_tile_bytes
-        others += outputs * hw.out_tile_bytes if shape.residual else 0
-        read = loads.inp + loads.wgt + loads.uops + self._read.of(float(others))
+        read = self._read_time(loads)
         written, store = self._stores(t)
         chains = [
             fill + macs + drain,
@@ -370,6 +380,15 @@ class ScheduleBound:
             serial = data + loads.inp + loads.wgt - read_spare + macs + waits + drain
             chains.append(np.where(turns, serial, 0))
         return np.asarray(np.maximum.reduce(chains))
+
+    def _read_time(self, loads: _Loads) -> Floats:
+        """Bus cycles of all operands."""
+        shape, hw = self._shape, self._hw
+        others = shape.out_blocks * hw.param_tile_bytes
+        if shape.residual:
+            outputs = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
+            others += outputs * hw.out_tile_bytes
+        return np.asarray(loads.inp + loads.wgt + loads.uops + self._read.of(float(others)))
 
     def _weight_time(self) -> float:
         """Bus cycles of a weight tile."""
