@@ -135,7 +135,8 @@ class TuneOptions:
     objective: str = option(
         "latency",
         "What to minimise: latency (cycles), edp (cycles x estimated energy), area (cycles x mean "
-        "share of the board's resources), or a class of your own.",
+        "share of the board's resources), front (their Pareto front), or a class of "
+        "your own.",
         metavar=_NAME_OR_CLASS,
         panel=_SEARCH,
     )

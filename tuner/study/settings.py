@@ -169,6 +169,13 @@ class StudySettings:
                 value=self.proof_seconds,
                 remedy="give the seconds that a proof may take",
             )
+        if self.objective == ObjectiveName.FRONT and self.mode is not Mode.SHARED:
+            raise SettingsError(
+                "is a front of networks, each on one configuration",
+                field="objective",
+                value=self.objective,
+                remedy="leave --mode out, or minimise edp",
+            )
         if self.within is None:
             return
         if not is_number(self.within, 0, MOST_WITHIN):
