@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tilewright.bench.accuracy import settings as accuracy
 from tilewright.bench.allocate import settings as allocate
+from tilewright.bench.arena import front_settings as fronts
 from tilewright.bench.arena import settings as arena
 from tilewright.bench.framework.commands import studies
 from tilewright.bench.hardware import settings as hardware
@@ -17,6 +18,7 @@ __all__ = [
     "accuracy",
     "allocate",
     "arena",
+    "fronts",
     "hardware",
     "mapping",
     "multicore",

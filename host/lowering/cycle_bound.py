@@ -91,7 +91,8 @@ def bound(
     """The bound of a workload on a configuration and memory.
 
     A channel moves at most min(AXI width, the memory's figure) bytes per cycle; where the
-    memory model shares its bandwidth, both directions together also obey that.
+    memory model shares its bandwidth, both directions together also obey that. The last beat takes
+    at most one cycle: nothing waits until the channel is free behind it.
 
     Args:
         hw: the configuration.
@@ -132,11 +133,10 @@ def bound(
     compute = geometry(hw, workload).mac_tiles if weighs else _vector_cycles(hw, workload)
     parts = {
         "mac" if weighs else "vector": float(compute),
-        "read": read / min(hw.axi_bytes, memory.read_bytes_per_cycle),
-        "write": output / min(hw.axi_bytes, memory.write_bytes_per_cycle),
     }
-    if memory.shared_bytes_per_cycle > 0:
-        parts["shared"] = (read + output) / memory.shared_bytes_per_cycle
+    moved = {"read": read, "write": output, "shared": read + output}
+    for (name, nbytes), beat in zip(moved.items(), memory.beat_cycles(hw.axi_bytes), strict=True):
+        parts[name] = nbytes / hw.axi_bytes * beat - max(0.0, beat - 1)
     limiter = max(parts, key=lambda name: parts[name])
     return Bound(
         cycles=math.ceil(parts[limiter]),

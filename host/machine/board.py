@@ -35,6 +35,10 @@ THE_BOARDS: Final = "board"
 """Name of the memory of the board that is given: the default wherever a memory is chosen."""
 
 
+_TICKS: Final = 1 << 16
+"""Of a cycle, in which the memory counts (`sim/harness/memory_model.h`)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemoryModel:
     """Timing of the DRAM behind the AXI port, in accelerator clock cycles.
@@ -88,6 +92,17 @@ class MemoryModel:
         values = {k: v for k, v in data.items() if k != "source"}
         model: MemoryModel = build_record(cls, values, origin)
         return model
+
+    def beat_cycles(self, axi_bytes: int) -> tuple[float, float, float]:
+        """Cycles that a beat occupies the read channel, the write channel and the shared DRAM.
+
+        In units of 1/65536 cycle, as the memory counts them; 0 for a DRAM that is not shared.
+        """
+        rates = (self.read_bytes_per_cycle, self.write_bytes_per_cycle, self.shared_bytes_per_cycle)
+        read, write, shared = (
+            math.floor(axi_bytes / rate * _TICKS + 0.5) / _TICKS if rate else 0.0 for rate in rates
+        )
+        return max(1.0, read), max(1.0, write), shared
 
 
 @dataclass(frozen=True, kw_only=True)

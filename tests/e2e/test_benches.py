@@ -38,6 +38,7 @@ SMALLEST = {
     "multicore-pipeline": ("--quick", "--device", "twin"),
     "multicore-rtl": ("--quick", "--device", "twin", "--seeds", "1", "--budget", "300"),
     "networks": ("--quick",),
+    "objectives": ("--quick",),
     "roofline": ("--quick", "--search-cycles", "1000000"),
     "simspeed": ("--quick", "--rounds", "1", "--arrays", "8"),
     "store": ("--trials", "200", "--commits", "20", "--repeats", "1"),

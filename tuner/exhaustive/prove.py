@@ -83,7 +83,7 @@ class Proof:
 
     @property
     def proven(self) -> bool:
-        """Whether the tolerance holds."""
+        """Whether the tolerance holds of ``cycles``, which a study may have no measurement of."""
         return self.cycles <= (1 + self.within) * self.bound
 
     def to_mapping(self) -> dict[str, Any]:

@@ -4,6 +4,10 @@
 Cycles and energies of a network are sums over its tasks, so on one configuration the networks on
 the convex hull of the front are found by weighing the two: for each weight, every task takes the
 schedule with the least weighted sum. Networks inside the hull are left out.
+
+The hypervolume of the archive is a share of a box that no result decides, so that studies of a
+network, a board and a base configuration can be compared: from 0 to `BOX` times the cycles and the
+energy of the untuned network on the base configuration, and to the whole board.
 """
 
 from __future__ import annotations
@@ -12,12 +16,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
+from tilewright.tuner.search.fronts import Floats, front, hypervolume
 from tilewright.tuner.store.records import StoredConfig, StoredTrial
 from tilewright.tuner.study.best_network import Cost, cost_of, energy_model, stored_share
 from tilewright.tuner.study.results import StudyResult
 
 WEIGHTS: Final = tuple(step / 16 for step in range(17))
 """Shares of energy in the weighted sum."""
+
+BOX: Final = 2
+"""A network that takes more cycles or energy than so many untuned ones is no alternative."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +40,6 @@ class Point:
     energy: float  # picojoules of the network, a relative figure (`energy`)
     area: float  # mean share of the board's resources
     schedules: Mapping[str, Mapping[str, Any]]  # task names to schedules
-
-    def beats(self, other: Point) -> bool:
-        """Whether it is nowhere worse and somewhere better."""
-        mine = (self.cycles, self.energy, self.area)
-        theirs = (other.cycles, other.energy, other.area)
-        return mine != theirs and all(a <= b for a, b in zip(mine, theirs, strict=True))
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values."""
@@ -57,8 +61,31 @@ def pareto(result: StudyResult) -> list[Point]:
     for config in result.configs:
         for point in _networks(result, config):
             points.setdefault((point.cycles, point.energy, point.area), point)
-    kept = [p for p in points.values() if not any(q.beats(p) for q in points.values())]
-    return sorted(kept, key=lambda p: (p.cycles, p.energy, p.area))
+    found = list(points.values())
+    return [found[place] for place in front(_costs(found))]
+
+
+def dominated_share(result: StudyResult, points: Sequence[Point]) -> float | None:
+    """Hypervolume of an archive as a share of its box; None: it has no untuned network."""
+    tasks = [(result.untuned.get(task.name), task.count) for task in result.tasks]
+    measured = [(trial, count) for trial, count in tasks if trial is not None]
+    if not points or len(measured) < len(tasks):
+        return None
+    model = energy_model(result)
+    costs = [(cost_of(trial, 1.0, model), count) for trial, count in measured]
+    reference = np.array(
+        [
+            BOX * sum(cost.cycles * count for cost, count in costs),
+            BOX * sum(cost.energy * count for cost, count in costs),
+            1.0,
+        ]
+    )
+    return hypervolume(_costs(points), reference) / float(reference.prod())
+
+
+def _costs(points: Sequence[Point]) -> Floats:
+    """Cycles, energy and area, shape (points, 3)."""
+    return np.array([(p.cycles, p.energy, p.area) for p in points]).reshape(-1, 3)
 
 
 def _networks(result: StudyResult, config: StoredConfig) -> list[Point]:
@@ -99,8 +126,8 @@ def _networks(result: StudyResult, config: StoredConfig) -> list[Point]:
     return networks
 
 
-def pareto_lines(points: Sequence[Point]) -> list[str]:
-    """The archive as text: each network against the one of the fewest cycles."""
+def pareto_lines(points: Sequence[Point], share: float | None = None) -> list[str]:
+    """The archive as text: each network against the one of the fewest cycles, and `share`."""
     if not points:
         return []
     lines = ["Pareto front of the networks in cycles, energy (relative) and area share:"]
@@ -109,5 +136,10 @@ def pareto_lines(points: Sequence[Point]) -> list[str]:
         lines.append(
             f"  {point.cycles:,} cycles, energy {point.energy / first.energy:.3f}, "
             f"area {100 * point.area:.0f} %: {point.config}"
+        )
+    if share is not None:
+        lines.append(
+            f"hypervolume {share:.4f} of the box up to {BOX} times the untuned network's cycles "
+            "and energy, and to the whole board"
         )
     return lines

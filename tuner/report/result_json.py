@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.tuner.study.results import StudyResult
+from tilewright.tuner.exhaustive.prove import Proof
+from tilewright.tuner.study.results import StudyResult, TaskResult
 
 
 def report_path(study: str, runs: Path) -> Path:
@@ -20,8 +21,8 @@ def report_path(study: str, runs: Path) -> Path:
     return runs.joinpath(*folders, f"{name}.html")
 
 
-_PROOF: Final = ("bound", "within", "proven", "points", "excluded", "run", "seconds")
-"""What is told of a proof."""
+_PROOF: Final = ("cycles", "bound", "within", "points", "excluded", "run", "seconds")
+"""What is told of a proof as it is stored; what it proves depends on the best that was measured."""
 
 
 def task_rows(result: StudyResult) -> list[dict[str, Any]]:
@@ -34,9 +35,7 @@ def task_rows(result: StudyResult) -> list[dict[str, Any]]:
             "best_cycles": task.best_cycles,
             "bound_cycles": task.bound,
             "gap": task.gap,
-            "proof": None
-            if task.proof is None
-            else {name: getattr(task.proof, name) for name in _PROOF},
+            "proof": None if task.proof is None else _proof_row(task, task.proof),
             "config_hash": None if task.best is None else task.best.config_hash,
             "schedule": None if task.best is None else dict(task.best.schedule),
             "runs": None
@@ -45,6 +44,10 @@ def task_rows(result: StudyResult) -> list[dict[str, Any]]:
         }
         for task in result.tasks
     ]
+
+
+def _proof_row(task: TaskResult, proof: Proof) -> dict[str, Any]:
+    return {name: getattr(proof, name) for name in _PROOF} | {"proven": task.within(proof.within)}
 
 
 def conditions_of(result: StudyResult) -> dict[str, Any]:
@@ -59,6 +62,7 @@ def conditions_of(result: StudyResult) -> dict[str, Any]:
         "tuner": settings["tuner"],
         "allocator": settings.get("allocator"),
         "objective": settings.get("objective", "latency"),
+        "space": settings["space"],
         "fidelity": settings["fidelity"],
         "seed": settings["seed"],
         "within": result.tolerance,

@@ -188,7 +188,11 @@ def proof_lines(result: StudyResult) -> list[str]:
     tolerance = result.tolerance
     if tolerance is None:
         return []
-    lines = [_certificate(task, tolerance) for task in result.tasks if task.best is not None]
+    lines = [
+        _certificate(task, tolerance, result.scope)
+        for task in result.tasks
+        if task.best is not None
+    ]
     search = result.search
     proven = len(result.tasks) - len(result.unproven)
     runs = sum(0 if task.proof is None else task.proof.run for task in result.tasks)
@@ -206,12 +210,12 @@ def proof_lines(result: StudyResult) -> list[str]:
     return lines
 
 
-def _certificate(task: TaskResult, tolerance: float) -> str:
+def _certificate(task: TaskResult, tolerance: float, scope: str) -> str:
     gap = task.gap or 0.0
     verdict = f"{100 * gap:.2f} %"
     verdict = f"proven, gap {verdict}" if task.within(tolerance) else f"not proven: gap {verdict}"
     text = (
-        f"{task.name}: {number(task.best_cycles)} cycles, no schedule takes fewer than "
+        f"{task.name}: {number(task.best_cycles)} cycles, no schedule{scope} takes fewer than "
         f"{number(task.bound)} ({verdict})"
     )
     proof = task.proof
@@ -244,7 +248,7 @@ def outcome_line(result: StudyResult) -> str:
         text += f", {default / best:.2f}x the untuned {default:,}"
     bound = result.bound_network
     if bound is not None:
-        text += f"; {100 * bound / best:.1f} % of the bound of {bound:,}"
+        text += f"; {100 * bound / best:.1f} % of the bound{result.scope} of {bound:,}"
         told = result.tolerance is not None and not result.unproven
         text += f" (proven within {100 * (result.tolerance or 0):g} %)" if told else f" ({LOOSE})"
     if result.shared and result.chosen is not None:

@@ -43,8 +43,7 @@ class BusTimes:
     def __init__(self, hw: HwConfig, memory: MemoryModel) -> None:
         self._hw: Final = hw
         self._memory: Final = memory
-        self.read_beat: Final = max(1.0, hw.axi_bytes / memory.read_bytes_per_cycle)
-        self.write_beat: Final = max(1.0, hw.axi_bytes / memory.write_bytes_per_cycle)
+        self.read_beat, self.write_beat, _ = memory.beat_cycles(hw.axi_bytes)
         self._reads: Final = min(hw.read_outstanding, memory.max_reads)
         self._writes: Final = min(hw.write_outstanding, memory.max_writes)
 

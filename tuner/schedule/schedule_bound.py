@@ -76,11 +76,14 @@ class _Channel:
     each by itself; a sum over the larger of both for each row is none.
     """
 
-    def __init__(self, hw: HwConfig, *, latency: int, bytes_per_cycle: float, flights: int) -> None:
+    def __init__(self, hw: HwConfig, *, latency: int, beat: float, flights: int) -> None:
         self._axi: Final = hw.axi_bytes
         self._burst: Final = min(hw.axi_burst_beats, 4096 // hw.axi_bytes)
         self._latency: Final = latency
-        self.beat: Final = max(1.0, hw.axi_bytes / bytes_per_cycle)
+        self.beat: Final = beat
+        self.spare: Final = beat - 1 if beat == int(beat) else beat
+        """Of the bus cycles of beats in a row, those that nothing waits for: the last beat takes
+        one cycle, and the first may begin in the fraction that a beat before it left."""
         self._flights: Final = flights
 
     def row(self, nbytes: int, *, joined: bool = False) -> tuple[float, float]:
@@ -123,7 +126,7 @@ class _Tiles:
 
 @dataclass(frozen=True, kw_only=True)
 class _Loads:
-    """Bus cycles of all inputs (also by held places), weights and micro-ops; numbers of LOADs."""
+    """Bus cycles of all inputs (also by held places), weights and micro-ops; LOADs that read."""
 
     inp: Floats
     held: Floats
@@ -140,16 +143,17 @@ class ScheduleBound:
         self._hw: Final = hw
         self._memory: Final = memory
         self._shape: Final = geometry(hw, workload)
+        read_beat, write_beat, self._shared_beat = memory.beat_cycles(hw.axi_bytes)
         self._read: Final = _Channel(
             hw,
             latency=memory.read_latency,
-            bytes_per_cycle=memory.read_bytes_per_cycle,
+            beat=read_beat,
             flights=min(hw.read_outstanding, memory.max_reads),
         )
         self._write: Final = _Channel(
             hw,
             latency=memory.write_latency,
-            bytes_per_cycle=memory.write_bytes_per_cycle,
+            beat=write_beat,
             flights=min(hw.write_outstanding, memory.max_writes),
         )
         shape = self._shape
@@ -174,19 +178,31 @@ class ScheduleBound:
             found[first : first + ROWS] = np.ceil(self._least(part) - 1e-6)
         return found
 
+    def moved(self, points: Points) -> tuple[Floats, Floats]:
+        """Bytes that each schedule reads and writes, nearly: no more than it does.
+
+        Args:
+            points: as of `least`.
+        """
+        t = self._tiles(points)
+        loads = self._loads(t)
+        read = (self._read_time(loads) + self._fetched(t, loads)) / self._read.beat
+        written = self._stores(t)[0] / self._write.beat
+        return read * self._hw.axi_bytes, written * self._hw.axi_bytes
+
     # -- tables by tile size ----------------------------------------------------------------
 
     def _axis(
         self, extent: int, cut: Callable[[int], Spans], inp_bytes: int, out_bytes: int
     ) -> Floats:
-        """By tile size (row 0 is unused), shape (extent + 1, 11).
+        """By tile size (row 0 is unused), shape (extent + 1, 12).
 
         Columns: tiles; input positions of all, of the first and of the last tile; output positions
         of the last; beats of the rows read of all tiles, of the first, and the same of held places;
-        of the rows written of all tiles.
+        of the rows written of all tiles; tiles that lie in the padding and read nothing.
         """
         shape = self._shape
-        table = np.zeros((extent + 1, 11))
+        table = np.zeros((extent + 1, 12))
         for size in range(1, extent + 1):
             tiles = cut(size).tiles
             reads = [
@@ -201,6 +217,7 @@ class ScheduleBound:
                 *(tiles[-1].count, sum(r[0] for r in reads), reads[0][0]),
                 *(sum(r[1] for r in reads), reads[0][1]),
                 *(sum(w[0] for w in writes), sum(w[1] for w in writes)),
+                sum(t.size == 0 for t in tiles),
             )
         return table
 
@@ -255,6 +272,7 @@ class ScheduleBound:
         planes = float(shape.batches * shape.in_planes)
         groups = t.tiles_b * t.columns[0] * np.ceil(t.rows[0] / t.in_rows)
         if shape.depthwise:
+            co_groups = t.tiles_co
             positions, inp_loads = planes * t.rows[1], t.spatial * t.tiles_co
         else:
             co_groups = np.ceil(t.tiles_co / t.in_cos)
@@ -271,6 +289,8 @@ class ScheduleBound:
             positions = planes * np.select(order, [t.rows[1] * kept, t.rows[1]], streamed)
             once = t.spatial * t.steps
             inp_loads = np.select(order, [once * kept, once], loads)
+        read = t.tiles_b * (t.rows[0] - t.rows[11]) * (t.columns[0] - t.columns[11])
+        inp_loads = np.maximum(0, inp_loads - (t.spatial - read) * t.steps * co_groups)
         weights = t.tiles_co * t.steps
         turns = np.where(t.weights_stay | (weights <= t.slots), 1, groups)
         whole = self._shape.out_blocks * self._shape.reduce_blocks * self._shape.taps
@@ -317,8 +337,9 @@ class ScheduleBound:
         loads = self._loads(t)
         macs, lanes = float(shape.mac_tiles), hw.out_tile_bytes / hw.vector_lanes
         turn = hw.param_tile_bytes // max(_PARAM_ROW_BYTES, hw.axi_bytes) + _PARAM_SETUP
-        data = _TO_DATA + 2 * memory.read_latency + self._read.of(INSTRUCTION_BYTES)
-        fill = data + self._first_data(t, loads.uops) + _TO_GEMM
+        read_spare, write_spare = self._read.spare, self._write.spare
+        data = _TO_DATA + 2 * memory.read_latency + self._read.of(INSTRUCTION_BYTES) - read_spare
+        fill = data + self._first_data(t, loads.uops) - read_spare + _TO_GEMM
 
         # The last tile behind the last product: its VECTOR, and its last STORE.
         pixels = (shape.batches - (t.tiles_b - 1) * t.b) * t.rows[4] * t.columns[4]
@@ -327,7 +348,7 @@ class ScheduleBound:
         stored = last_blocks
         if shape.out_interleave > 1:
             stored = np.minimum(last_co, self._last_part[t.tile_co])
-        finish = _STORE_START + memory.write_latency + _END
+        finish = _STORE_START + memory.write_latency + _END - write_spare
         last_store = finish + self._write.of(stored * pixels * hw.out_tile_bytes)
         tail = last_blocks * (pixels * lanes + turn) + _VECTOR_TAIL + last_store
         drain = _GEMM_TAIL + tail
@@ -340,27 +361,34 @@ class ScheduleBound:
 
         outputs = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
         vector = outputs * lanes + t.spatial * shape.out_blocks * turn
-        others = shape.out_blocks * hw.param_tile_bytes
-        others += outputs * hw.out_tile_bytes if shape.residual else 0
-        read = loads.inp + loads.wgt + loads.uops + self._read.of(float(others))
+        read = self._read_time(loads)
         written, store = self._stores(t)
         chains = [
             fill + macs + drain,
-            data + np.maximum(read, loads.held - memory.read_latency) + tail,
-            memory.read_latency + read + self._fetched(t, loads),
+            data + np.maximum(read, loads.held - memory.read_latency) - read_spare + tail,
+            memory.read_latency + read + self._fetched(t, loads) - read_spare,
             ready + vector + _VECTOR_TAIL + last_store,
             ready + first_vector + finish + store,
         ]
-        if memory.shared_bytes_per_cycle > 0:
-            moved = (read / self._read.beat + written / self._write.beat) * hw.axi_bytes
-            chains.append(moved / memory.shared_bytes_per_cycle)
+        if self._shared_beat:
+            beats = read / self._read.beat + written / self._write.beat
+            chains.append(beats * self._shared_beat - max(0.0, self._shared_beat - 1))
         if not shape.depthwise:
             turns = t.single & ~t.weights_stay & ~t.inputs_stay
             waits = np.maximum(loads.inp_loads, loads.wgt_loads) - 1
-            waits = waits * (memory.read_latency + _TO_GEMM)
-            serial = data + loads.inp + loads.wgt + macs + waits + drain
+            waits = waits * (memory.read_latency + _TO_GEMM - read_spare)
+            serial = data + loads.inp + loads.wgt - read_spare + macs + waits + drain
             chains.append(np.where(turns, serial, 0))
         return np.asarray(np.maximum.reduce(chains))
+
+    def _read_time(self, loads: _Loads) -> Floats:
+        """Bus cycles of all operands."""
+        shape, hw = self._shape, self._hw
+        others = shape.out_blocks * hw.param_tile_bytes
+        if shape.residual:
+            outputs = shape.batches * shape.out_blocks * shape.out_height * shape.out_width
+            others += outputs * hw.out_tile_bytes
+        return np.asarray(loads.inp + loads.wgt + loads.uops + self._read.of(float(others)))
 
     def _weight_time(self) -> float:
         """Bus cycles of a weight tile."""

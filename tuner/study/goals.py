@@ -27,6 +27,8 @@ class Goal(ABC):
 
     Attributes:
         unit: what a value is called in reports.
+        keeps_front: whether a race of configurations ends none whose network no other one beats in
+            cycles, energy and area at once; else the better half by the value goes on.
 
     Example:
         >>> import tilewright as tw
@@ -39,6 +41,7 @@ class Goal(ABC):
     """
 
     unit: ClassVar[str] = "units"
+    keeps_front: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, cycles: float, energy: float, area: float) -> float:
@@ -76,6 +79,12 @@ class EnergyDelay(Goal):
         return cycles * energy
 
 
+class Front(EnergyDelay):
+    """Many networks: configurations from fast to small, and on each one cycles times energy."""
+
+    keeps_front = True
+
+
 class AreaDelay(Goal):
     """Cycles times area."""
 
@@ -96,6 +105,7 @@ OBJECTIVES: Final[Registry[Goal]] = Registry(
         "latency": Entry("goals", "Latency", "cycles"),
         "edp": Entry("goals", "EnergyDelay", "cycles times energy"),
         "area": Entry("goals", "AreaDelay", "cycles times area"),
+        "front": Entry("goals", "Front", "the Pareto front of cycles, energy and area"),
     },
     error=GoalError,
 )
@@ -109,6 +119,7 @@ class _ForeignGoal(Goal):
         self._goal: Final = goal
         self._name: Final = name
         self.unit = goal.unit  # type: ignore[misc]  # of this goal
+        self.keeps_front = goal.keeps_front  # type: ignore[misc]  # as above
 
     def value(self, cycles: float, energy: float, area: float) -> float:
         """See `Goal.value`."""

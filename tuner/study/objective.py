@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study minimises: `latency`, `edp` (energy-delay product) or `area` (area-delay product).
+"""What a study minimises: `latency`, `edp` (energy-delay product), `area` (area-delay) or `front`.
 
 Every value is in *cycles of a kind*, never below the cycles themselves where that matters: a
 search, a prior and an allocator that know cycles and their bounds serve the other objectives too.
@@ -11,11 +11,12 @@ search, a prior and an allocator that know cycles and their bounds serve the oth
   minimises for want of the others' results.
 - ``area``: cycles x resource share / resource share of the base configuration. The share is the
   mean of LUT, FF, block RAM and DSP over the board's. On fixed hardware this is latency.
+- ``front``: edp on each of some configurations, which lie between the fastest and the smallest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -29,6 +30,9 @@ from tilewright.tuner.measure.measurement import Measurement, hw_key
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.study.goals import load_goal
 
+_AREA_POWERS: Final = (0.0, 1.0, 3.0)
+"""How much area counts beside cycles in the choice of configurations for a front."""
+
 
 class ObjectiveName(StrEnum):
     """The objectives that are built in (`goals.OBJECTIVES`)."""
@@ -36,6 +40,7 @@ class ObjectiveName(StrEnum):
     LATENCY = "latency"
     EDP = "edp"
     AREA = "area"
+    FRONT = "front"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +87,22 @@ class Objective:
         """What a value is called."""
         return self._goal.unit
 
+    @property
+    def keeps_front(self) -> bool:
+        """See `Goal.keeps_front`."""
+        return self._goal.keeps_front
+
     def weight(self, hw: HwConfig) -> float:
         """What a cycle on a configuration counts, relative to one on the base."""
         return self._goal.value(1.0, 1.0, self._area(hw)) / self._goal.value(1.0, 1.0, 1.0)
+
+    def weights(self) -> list[Callable[[HwConfig], float]]:
+        """By each of them some configurations are chosen: more than one where a front is wanted."""
+
+        def by_area(power: float) -> Callable[[HwConfig], float]:
+            return lambda hw: self._area(hw) ** power
+
+        return [by_area(power) for power in _AREA_POWERS] if self.keeps_front else [self.weight]
 
     def value(self, hw: HwConfig, task: Workload, answer: Measurement) -> float | None:
         """What a search is told of a measurement; None when it is not valid."""
@@ -98,12 +116,17 @@ class Objective:
         least = 1 + self._energy.static_cycle_pj * cycles / self._energy.least_energy_pj(task)
         return self._goal.value(float(cycles), least, self._area(hw))
 
-    def network(self, hw: HwConfig, parts: Sequence[TaskCost]) -> float:
-        """Value of a network on one configuration."""
+    def costs(self, hw: HwConfig, parts: Sequence[TaskCost]) -> tuple[float, float, float]:
+        """Cycles, energy and area of a network on one configuration."""
         cycles = sum(part.cycles * part.task.count for part in parts)
         energy = sum(part.energy * part.task.count for part in parts)
+        return float(cycles), energy, self._area(hw)
+
+    def network(self, hw: HwConfig, parts: Sequence[TaskCost]) -> float:
+        """Value of a network on one configuration."""
+        cycles, energy, area = self.costs(hw, parts)
         least = sum(self._energy.least_energy_pj(part.task) * part.task.count for part in parts)
-        return self._goal.value(float(cycles), energy / least, self._area(hw))
+        return self._goal.value(cycles, energy / least, area)
 
     def network_bound(self, hw: HwConfig, tasks: Sequence[Workload], cycles: int) -> float:
         """No value of the network is below this, if its cycles are not below ``cycles``."""

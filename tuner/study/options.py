@@ -35,6 +35,9 @@ SEARCH_BUDGET: Final = 16
 DEFAULT_PROOF_SECONDS: Final = 60.0
 """Of each proof of a layer on a configuration."""
 
+MOST_WITHIN: Final = 0.99
+"""Largest tolerance of a proof: about twice the bound."""
+
 _SEARCH: Final = "Search"
 _MEASUREMENT: Final = "Measurement"
 _NAME_OR_CLASS: Final = "NAME|MODULE:CLASS"
@@ -80,14 +83,14 @@ def share_of(text: str | None) -> float | None:
         share = float(number) / (100 if number != text.strip() else 1)
     except ValueError:
         share = math.nan
-    if not 0 <= share < 1:
+    if not 0 <= share <= MOST_WITHIN:
         raise ConfigError(
-            "must be a share from 0 % up to 100 %",
+            f"must be a share from 0 % to {100 * MOST_WITHIN:g} %",
             field="--within",
             value=text,
             remedy="give 1% or 0.01",
         )
-    return share
+    return abs(share)  # of -0, too
 
 
 def _screen(name: ScreenName | None) -> bool | None:
@@ -132,7 +135,8 @@ class TuneOptions:
     objective: str = option(
         "latency",
         "What to minimise: latency (cycles), edp (cycles x estimated energy), area (cycles x mean "
-        "share of the board's resources), or a class of your own.",
+        "share of the board's resources), front (their Pareto front), or a class of "
+        "your own.",
         metavar=_NAME_OR_CLASS,
         panel=_SEARCH,
     )

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common import plain_values
-from tilewright.host.common.errors import ConfigError, errors_in
+from tilewright.host.common.errors import ConfigError, WorkloadError, errors_in
 from tilewright.host.common.yaml_files import read_yaml_mapping
+from tilewright.host.lowering import legal
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import TUNED, HwConfig
+from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
+from tilewright.sim.twin.device import Twin
 from tilewright.tuner.measure.measurement import Measurement, Oracle, Request
 from tilewright.tuner.study.results import StudyResult
 
@@ -81,7 +84,7 @@ def tuned_mapping(result: StudyResult) -> dict[str, Any]:
 
 _MAPPING: Final = plain_values.plain(dict)
 _LAYER: Final = plain_values.record(
-    workload=_MAPPING, schedule=_MAPPING, cycles=plain_values.integer(1, 1 << 62)
+    workload=_MAPPING, schedule=_MAPPING, cycles=plain_values.integer(1, 1 << 48)
 )
 _TUNED: Final = plain_values.record(
     study=plain_values.plain(str),
@@ -95,18 +98,21 @@ def load_tuned(path: Path) -> Tuned:
     """Read what a study wrote beside its report.
 
     Raises:
-        ConfigError: it is no such file.
+        TilewrightError: it is no such file, or a layer of it cannot run on its configuration.
     """
     data = read_yaml_mapping(path, "what a study found")
     try:
         told = _TUNED(data.pop(TUNED, None))
         with errors_in(str(path)):
+            hw = HwConfig.from_mapping(data, origin=str(path))
+            layers = tuple(_layer(hw, each) for each in told["layers"])
+            NetworkTable(name=TUNED, workloads=tuple(each.workload for each in layers))
             return Tuned(
-                hw=HwConfig.from_mapping(data, origin=str(path)),
-                memory=MemoryModel(**told["memory"]),
+                hw=hw,
+                memory=MemoryModel.from_mapping(told["memory"], origin=f"{TUNED}.memory"),
                 study=told["study"],
                 fidelity=told["fidelity"],
-                layers=tuple(_layer(each) for each in told["layers"]),
+                layers=layers,
             )
     except (plain_values.PlainValueError, KeyError, TypeError) as error:
         raise ConfigError(
@@ -116,12 +122,29 @@ def load_tuned(path: Path) -> Tuned:
         ) from error
 
 
-def _layer(values: Mapping[str, Any]) -> TunedLayer:
-    return TunedLayer(
-        workload=Workload.from_mapping(values["workload"]),
-        schedule=Schedule.from_mapping(values["schedule"]),
-        cycles=values["cycles"],
-    )
+def _layer(hw: HwConfig, values: Mapping[str, Any]) -> TunedLayer:
+    workload = Workload.from_mapping(values["workload"])
+    name = workload.name
+    if not isinstance(name, str) or not name:
+        raise WorkloadError("must be text", field="a layer's name", value=name, remedy="name it")
+    if not workload.kind.weighs:
+        raise WorkloadError(
+            "has no schedules that a study searches",
+            field=f"{name}.kind",
+            value=str(workload.kind),
+            remedy="leave the layer out; conv2d and depthwise have some",
+        )
+    with errors_in(name):
+        schedule = Schedule.from_mapping(values["schedule"])
+    legality = legal(hw, workload, schedule)
+    if not legality.ok:
+        raise WorkloadError(
+            f"is not legal on {hw.name}: {legality.rule}, {legality.detail}",
+            field=f"{name}.schedule",
+            value=" ".join(f"{knob}={value}" for knob, value in schedule.to_mapping().items()),
+            remedy="take configuration and schedules of one study",
+        )
+    return TunedLayer(workload=workload, schedule=schedule, cycles=values["cycles"])
 
 
 def repeat(tuned: Tuned, oracle: Oracle) -> list[Repeated]:
@@ -133,6 +156,8 @@ def repeat(tuned: Tuned, oracle: Oracle) -> list[Repeated]:
             value=oracle.fidelity,
             remedy="use rtl, dpi, timing or twin",
         )
+    if oracle.fidelity == Fidelity.TWIN:
+        Twin(tuned.hw, tuned.memory)  # refuses a memory that it does not cover
     requests: Sequence[Request] = [
         Request(
             hw=tuned.hw,

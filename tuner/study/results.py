@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tilewright.host.machine.clock import clock_text
@@ -89,6 +89,7 @@ class StudyResult:
     bound_network: int | None
     screening: StudyResult | None = None
     confirmations: tuple[Confirmation, ...] = ()
+    untuned: Mapping[str, StoredTrial] = field(default_factory=dict)  # by task, on the base
     board_runs: tuple[BoardRuns, ...] = ()  # what the trials rest on that were measured on boards
 
     @property
@@ -106,6 +107,12 @@ class StudyResult:
         """The share above its bound at which a layer's search ended; None: none did so."""
         within = self.settings.get("within")
         return None if within is None else float(within)
+
+    @property
+    def scope(self) -> str:
+        """Which schedules the bounds speak of, as words behind a noun; empty: any tile sizes."""
+        space = self.settings.get("space", "full")
+        return "" if space == "full" else f" of space {space}"
 
     @property
     def unproven(self) -> list[TaskResult]:
@@ -204,7 +211,7 @@ def load_result(store: Store, name: str) -> StudyResult:
     chosen = _chosen(summary, configs, counts) if shared else None
     bounds = {c.config_hash: c.bounds for c in configs}
     proofs = {(c.config_hash, task): each for c in configs for task, each in c.proofs.items()}
-    defaults = _default_cycles(store.untuned(study.id, configs[0].config_hash) if configs else [])
+    untuned = _first_of_each(store.untuned(study.id, configs[0].config_hash) if configs else [])
     results = []
     for task, count in counts.items():
         best = _best(store, study, summary, task, chosen)
@@ -212,7 +219,7 @@ def load_result(store: Store, name: str) -> StudyResult:
             TaskResult(
                 name=task,
                 count=count,
-                default_cycles=defaults.get(task),
+                default_cycles=untuned[task].measurement.cycles if task in untuned else None,
                 best=best,
                 bound=None if best is None else bounds.get(best.config_hash, {}).get(task),
                 trials=sum(n for (_, name), n in summary.trials.items() if name == task),
@@ -234,6 +241,7 @@ def load_result(store: Store, name: str) -> StudyResult:
         best_network=_total([(r.best_cycles, r.count) for r in results]) if complete else None,
         bound_network=_total([(r.bound, r.count) for r in results]) if complete else None,
         screening=screening,
+        untuned=untuned,
         board_runs=tuple(store.board_runs(study.id)),
         confirmations=() if screening is None else _confirmations(store, study, screening.study),
     )
@@ -329,11 +337,11 @@ def schedule_text(schedule: Mapping[str, Any]) -> str:
     return f"{tiles}, threads {threads}, {schedule['loop_order']}, {schedule['fusion']}"
 
 
-def _default_cycles(untuned: Sequence[StoredTrial]) -> dict[str, int]:
-    """Cycles of each task's first untuned schedule."""
-    found: dict[str, int] = {}
-    for trial in untuned:
-        found.setdefault(trial.task, trial.measurement.cycles or 0)
+def _first_of_each(trials: Sequence[StoredTrial]) -> dict[str, StoredTrial]:
+    """The first trial of each task."""
+    found: dict[str, StoredTrial] = {}
+    for trial in trials:
+        found.setdefault(trial.task, trial)
     return found
 
 

@@ -19,10 +19,12 @@ from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
+from tilewright.sim.twin.native_lowering import encode_schedules
 from tilewright.tuner.exhaustive.prove import Proof, least_bound
 from tilewright.tuner.measure.energy import load_energy
 from tilewright.tuner.measure.measurement import Measurement, Oracle, Request, hw_key
 from tilewright.tuner.schedule.rules import Rules
+from tilewright.tuner.schedule.schedule_bound import ScheduleBound
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.store.claims import Claims
 from tilewright.tuner.store.store import (
@@ -36,7 +38,11 @@ from tilewright.tuner.study.objective import Objective
 from tilewright.tuner.study.settings import StudySettings
 
 BOUND_LIMIT: Final = 20
-"""A trial is stopped at this multiple of its bound ..."""
+"""A trial is stopped at this multiple of its layer's bound, or of the best cycles if that is above,
+and the first one of a layer at this multiple of the bound of its schedule, ..."""
+
+USUAL_LATENCIES: Final = 100
+"""Cycles to read and to write that a memory has at most, unless it is slow."""
 
 INCUMBENT_LIMIT: Final = 4
 """... or at this multiple of the best cycles of its task on its configuration, ..."""
@@ -302,13 +308,32 @@ class Session:
     def _request(self, proposal: Proposal) -> Request:
         limit = BOUND_LIMIT * self.bound(proposal.hw, proposal.task)
         if proposal.incumbent is not None:
+            limit = max(limit, proposal.incumbent)
             limit = min(limit, INCUMBENT_LIMIT * proposal.incumbent)
+        else:
+            limit = max(limit, BOUND_LIMIT * self._first_bound(proposal))
         return Request(
             hw=proposal.hw,
             workload=proposal.task,
             schedule=proposal.schedule,
             memory=self.settings.memory,
             max_cycles=limit + LIMIT_SLACK,
+        )
+
+    def _first_bound(self, proposal: Proposal) -> int:
+        """Of the schedule, which the bound of its layer may be far below: slow memories, reloads.
+
+        Latencies are in no bound where they might overlap; longer ones than usual stretch it.
+        """
+        hw, task, schedule = proposal.hw, proposal.task, proposal.schedule
+        if not self.rules.bounds_schedules or not self.rules.legal(hw, task, schedule).ok:
+            return 0
+        memory = self.settings.memory
+        least = int(ScheduleBound(hw, task, memory).least(encode_schedules([schedule]))[0])
+        return (
+            least
+            * max(USUAL_LATENCIES, memory.read_latency + memory.write_latency)
+            // USUAL_LATENCIES
         )
 
     def _replayed(self, sequence: int, proposal: Proposal, request: Request) -> Measurement | None:

@@ -34,6 +34,7 @@ from tilewright.tuner.study.options import (
     DEFAULT_BUDGET,
     DEFAULT_CONFIGS,
     DEFAULT_PROOF_SECONDS,
+    MOST_WITHIN,
     Mode,
 )
 
@@ -48,9 +49,6 @@ class SettingsError(TilewrightError):
 DEFAULT_TUNER: Final = "tilewright"
 
 DEFAULT_ALLOCATOR: Final = "headroom"
-
-MOST_WITHIN: Final = 0.99
-"""Largest tolerance of a proof: eleven times the bound."""
 
 DIGEST_DIGITS: Final = 6
 """Of the settings' digest in a default study name."""
@@ -170,6 +168,13 @@ class StudySettings:
                 field="proof_seconds",
                 value=self.proof_seconds,
                 remedy="give the seconds that a proof may take",
+            )
+        if self.objective == ObjectiveName.FRONT and self.mode is not Mode.SHARED:
+            raise SettingsError(
+                "is a front of networks, each on one configuration",
+                field="objective",
+                value=self.objective,
+                remedy="leave --mode out, or minimise edp",
             )
         if self.within is None:
             return

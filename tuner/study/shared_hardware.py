@@ -30,6 +30,9 @@ from tilewright.tuner.study.tuner_factory import TunerFactory
 FIRST_RUNG_SHARE: Final = 0.5
 """Share of the budget that the first rung may spend."""
 
+CLEARLY: Final = 1.05
+"""More measurements may turn a smaller difference in cycles or energy between configurations."""
+
 TRIALS_PER_TASK: Final = 2
 """A configuration is worth its build only if each task gets this many trials in the first rung."""
 
@@ -104,7 +107,8 @@ def _first_rung(
     ranked = session.rules.ranks and len(configs) > 1
     for position, hw in enumerate(configs):
         incumbent = _best(candidates)
-        if incumbent is not None and session.network_value_bound(hw) >= incumbent:
+        beaten = incumbent is not None and session.network_value_bound(hw) >= incumbent
+        if incumbent is not None and beaten and not session.objective.keeps_front:
             _prune(session, hw, incumbent)
             continue
         if not session.left:
@@ -127,17 +131,29 @@ def _first_rung(
 
 
 def _survivors(candidates: list[Candidate]) -> list[Candidate]:
-    """The better half, best first, without those whose bound rules them out."""
+    """The better half, best first, without those whose bound rules them out; or the front."""
     complete = [candidate for candidate in candidates if candidate.network is not None]
     if not complete:
         return candidates[:1]
     complete.sort(key=lambda candidate: candidate.network or 0.0)
+    if complete[0].objective.keeps_front:
+        return [each for each in complete if not any(_beats(other, each) for other in complete)]
     incumbent = complete[0].network
     half = complete[: max(1, len(complete) // 2)]
     return [
         half[0],
         *(candidate for candidate in half[1:] if incumbent is None or candidate.bound < incumbent),
     ]
+
+
+def _beats(candidate: Candidate, other: Candidate) -> bool:
+    """Whether a network is smaller than another one, and better by `CLEARLY` otherwise."""
+    mine, theirs = (
+        each.objective.costs(each.hw, each.tasks.parts or []) for each in (candidate, other)
+    )
+    return mine[2] <= theirs[2] and all(
+        a <= b / CLEARLY for a, b in zip(mine[:2], theirs[:2], strict=True)
+    )
 
 
 def _best(candidates: Sequence[Candidate]) -> float | None:

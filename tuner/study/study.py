@@ -18,13 +18,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Final
 
 from tilewright.host.common.errors import StoreError, TilewrightError
 from tilewright.host.common.names import counted
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
-from tilewright.tuner.measure.measurement import Oracle
+from tilewright.tuner.measure.measurement import Oracle, hw_key
 from tilewright.tuner.schedule.network_prior import network_prior
 from tilewright.tuner.schedule.rules import Rules
 from tilewright.tuner.schedule.shortlist import shortlist
@@ -177,16 +178,22 @@ def search(session: Session) -> None:
     """Choose configurations and spend the session's budget on them."""
     settings, rules = session.settings, session.rules
     session.prepare(settings.base)
-    configs = shortlist(
-        settings.board,
-        settings.base,
-        rules,
-        session.network_bound,
-        settings.configs,
-        weight=session.objective.weight,
-        predict=network_prior(settings.tasks, settings.memory, rules, settings.space),
-        built=settings.built,
-    )
+    predict = network_prior(settings.tasks, settings.memory, rules, settings.space)
+    lists = [
+        shortlist(
+            settings.board,
+            settings.base,
+            rules,
+            session.network_bound,
+            settings.configs,
+            weight=weight,
+            predict=predict,
+            built=settings.built,
+        )
+        for weight in session.objective.weights()
+    ]
+    in_turn = [hw for place in zip_longest(*lists) for hw in place if hw is not None]
+    configs = list({hw_key(hw): hw for hw in in_turn}.values())[: settings.configs]
     if settings.mode is Mode.SHARED:
         run_shared(session, configs)
     else:

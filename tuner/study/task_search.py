@@ -193,20 +193,17 @@ class TaskSearches:
 
     def _pull(self, arm: int, length: float) -> Slot:
         search = self._order[arm]
-        if self.proving and settle(self._session, search, self.configs):
-            # The measurement of what the proof found, if it found something, is the last one.
-            last = (
-                self._measure({arm: 1})
-                if search.awaited
-                else {arm: Slot(prices=(), values=(), exhausted=True)}
-            )
-            self._room -= len(last[arm].prices)
-            return replace(last[arm], exhausted=True)
-        if not self._order[arm].started:
+        if not search.started:
             fresh = [k for k, search in enumerate(self._order) if not search.started]
             self._first.update(self._measure(dict.fromkeys(fresh[: self._room], 1)))
         slot = self._first.pop(arm, None)
-        if slot is None:
+        if self.proving and settle(self._session, search, self.configs):
+            # The measurement of what the proof found, if it found something, is the last one.
+            if slot is None and search.awaited:
+                slot = self._measure({arm: 1})[arm]
+            slot = slot or Slot(prices=(), values=(), exhausted=True)
+            slot = replace(slot, exhausted=not search.awaited)
+        elif slot is None:
             slot = self._measure({arm: int(length)})[arm]
         self._room -= len(slot.prices)
         return slot

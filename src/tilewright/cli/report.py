@@ -125,7 +125,7 @@ def show_report(
     The Pareto archive of a screened study is made of what was screened.
     """
     from tilewright.tuner.report.page import write_html
-    from tilewright.tuner.report.pareto import pareto, pareto_lines
+    from tilewright.tuner.report.pareto import dominated_share, pareto, pareto_lines
     from tilewright.tuner.report.result_json import (
         conditions_of,
         report_path,
@@ -141,7 +141,8 @@ def show_report(
     result = chosen_by_objective(load_result(store, name))
     archive = pareto(result.search)
     print_summary(result, console)
-    for line in pareto_lines(archive):
+    share = dominated_share(result.search, archive)
+    for line in pareto_lines(archive, share):
         console.say(line)
     path = output or report_path(name, runs)
     with arguments.replacing(output):
@@ -156,7 +157,7 @@ def show_report(
         json.write(
             task_rows(result),
             conditions_of(result),
-            summary=summary_of(result),
+            summary={**summary_of(result), "hypervolume": share},
             pareto=[point.to_mapping() for point in archive],
         )
         if json.path is not None:

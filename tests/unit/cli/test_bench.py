@@ -24,6 +24,7 @@ COMMANDS = {
     "decode": "hardware.decode:Decode",
     "first-count": "speed.first_count:FirstCount",
     "certificates": "arena.certificates:Certificates",
+    "objectives": "arena.front_study:FrontStudy",
     "default-tuner": "arena.default_tuner:Layers",
     "tuners": "arena.study:Tuners",
     "allocate": "allocate.study:Allocation",

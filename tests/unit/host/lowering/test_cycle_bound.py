@@ -115,10 +115,11 @@ def test_memory_limits_and_names_the_channel():
     )  # fmt: skip
     wide = layer("C4")
     figures = bound(PYNQ, wide, slow)
-    assert (figures.limiter, figures.cycles) == ("write", 2 * figures.write_bytes)
+    unneeded = 8 / 0.5 - 1  # nothing waits for the channel behind the last beat
+    assert (figures.limiter, figures.cycles) == ("write", 2 * figures.write_bytes - unneeded)
     figures = bound(PYNQ, wide, replace(slow, write_bytes_per_cycle=64, shared_bytes_per_cycle=1))
     total = figures.read_bytes + figures.write_bytes
-    assert (figures.limiter, figures.cycles) == ("shared", total)
+    assert (figures.limiter, figures.cycles) == ("shared", total - 7)
 
 
 def test_bus_width_limits_the_channel():

@@ -26,7 +26,7 @@ from tilewright.sim.twin.network_timing import time_network
 from tilewright.testing.analytic import BOARD
 from tilewright.tuner.report import partition
 from tilewright.tuner.report.page import page, schedules_yaml, write_html
-from tilewright.tuner.report.pareto import Point, pareto, pareto_lines
+from tilewright.tuner.report.pareto import BOX, dominated_share, pareto, pareto_lines
 from tilewright.tuner.report.result_json import conditions_of, summary_of, task_rows
 from tilewright.tuner.report.summary import share_lines
 from tilewright.tuner.study.best_network import cost_of, stored_share
@@ -189,7 +189,24 @@ def test_the_archive_holds_no_network_that_another_beats(tmp_path) -> None:
     result, _ = run(tmp_path, configs=4, budget=150)
     archive = pareto(result)
     assert archive[0].cycles == result.best_network
-    assert not any(a.beats(b) for a, b in itertools.permutations(archive, 2))
+    costs = [(p.cycles, p.energy, p.area) for p in archive]
+    for mine, other in itertools.permutations(costs, 2):
+        assert any(a > b for a, b in zip(mine, other, strict=True))
+
+
+def test_the_hypervolume_of_an_archive_is_a_share_of_a_box_that_no_result_decides(tmp_path) -> None:
+    result, _ = run(tmp_path, configs=4, budget=150)
+    archive = pareto(result)
+    share = dominated_share(result, archive)
+    assert share is not None
+    fastest = archive[0]
+    assert result.default_network is not None
+    alone = (1 - fastest.cycles / (BOX * result.default_network)) * (1 - fastest.area)
+    assert 0 < share < 1
+    assert share > alone * (1 - 1.1 / BOX)
+    assert dominated_share(result, archive[:1]) <= share
+    assert f"hypervolume {share:.4f}" in pareto_lines(archive, share)[-1]
+    assert dominated_share(result, []) is None
 
 
 def test_no_network_on_the_hull_is_missing(tmp_path) -> None:
@@ -213,17 +230,6 @@ def test_no_network_on_the_hull_is_missing(tmp_path) -> None:
     assert min(p.energy for p in archive) == pytest.approx(min(energy for _, energy in networks))
     found = {(p.cycles, round(p.energy)) for p in archive}
     assert found <= {(cycles, round(energy)) for cycles, energy in networks}
-
-
-def test_beats_needs_no_worse_anywhere_and_better_somewhere() -> None:
-    def point(cycles: int, energy: float, area: float) -> Point:
-        return Point(
-            config="c", config_hash="0", cycles=cycles, energy=energy, area=area, schedules={}
-        )
-
-    assert point(1, 2, 3).beats(point(1, 2, 4))
-    assert not point(1, 2, 3).beats(point(1, 2, 3))
-    assert not point(1, 5, 3).beats(point(2, 2, 3))
 
 
 def test_per_layer_results_have_no_archive(tmp_path) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """No schedule takes fewer cycles on the twin than its bound, which is worth something."""
 
+from dataclasses import replace
+
 import pytest
 from support.randomness import fresh_rng, sample
 from support.search.drawn_layers import KINDS, drawn_space, legal_points
@@ -31,6 +33,43 @@ def test_no_drawn_schedule_undercuts_its_bound(number, kind) -> None:
     least = ScheduleBound(space.hw, space.workload, memory).least(points)
     worst = int((least - batch.cycles).argmax())
     assert least[worst] <= batch.cycles[worst], (space.hw, space.workload, memory, points[worst])
+    assert bound(space.hw, space.workload, memory).cycles <= batch.cycles.min()
+
+
+def bounded(space: ScheduleSpace, memory: MemoryModel, points) -> tuple[int, int, int]:
+    """Bound of the layer, largest excess of a schedule's bound, and fewest cycles."""
+    cycles = Twin(space.hw, memory).batch(NativeLowering(space.hw, space.workload), points).cycles
+    least = ScheduleBound(space.hw, space.workload, memory).least(points)
+    return (
+        bound(space.hw, space.workload, memory).cycles,
+        int((least - cycles).max()),
+        int(cycles.min()),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_waits_for_a_slow_channel_behind_the_last_beat(kind) -> None:
+    rng = fresh_rng()
+    for _ in range(6):
+        space, _ = drawn_space(rng, kind, most=4000)
+        channel = str(rng.choice(["read", "write", "write", "shared"])) + "_bytes_per_cycle"
+        ideal = replace(load_memory("ideal"), read_latency=int(rng.integers(1, 30)))
+        slow = replace(ideal, **{channel: float(rng.choice([0.0625, 0.3]))})
+        layer, excess, fewest = bounded(space, slow, legal_points(space))
+        assert layer <= fewest, (space.hw, space.workload, slow)
+        assert excess <= 0, (space.hw, space.workload, slow)
+
+
+def test_a_tile_in_the_padding_reads_nothing() -> None:
+    # GEMM and the loads take turns, but four columns of the output read none.
+    hw = load_hwconfig("pynq-16x16")
+    task = replace(
+        conv2d("x", 9, 17, 16, 1, 0, 3), width=8, kernel_h=3, pad_top=3, pad_bottom=2, dilation_h=2,
+        stride_w=1, pad_left=2, pad_right=2,
+    )  # fmt: skip
+    memory = replace(load_memory("pynq-z2"), read_latency=100, write_latency=1)
+    space = ScheduleSpace(task, hw, host_rules(), "full")
+    assert bounded(space, memory, legal_points(space))[1] <= 0
 
 
 def test_a_write_holds_its_place_until_its_last_beat_begins() -> None:

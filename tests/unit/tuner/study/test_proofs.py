@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import yaml
 from support.command_line import call, refusal, rows
-from support.search.drawn_layers import legal_points
+from support.randomness import fresh_rng, sample
+from support.search.drawn_layers import KINDS, drawn_space, legal_points
 
 import tilewright as tw
 from tilewright.host.common.errors import TilewrightError
-from tilewright.host.machine.board import load_memory
-from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.board import load_board, load_memory
+from tilewright.host.machine.hwconfig import TUNED, load_hwconfig
 from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.workload import Workload, conv2d, depthwise
 from tilewright.sim.twin.device import Twin
@@ -25,11 +26,16 @@ from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.options import share_of
+from tilewright.tuner.study.repeat import tuned_mapping
 from tilewright.tuner.study.results import StudyResult, load_result
 
 A, B = conv2d("A", 8, 16, 16, 3, 1, 1, count=2), depthwise("B", 8, 16, 3, 1)
 NETWORK = NetworkTable(name="two", workloads=(A, B))
 HW = load_hwconfig("tiny-4x4")
+ROOMY = replace(
+    load_board("zcu104"), lut=10**7, ff=10**7, bram36=10**5, dsp=10**5, axi_data_bits=512,
+    axi_burst_beats=64,
+)  # fmt: skip
 
 
 def optimum(task: Workload, *configs: str) -> int:
@@ -160,6 +166,56 @@ def test_a_budget_that_has_no_measurement_for_what_a_proof_found_says_so(tmp_pat
     text = call("report", "s", "--runs", str(tmp_path)).stdout
     assert f"one takes {best:,}, for which the budget had no measurement" in text
     assert "not proven: gap " in text
+    (row,) = rows("report", "s", "--runs", str(tmp_path))
+    assert (row["proof"]["proven"], row["proof"]["cycles"]) == (False, best)
+
+
+@pytest.mark.parametrize("number", sample(3, 30))
+def test_what_is_told_of_drawn_networks_holds_against_their_enumeration(number, tmp_path) -> None:
+    rng = fresh_rng()
+    given = [drawn_space(rng, str(kind), most=4000) for kind in rng.choice(KINDS, 3)]
+    hw, memory = given[0][0].hw, given[0][1]
+    if rng.random() < 0.5:  # each trial takes far longer than the layer's bound says
+        memory = replace(memory, read_latency=2000, max_reads=1)
+    kind, within = str(rng.choice(["full", "vta"])), float(rng.choice([0, 0.001, 0.01, 0.2]))
+    optima: dict[str, int] = {}
+    tasks = []
+    for place, (space, _) in enumerate(given):
+        task = space.workload.renamed(f"L{place}")
+        known = ScheduleSpace(task, hw, host_rules(), kind)
+        points = legal_points(known)
+        if len(points) and task.key not in {each.key for each in tasks}:
+            lowering = NativeLowering(hw, task)
+            optima[task.name] = int(Twin(hw, memory).batch(lowering, points).cycles.min())
+            tasks.append(task)
+    study = tw.tune(
+        NetworkTable(name="drawn", workloads=tuple(tasks)), hw=hw, board=ROOMY, memory=memory,
+        fidelity="twin", space=kind, within=within, name="s",
+        budget=int(rng.integers(len(tasks), 40)), runs=tmp_path,
+        tuner=str(rng.choice(["tilewright", "random", "genetic"])),
+    )  # fmt: skip
+    assert len(study.layers) == len(tasks)
+    for row in rows("report", "s", "--runs", str(tmp_path)):
+        best, bound, optimum = row["best_cycles"], row["bound_cycles"], optima[row["name"]]
+        assert bound <= optimum <= best
+        if row["proof"] is not None and row["proof"]["proven"]:
+            assert best <= (1 + within) * bound
+
+
+@pytest.mark.parametrize("budget", range(2, 6))
+def test_a_proof_of_the_first_measurement_leaves_the_budget_right(tmp_path, budget) -> None:
+    # The untuned schedule of C is not in space vta, so that its search starts elsewhere.
+    tasks = (A, conv2d("C", 7, 8, 24, 1), conv2d("D", 8, 64, 64, 3, 1, 1))
+    network = NetworkTable(name="three", workloads=tasks[: min(budget, 3)])
+    study = tune(tmp_path, model=network, space="vta", within=0.9, budget=budget, tuner="random")
+    assert len(study.layers) <= study.measurements <= budget
+
+
+def test_a_certificate_names_the_space_that_it_speaks_of(tmp_path) -> None:
+    tune(tmp_path, space="vta")
+    text = call("report", "s", "--runs", str(tmp_path)).stdout
+    assert "no schedule of space vta takes fewer" in text
+    assert "of the bound of space vta of " in text
 
 
 def test_the_screened_study_tells_the_proofs_of_its_search(tmp_path) -> None:
@@ -239,9 +295,35 @@ def test_the_yaml_of_a_study_is_measured_again_and_equal(tmp_path) -> None:
     assert document["conditions"]["within"] == pytest.approx(0.3)
 
 
+CHANGES = {
+    "tile_h": (lambda t: t["layers"][0]["schedule"].update(tile_h=500), "A.schedule: is not legal"),
+    "tile_co": (lambda t: t["layers"][1]["schedule"].update(tile_co=99), "tile_co_extent"),
+    "no layers": (lambda t: t.update(layers=[]), "at least one workload"),
+    "twice": (lambda t: t["layers"].append(t["layers"][0]), "must differ in"),
+    "no name": (lambda t: t["layers"][0]["workload"].update(name=""), "name: must be text"),
+    "pool": (lambda t: t["layers"][1]["workload"].update(kind="maxpool"), "B.kind: has no"),
+    "stalls": (lambda t: t["memory"].update(stall_percent=3), "random stalls"),
+    "memory": (lambda t: t["memory"].update(speed=3), "tuned.memory: speed: unknown key"),
+    "cycles": (lambda t: t["layers"][0].update(cycles=1 << 61), "where an integer"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_whose_layers_cannot_run_is_refused_before_any_does(tmp_path, change) -> None:
+    tune(tmp_path)
+    data = {"name": HW.name, **HW.parameters(), TUNED: tuned_mapping(result_of(tmp_path))}
+    edit, part = CHANGES[change]
+    edit(data["tuned"])
+    file = tmp_path / "edited.yaml"
+    file.write_text(json.dumps(data))
+    line = refusal("tune", "--from", str(file), "--fidelity", "twin")
+    assert part in line, line
+
+
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
+        (("resnet18", "--within", "0.995"), ("--within", "to 99 %")),
         (("--from", "none.yaml"), ("none.yaml", "readable")),
         (("--from", "pynq.yaml"), ("pynq.yaml", "the YAML file that tune writes")),
         (("--from", "pynq.yaml", "--seed", "3"), ("--seed", "leave --from out")),

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of the front of cycles, energy and area a search finds on equal budgets.
+
+tilewright bench objectives --quick
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from tilewright.bench.allocate.summary import over_families
+from tilewright.bench.arena.front_methods import INITIAL, METHODS, searched
+from tilewright.bench.arena.fronts import MARGIN, enumerated
+from tilewright.bench.arena.tasks import BOARD, KIND, drawn, enumeration_work, make_task
+from tilewright.bench.framework.records import Cell, Row
+from tilewright.bench.framework.study import Study
+from tilewright.bench.framework.tables import FigureTable
+from tilewright.host.network.workload import Workload
+from tilewright.host.network.zoo import load_network
+
+NETWORKS: Final = (
+    "resnet18",
+    "squeezenet1_1",
+    "mobilenet_v2",
+    "alexnet",
+    "transformer_encoder",
+    "bert_tiny",
+)
+
+MOST_WORK: Final = 6e10
+"""`enumeration_work` up to which a layer takes part: half a minute on two cores."""
+
+MARKS: Final = (16, 32, 64)
+"""Measurements after which the share is told."""
+
+OURS: Final = "prior"
+
+
+class FrontStudy(Study):
+    """Methods against the fronts of enumerated layers."""
+
+    resumes = True
+
+    def cells(self) -> list[Cell]:
+        """Layers that are cheap enough, drawn by their digests; none twice."""
+        found: dict[str, Cell] = {}
+        for network in NETWORKS[: self.settings.networks]:
+            offered = {
+                w.name: w
+                for w in load_network(network).workloads
+                if w.kind.weighs
+                and w.key not in found
+                and enumeration_work(make_task("per-layer", w)) <= MOST_WORK
+            }
+            for name in drawn(list(offered), self.settings.layers):
+                workload = offered[name].renamed(name, count=1)
+                cell = {"network": network, "layer": name, "workload": workload.to_mapping()}
+                found[workload.key] = cell
+        return list(found.values())
+
+    def measure(self, cell: Cell) -> Iterator[Row]:
+        """Every method and seed on one layer."""
+        workload = Workload.from_mapping(cell["workload"])
+        task = enumerated(make_task("per-layer", workload), workers=self.settings.workers)
+        budget = self.settings.budget
+        about = {
+            "points": len(task.costs),
+            "front_points": len(task.front),
+            "front_configs": len(np.unique(task.features[task.front, 0])),
+        }
+        for method in METHODS:
+            for seed in range(self.settings.seeds):
+                started, shares = time.process_time(), {}
+                points: list[int] = []
+                for points in searched(method, task, seed=seed, budget=budget):
+                    shares[len(points)] = task.share(points)
+                yield {
+                    **about,
+                    "method": method,
+                    "seed": seed,
+                    **{f"share_{mark}": shares.get(mark) for mark in MARKS},
+                    "share": task.share(points),
+                    "found": len(np.intersect1d(points, task.front)),
+                    "seconds": time.process_time() - started,
+                }
+
+    def conditions(self) -> Row:
+        """What all rows share."""
+        return {
+            "fidelity": "twin",
+            "board": BOARD,
+            "space": KIND,
+            "energy": "counters",
+            "reference": f"{MARGIN} times the worst of the true front",
+            "initial": INITIAL,
+            "budget": self.settings.budget,
+            "seeds": self.settings.seeds,
+        }
+
+    def summarise(self, rows: Sequence[Row]) -> Row:
+        """Mean shares, and ours over each other one with intervals over networks."""
+        return {
+            "layers": len({(row["network"], row["layer"]) for row in rows}),
+            "shares": {m: _means(_of(rows, m)) for m in METHODS},
+            "ours_over": {
+                mark: over_families(
+                    {other: _ratios(rows, other, mark) for other in METHODS if other != OURS}
+                )
+                for mark in (*(f"share_{n}" for n in MARKS), "share")
+                if all(row[mark] is not None for row in rows)
+            },
+        }
+
+    def line(self, row: Row) -> str:
+        """One search."""
+        return (
+            f"{row['network']} {row['layer']}: {row['method']}, seed {row['seed']}: "
+            f"{100 * row['share']:.2f} % of the hypervolume, {row['found']} of "
+            f"{row['front_points']} points, {row['seconds']:.1f} s"
+        )
+
+    def tables(self, document: Row) -> Iterator[FigureTable]:
+        """Methods, and ours against the others."""
+        shares, budget = document["summary"]["shares"], document["conditions"]["budget"]
+        marks = [n for n in MARKS if all(own[f"share_{n}"] is not None for own in shares.values())]
+        yield FigureTable(
+            title="Share of the true front's hypervolume",
+            header=(
+                "search",
+                *(f"after {mark}" for mark in marks),
+                f"points of the front after {budget}",
+                "core-seconds",
+            ),
+            rows=[
+                (
+                    method,
+                    *(f"{100 * own[f'share_{mark}']:.1f} %" for mark in marks),
+                    f"{100 * own['found']:.0f} %",
+                    f"{own['seconds']:.1f}",
+                )
+                for method, own in shares.items()
+            ],
+        )
+        ours = document["summary"]["ours_over"]
+        yield FigureTable(
+            title="Hypervolume of prior over that of the others",
+            header=("search", *(f"after {mark}" for mark in marks)),
+            rows=[
+                (other, *(_told(ours[f"share_{mark}"][other]) for mark in marks))
+                for other in ours["share"]
+            ],
+        )
+
+
+def _of(rows: Sequence[Row], method: str) -> list[Row]:
+    return [row for row in rows if row["method"] == method]
+
+
+def _means(rows: Sequence[Row]) -> Row:
+    """Means over searches; None where a budget was smaller."""
+    found: dict[str, float | None] = {}
+    for name in (*(f"share_{mark}" for mark in MARKS), "share", "seconds"):
+        values = [row[name] for row in rows]
+        found[name] = None if None in values else float(np.mean(values))
+    found["found"] = float(np.mean([row["found"] / row["front_points"] for row in rows]))
+    return found
+
+
+def _ratios(rows: Sequence[Row], other: str, mark: str) -> dict[str, float]:
+    """By network: ours over another one, geometric means over its layers of means over seeds."""
+    found: dict[str, list[float]] = {}
+    for network, layer in dict.fromkeys((row["network"], row["layer"]) for row in rows):
+        own = [row for row in rows if (row["network"], row["layer"]) == (network, layer)]
+        ours, theirs = (
+            np.mean([row[mark] for row in _of(own, method)]) for method in (OURS, other)
+        )
+        found.setdefault(network, []).append(float(np.log(ours / theirs)))
+    return {network: float(np.exp(np.mean(logs))) for network, logs in found.items()}
+
+
+def _told(ratio: Row) -> str:
+    return f"{ratio['typical']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f}), {ratio['verdict']}"
