@@ -123,12 +123,16 @@ bench-tuner: $(DEV_READY) ## the default tuner against the certified optimum, la
 	@$(TW) bench default-tuner --json build/bench/default_tuner.json $(ARGS)
 
 STUDY = build/study
-study: $(DEV_READY) ## every tuner on layers with certified optima: tables, runs, page (under an hour on two idle cores; goes on where it was stopped)
-	@$(TW) bench tables --output $(STUDY)/certified-tables.npz --folder $(STUDY) --json $(STUDY)/tables.json
-	@$(TW) bench tuners --tables $(STUDY)/certified-tables.npz --sets fresh --seeds 10 --budget 128 --folder $(STUDY) --json $(STUDY)/fresh.json
-	@$(TW) bench tuners --tables $(STUDY)/certified-tables.npz --sets known --hard --seeds 1 --budget 128 --folder $(STUDY) --json $(STUDY)/known.json
-	@$(TW) bench intervals --json $(STUDY)/intervals.json
-	@$(TW) bench study-page $(STUDY)/fresh.json $(STUDY)/known.json $(STUDY)/intervals.json --page docs/results/tuners-study.md
+SEEDS = 10
+BUDGET = 128
+study: $(DEV_READY) ## every tuner on layers with certified optima: tables, runs, page (an hour on two idle cores, goes on where it was stopped; SEEDS=1 BUDGET=16 ARGS=--quick: minutes)
+	@$(TW) bench tables --output $(STUDY)/certified-tables.npz --folder $(STUDY) --json $(STUDY)/tables.json $(ARGS)
+	@$(TW) bench tuners --tables $(STUDY)/certified-tables.npz --sets fresh --seeds $(SEEDS) --budget $(BUDGET) --folder $(STUDY) --json $(STUDY)/fresh.json
+	@$(TW) bench tuners --tables $(STUDY)/certified-tables.npz --sets known --hard --seeds 1 --budget $(BUDGET) --folder $(STUDY) --json $(STUDY)/known.json
+	@$(TW) bench intervals --json $(STUDY)/intervals.json $(ARGS)
+	@cp docs/results/tuners-study.md $(STUDY)/tuners-study.md
+	@$(TW) bench study-page $(STUDY)/fresh.json $(STUDY)/known.json $(STUDY)/intervals.json --page $(STUDY)/tuners-study.md
+	@echo "$(STUDY)/tuners-study.md has the tables of this run in the published page; compare the two"
 
 bench-arena: $(DEV_READY) ## every tuner on every network by table replay (hours; ARGS=--quick: minutes)
 	@$(TW) bench tuners --json build/bench/tuners.json --html build/bench/tuners.html $(ARGS)
