@@ -78,6 +78,12 @@ def is_integer(value: object, low: float = -math.inf, high: float = math.inf) ->
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
+def plain_integer(value: object) -> object:
+    """A text of at most 18 digits as an integer, anything else as it is."""
+    digits = isinstance(value, str) and value.isdecimal() and len(value) <= 18
+    return int(str(value)) if digits else value
+
+
 def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[float]:
     """Whether a value is an integer or a float of a range; neither a boolean nor NaN is."""
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high

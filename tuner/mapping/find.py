@@ -90,13 +90,14 @@ def judge(
     """
     cost = CostModel(nest, arch).cost(mapping)
     if why := fixed.refusal(mapping):
-        raise ConfigError("the mapping has not what is fixed", field="mapping", value=why)
+        raise ConfigError(f"is not a mapping with what is fixed: {why}", field="mapping")
     best = best_mapping(
         nest, arch, objective, fixed=fixed, seconds=seconds, gap=gap, listener=listener
     )
-    return replace(
-        _found(nest, best), mapping=mapping, cost=cost, value=value_of(cost, objective), best=best
-    )
+    value = value_of(cost, objective)
+    if value < best.value:  # the search ended before it came this far
+        best = replace(best, value=value, mapping=mapping, cost=cost)
+    return replace(_found(nest, best), mapping=mapping, cost=cost, value=value, best=best)
 
 
 Finder = Callable[[LoopNest, Listener | None], Found]

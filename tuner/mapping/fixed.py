@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError, errors_in
-from tilewright.host.common.plain_values import is_integer, refuse_unknown
+from tilewright.host.common.plain_values import is_integer, plain_integer, refuse_unknown
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.mapping.mapping import Batch, Mapping
@@ -299,7 +299,7 @@ def read_fixed(texts: Sequence[str]) -> Fixed:
     for text in texts:
         key, sign, value = text.partition("=")
         if sign and not Path(text).is_file():
-            plain: Any = int(value) if value.isdecimal() else value
+            plain: Any = plain_integer(value)
             part = {}
             for name in reversed(key.split(".")):
                 part = {name: plain}
@@ -318,7 +318,7 @@ def _merge(into: dict[str, Any], part: dict[str, Any], text: str) -> None:
         if isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], value, text)
         elif key in into:
-            raise ConfigError(f"{key} is fixed twice", field=text, value=value, remedy="leave one")
+            raise ConfigError(f"{key} is fixed twice", field=text, remedy="leave one")
         else:
             into[key] = value
 

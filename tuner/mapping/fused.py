@@ -342,6 +342,8 @@ class _Solver:
         self.listener: Final = listener
         self.known: dict[tuple[LoopNest, Held], list[_Known]] = {}
         self.deadline = math.inf  # of processor time
+        self.needed = True  # past the deadline, too, some mapping must be found
+        self.hasty = False  # one was taken that is not proven best
 
     def solve(self, part: Part, room: float, limit: float) -> _Known:
         """The best mapping below a limit, or what says that there is none."""
@@ -355,7 +357,8 @@ class _Solver:
             self.arch if self.arch.l2_bytes == 0 else replace(self.arch, l2_bytes=max(1, int(room)))
         )
         search = ExactSearch(part.nest, arch, self.objective, resident=part.held, value_limit=limit)
-        if run_search(search, 0.0, None, 0.0, self._listen):
+        until = self.deadline if self.needed and math.isfinite(self.deadline) else None
+        if run_search(search, 0.0, until, 0.0, self._listen):
             raise KeyboardInterrupt
         mapping, value, needed_bytes = search.mapping, limit, 0.0
         if mapping is not None:
@@ -363,11 +366,14 @@ class _Solver:
             cost = CostModel(part.nest, arch, resident=part.held).cost(mapping)
             needed_bytes = cost["l2_bytes"]
         found = _Known(room=room, value=value, mapping=mapping, l2_bytes=needed_bytes)
-        known.append(found)
+        if mapping is not None and until is not None and not search.progress.within(0):
+            self.hasty = True
+        else:
+            known.append(found)
         return found
 
     def _listen(self, progress: Progress) -> None:
-        if time.thread_time() > self.deadline:
+        if not self.needed and time.thread_time() > self.deadline:
             raise _LateError
         if self.listener is not None:
             self.listener(progress)
@@ -411,12 +417,12 @@ def best_fused(
     jobs = sorted(_bounded(pair, solver), key=lambda job: job.bound)
     best: tuple[float, _Job, list[_Known]] | None = None
     tried, bound, stopped = 0, math.inf, False
+    solver.deadline = math.inf if seconds is None else started + seconds
     for job in jobs:
         bound = job.bound
         value = best[0] if best else math.inf
-        if best and seconds is not None:
-            solver.deadline = started + seconds
-        if bound >= value * (1 - gap) or time.thread_time() > solver.deadline:
+        late = best is not None and time.thread_time() > solver.deadline
+        if bound >= value * (1 - gap) or late:
             break
         tried += 1
         try:
@@ -429,7 +435,10 @@ def best_fused(
             stopped = True
             break
         if found is not None:
-            best = (found[0], job, found[1])
+            best, solver.needed = (found[0], job, found[1]), False
+            if solver.hasty:
+                break
+        solver.hasty = False
         bound = math.inf
     if best is None:
         raise ConfigError(

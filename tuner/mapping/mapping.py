@@ -146,15 +146,15 @@ def mapping_of(row: Sequence[int] | Batch) -> Mapping:
 def mapping_from(values: MappingType[str, Any]) -> Mapping:
     """The mapping of `Mapping.as_dict`."""
     known = ("outer", "inner", "clusters", "cluster_size")
-    if not isinstance(values, dict) or sorted(values) != sorted(known):
+    if not isinstance(values, dict) or set(values) != set(known):
         raise ConfigError(f"must have the keys {', '.join(known)}", field="mapping", value=values)
     levels = []
     for name in ("outer", "inner"):
         level = values[name]
-        if not isinstance(level, dict) or sorted(level) != ["order", "parallel", "tile"]:
+        if not isinstance(level, dict) or set(level) != {"order", "parallel", "tile"}:
             raise ConfigError("must have the keys tile, order, parallel", field=name, value=level)
         tile = level["tile"]
-        if not isinstance(tile, dict) or sorted(tile) != sorted(DIMENSIONS):
+        if not isinstance(tile, dict) or set(tile) != set(DIMENSIONS):
             raise ConfigError(
                 f"must have the keys {', '.join(DIMENSIONS)}", field=f"{name}.tile", value=tile
             )

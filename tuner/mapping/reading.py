@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.errors import ConfigError, errors_in
-from tilewright.host.common.plain_values import is_integer
+from tilewright.host.common.plain_values import is_integer, plain_integer
 from tilewright.host.common.yaml_files import read_yaml
 from tilewright.tuner.mapping.cost import CostModel, Objective
 from tilewright.tuner.mapping.exchange import MEMORIES, TIMELOOP_NAMES, factors_of, zigzag_names
@@ -197,7 +197,7 @@ def _zigzag(entries: list[Any], text: str, model: CostModel, objective: Objectiv
         for pair in stated if isinstance(stated, list) else [stated]:
             parts = pair if isinstance(pair, list) else re.split(r" *, *", str(pair))
             name, value = str(parts[0]) if parts else "", parts[-1] if parts else None
-            factor = int(value) if isinstance(value, str) and value.isdecimal() else value
+            factor = plain_integer(value)
             if len(parts) != 2 or not is_integer(factor, 1):
                 raise ConfigError("must be LOOP and FACTOR", field=at, value=pair)
             if name in ours:
@@ -215,7 +215,7 @@ def _zigzag(entries: list[Any], text: str, model: CostModel, objective: Objectiv
         raise ConfigError(
             f"must have at most {MOST_TURNS} loops", field="temporal_ordering", value=len(turns)
         )
-    marked = _marked_ends(text, len(turns))
+    marked = _marked_ends(text, len(turns)) if len(entries) == 1 else []
     found: list[tuple[float, Mapping]] = []
     problem: ConfigError | None = None
     for first, second in marked or combinations_with_replacement(range(len(turns) + 1), 2):
@@ -250,7 +250,8 @@ def _zigzag_entry(entries: list[Any], nest: LoopNest) -> dict[str, Any]:
 
 def _marked_ends(text: str, count: int) -> list[tuple[int, int]]:
     """Where the loops of L1 and L2 end, if each step is marked with its memory."""
-    marks = re.findall(r"(?m)^ *- *\[ *\w+ *, *\d+ *\] *# (\w+)$", text)
+    known = "|".join(MEMORIES)
+    marks = re.findall(rf"(?m)^ *- *\[ *\w+ *, *\d+ *\] *# ({known})$", text)
     if len(marks) != count or sorted(marks, key=MEMORIES.index) != marks:
         return []
     return [(marks.count(MEMORIES[0]), count - marks.count(MEMORIES[2]))]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from tilewright.cli.common.application import open_console
@@ -94,11 +95,15 @@ def print_judged(found: Found, arch: Architecture, objective: str) -> None:
         table.add_row(told, *(f"{v:,.0f}" if v < 1e9 else f"{v:.5g}" for v in both))
     table.add_row("PEs busy", *(busy(found.nest, each, arch) for each in (cost, best.cost)))
     print_table(table, console)
-    above, most = (100 * (found.value / v - 1) if v else 0 for v in (best.value, best.bound))
+    above, most = (
+        100 * (found.value / v - 1) if v else 0 if found.value == v else math.inf
+        for v in (best.value, best.bound)
+    )
     if best.optimal:
         said = f"{above:.2f} % above the best mapping, which is proven"
     else:
-        said = f"{above:.2f} % above the best mapping found, at most {most:.2f} % above any"
+        proven = f"at most {most:.2f} % above any" if math.isfinite(most) else "nothing is proven"
+        said = f"{above:.2f} % above the best mapping found, {proven}"
     console.say(f"{objective}: {said}")
 
 

@@ -2,6 +2,7 @@
 """Two fused layers: the certificate, its bounds, and what is refused."""
 
 import math
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -140,3 +141,12 @@ def test_what_cannot_be_fused_is_refused() -> None:
     with pytest.raises(ConfigError, match="not even the smallest step"):
         best_fused(pair, replace(FLEXIBLE, l2_bytes=16))
     assert len({(cut.channels, cut.rows, cut.columns) for cut in cuts_of(pair)}) == 7 * 3 * 3
+
+
+def test_the_first_cut_ends_in_time() -> None:
+    pair = pair_of(*(load_layer(f"resnet18:{name}") for name in ("C2r", "C3")))
+    started = time.thread_time()
+    early = best_fused(pair, FLEXIBLE, Objective.ENERGY, seconds=0)
+    assert time.thread_time() - started < 2
+    assert 0 < early.bound < early.value
+    assert early.tried == 1

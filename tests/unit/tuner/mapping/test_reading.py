@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mappings come back from the files of Timeloop and ZigZag, and what is no mapping is refused."""
 
+import contextlib
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +11,16 @@ import pytest
 import yaml
 from support.randomness import fresh_rng, where
 
+from tilewright.cli.mapping.views import print_judged
 from tilewright.host.common.errors import ConfigError
+from tilewright.interface.layers import load_layer
 from tilewright.tuner.mapping.architecture import load_architecture
-from tilewright.tuner.mapping.cost import CostModel
+from tilewright.tuner.mapping.cost import CostModel, Objective
+from tilewright.tuner.mapping.exact import best_mapping
 from tilewright.tuner.mapping.exchange import timeloop_yaml, zigzag_yaml
+from tilewright.tuner.mapping.find import judge
 from tilewright.tuner.mapping.mapping import Level, Mapping
-from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind
+from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest, NestKind, nest_of
 from tilewright.tuner.mapping.reading import read_mapping
 
 FLEXIBLE = load_architecture("flexible-256")
@@ -176,3 +182,67 @@ def test_what_is_no_mapping_is_refused(text: str, told: str, tmp_path: Path) -> 
     path.write_text(text)
     with pytest.raises(ConfigError, match=told):
         read_mapping(path, CostModel(NEST, FLEXIBLE))
+
+
+JUNK = ("null", "true", "1", "x", "L3", "[]", "2.5", ".nan", "9" * 30, "'" + "9" * 5000 + "'", "K")
+
+
+def test_a_file_with_anything_in_it_is_read_or_refused(tmp_path: Path) -> None:
+    rng, path, model = fresh_rng(), tmp_path / "edited.yaml", CostModel(NEST, FLEXIBLE)
+    ours = yaml.safe_dump({"layer": "fc", "mapping": MAPPING.as_dict()})
+    for base in (ours, timeloop_yaml(NEST, MAPPING), zigzag_yaml(NEST, MAPPING)):
+        words = list(re.finditer(r"[A-Za-z0-9]+", base))
+        for _ in range(150):
+            word, junk = words[rng.integers(len(words))], JUNK[rng.integers(len(JUNK))]
+            path.write_text(base[: word.start()] + junk + base[word.end() :])
+            with contextlib.suppress(ConfigError):
+                read_mapping(path, model)
+
+
+@pytest.mark.parametrize("key", ["null", "true", "1", "2.5"])
+def test_keys_of_any_kind_are_refused(key: str, tmp_path: Path) -> None:
+    path, text = tmp_path / "edited.yaml", yaml.safe_dump(MAPPING.as_dict())
+    for name in ("clusters", "order", "K"):
+        path.write_text(text.replace(f"{name}:", f"{key}:", 1))
+        with pytest.raises(ConfigError, match="must have the keys"):
+            read_mapping(path, CostModel(NEST, FLEXIBLE))
+
+
+@pytest.mark.parametrize(("old", "new"), [("# L1", "# L3"), (", 8]", f", '{'9' * 5000}']")])
+def test_zigzag_with_unknown_marks_or_endless_factors(old: str, new: str, tmp_path: Path) -> None:
+    path, text = tmp_path / "edited.yaml", zigzag_yaml(NEST, MAPPING)
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with contextlib.suppress(ConfigError):
+        read_mapping(path, CostModel(NEST, FLEXIBLE))
+
+
+def test_marks_of_another_entry_do_not_count(tmp_path: Path) -> None:
+    marked = zigzag_yaml(NEST, MAPPING)
+    plain = re.sub(r" *# L?\w+$", "", marked, flags=re.MULTILINE).replace("default", "fc")
+    path, model = tmp_path / "two.yaml", CostModel(NEST, FLEXIBLE)
+    path.write_text(plain)
+    alone = read_mapping(path, model).mapping
+    wrong = re.sub(r"# (L1|L2)$", "# DRAM", marked, flags=re.MULTILINE)
+    path.write_text(wrong + plain)
+    assert read_mapping(path, model).mapping == alone
+
+
+@pytest.mark.parametrize("limits", [{"seconds": 0}, {"gap": 1.0}, {"gap": 0.5}])
+def test_a_judged_mapping_is_never_better_than_the_best(limits: dict[str, float]) -> None:
+    for name in ("C2", "C8"):
+        nest = nest_of(load_layer(f"resnet18:{name}"))
+        mapping = best_mapping(nest, FLEXIBLE).mapping
+        found = judge(nest, FLEXIBLE, mapping, Objective.EDP, **limits)
+        assert found.best is not None
+        assert found.bound <= found.best.value <= found.value
+        assert found.best.cost == found.cost
+
+
+def test_what_is_not_proven_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    nest = nest_of(load_layer("resnet18:C8"))
+    mapping = best_mapping(nest, FLEXIBLE).mapping
+    found = judge(nest, FLEXIBLE, mapping, Objective.EDP, gap=1.0)
+    assert found.bound == 0
+    print_judged(found, FLEXIBLE, "edp")
+    assert "nothing is proven" in capsys.readouterr().out
