@@ -16,7 +16,7 @@ from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import Steps, progress
-from tilewright.cli.mapping.views import print_found, print_judged, totals
+from tilewright.cli.mapping.views import percent, print_found, print_judged, totals
 from tilewright.host.common.errors import errors_in, fields_named
 from tilewright.host.common.names import file_stems
 from tilewright.tuner.mapping.options import DEFAULT_BUDGET, EXACT, MapOptions
@@ -260,7 +260,7 @@ def _map(
     for done, nest in enumerate(nests):
 
         def show(at: Progress, nest: LoopNest = nest, done: int = done) -> None:
-            steps.at(f"{nest.name}: gap {100 * at.gap:.2g} %", done, len(nests))
+            steps.at(f"{nest.name}: gap {percent(at.gap)}", done, len(nests))
 
         steps.at(nest.name, done, len(nests))
         with fields_named(_FIELDS):

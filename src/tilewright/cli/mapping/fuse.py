@@ -9,6 +9,7 @@ from tilewright.cli.common.application import open_console
 from tilewright.cli.common.arguments import read_network
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
+from tilewright.cli.mapping.views import percent
 from tilewright.host.common.print_table import plain_table, print_table
 from tilewright.host.common.printable import printable
 from tilewright.tuner.mapping.cost import Objective
@@ -122,7 +123,7 @@ def _print(found: list[tuple[Fused, Alone]], arch: Architecture, objective: str)
             f"{fused.steps:,}",
             *(_changed(name, fused.cost, before) for name in (measure, "dram_bytes")),
             f"{100 * (fused.cost['macs'] / macs - 1):.1f} %",
-            f"{100 * fused.to_row()['gap']:.2g} %",
+            percent(fused.to_row()["gap"]),
         )
     print_table(table, console)
     for fused, _ in found:

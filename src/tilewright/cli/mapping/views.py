@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from tilewright.tuner.mapping.nest import LoopNest
 
 
+def percent(share: float) -> str:
+    """A share with two digits; all of it with three."""
+    return f"{100 * share:.{2 if share < 0.99 else 3}g} %"
+
+
 def print_found(
     found: list[Found], nests: list[LoopNest], arch: Architecture, objective: str
 ) -> None:
@@ -39,7 +44,7 @@ def print_found(
             f"{cost['energy']:.4g}",
             f"{cost['pes']:,.0f}",
             busy(one.nest, cost, arch),
-            "not proven" if one.gap is None else f"{100 * one.gap:.2g} %",
+            "not proven" if one.gap is None else percent(one.gap),
             f"{one.seconds:.2f}",
         )
     print_table(table, console)
@@ -127,7 +132,7 @@ def print_fronts(fronts: list[Front], arch: Architecture) -> None:
     for front in fronts:
         proof = "not proven: the search was ended early"
         if front.certified:
-            proof = "proven" + (f" but for {100 * front.gap:.2g} %" if front.gap else "")
+            proof = "proven" + (f" but for {percent(front.gap)}" if front.gap else "")
         console.say(
             f"{printable(front.nest.name, limit=40)}: {len(front.points)} mappings on {arch.name}, "
             f"{proof}, in {front.seconds:.2f} s"
