@@ -30,6 +30,7 @@ SMALLEST = {
     "default-tuner": ("--seeds", "1", "--budget", "24", "--long", "24", "--ranked", "8"),
     "execution": ("--quick", "--no-ray", "--hw", "tiny-4x4"),
     "first-count": ("--networks", "resnet18", "--hw", "tiny-4x4", "--repeat", "1"),
+    "intervals": ("--samples", "2"),
     "lowering": ("--quick", "--sample", "8", "--seconds", "0.1", "--repeat", "1"),
     "mapping": ("--quick", "--networks", "alexnet", "--per-network", "1", "--budget", "300"),
     "mapping-models": ("--network", "vta-resnet18", "--layers", "C10", "--hw", "tiny-4x4"),
@@ -42,12 +43,13 @@ SMALLEST = {
     "roofline": ("--quick", "--search-cycles", "1000000"),
     "simspeed": ("--quick", "--rounds", "1", "--arrays", "8"),
     "store": ("--trials", "200", "--commits", "20", "--repeats", "1"),
+    "tables": ("--networks", "ncf", "--fresh", "0", "--output", "tables.npz", "--folder", "arena"),
     "tuners": ("--quick", "--networks", "vta-resnet18", "--layers", "C10", "--seeds", "1",
                "--budget", "24", "--tuners", "random coordinate"),
 }  # fmt: skip
 """Options with which each benchmark ends soonest."""
 
-WRITERS = {"allocate-tables", "tuners-page"}
+WRITERS = {"allocate-tables", "study-page", "tuners-page"}
 """They write pages of documents that others made."""
 
 

@@ -33,14 +33,22 @@ class CatCmaTuner(BlackBoxTuner[P, Any]):
         free = [column for column, knob in enumerate(space.knobs) if len(knob) > 1]
         self._ordered: Final = [column for column in free if space.knobs[column].ordered]
         self._named: Final = [column for column in free if not space.knobs[column].ordered]
-        self._optimiser: Final = CatCMAwM(
-            z_space=[list(range(len(space.knobs[column]))) for column in self._ordered] or None,
-            c_space=[len(space.knobs[column]) for column in self._named] or None,
-            seed=int(self.rng.integers(2**31)),
+        self._optimiser: Final = (
+            CatCMAwM(
+                z_space=[list(range(len(space.knobs[column]))) for column in self._ordered] or None,
+                c_space=[len(space.knobs[column]) for column in self._named] or None,
+                seed=int(self.rng.integers(2**31)),
+            )
+            if free
+            else None
         )
         self._generation: list[tuple[Any, float]] = []
 
+    def _propose(self) -> Index | None:
+        return None if self._optimiser is None else super()._propose()
+
     def _library_ask(self) -> tuple[Any, Index]:
+        assert self._optimiser is not None
         asked, index = self._optimiser.ask(), [0] * len(self.space.knobs)
         for column, value in zip(self._ordered, () if asked.z is None else asked.z, strict=True):
             index[column] = int(value)
@@ -49,6 +57,7 @@ class CatCmaTuner(BlackBoxTuner[P, Any]):
         return asked, tuple(index)
 
     def _library_tell(self, token: Any, value: float | None) -> None:
+        assert self._optimiser is not None
         self._generation.append((token, np.inf if value is None else value))
         size = self._optimiser.population_size
         if len(self._generation) < size:
