@@ -64,6 +64,7 @@ class TestOptunaNsga2(TunerContract):
     name = "optuna-nsga2"
 
 
+@pytest.mark.slow  # a fit for every proposal; the adapter is that of the other samplers
 class TestOptunaGp(TunerContract):
     name = "optuna-gp"
 

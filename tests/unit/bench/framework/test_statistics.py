@@ -13,6 +13,7 @@ from support.randomness import fresh_rng
 
 from tilewright.bench.arena.records import PRICES, break_even
 from tilewright.bench.arena.settings import IntervalsSettings
+from tilewright.bench.framework import coverage
 from tilewright.bench.framework.coverage import POPULATIONS, Intervals
 from tilewright.bench.framework.statistics import (
     clustered_median,
@@ -95,8 +96,9 @@ def test_bounds_of_a_median_are_those_of_the_sign_test(values):
     assert place <= expected
 
 
-def test_an_interval_holds_the_truth_of_new_tasks_as_often_as_it_says():
+def test_an_interval_holds_the_truth_of_new_tasks_as_often_as_it_says(monkeypatch):
     """Runs of a task are alike: an interval over runs would be far too narrow."""
+    monkeypatch.setattr(coverage, "TIMES", 60)
     study = Intervals(IntervalsSettings(samples=400, seed=0))
     for name in ("typical value", "median", "typical ratio"):
         for effects in POPULATIONS:
