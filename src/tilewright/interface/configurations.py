@@ -2,7 +2,7 @@
 """Which named configuration runs a network fastest on a board: all that fit are compiled for.
 
 A network is imported once for each set of options that configurations ask for, and compiled for
-each of them with untuned schedules, counted on the twin: a second each.
+each of them with the schedules of ``--search 0``, counted on the twin: a few seconds each.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.interface.options import CompileOptions
 from tilewright.sim.twin.network_timing import time_network
+from tilewright.tuner.study.schedule_lookup import ScheduleLookup
 
 Importer = Callable[[ImportOptions], ImportedNetwork]
 
@@ -36,7 +37,7 @@ WORTH: Final = 0.9
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choice:
-    """A configuration with what a network takes on it, untuned."""
+    """A configuration with what a network takes on it, its schedules not searched."""
 
     hw: HwConfig
     imported: ImportedNetwork
@@ -158,13 +159,15 @@ class Configurations:
             self._imported[key] = self._importer(options)
         self._progress(f"compiling it for {hw.name}")
         imported = self._imported[key]
-        network = compile_network(
-            imported,
-            hw,
-            self._board,
-            keep_rounding=self._settings.keep_rounding,
-            offload_all=self._settings.offload_all,
-        ).network
+        with ScheduleLookup(hw, self._board.memory, budget=0) as book:
+            network = compile_network(
+                imported,
+                hw,
+                self._board,
+                book,
+                keep_rounding=self._settings.keep_rounding,
+                offload_all=self._settings.offload_all,
+            ).network
         cycles = time_network(network, self._board.memory).cycles
         return Choice(
             hw=hw,
