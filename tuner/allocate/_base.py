@@ -118,7 +118,8 @@ class Allocator(ABC):
 
     The base class keeps the tracks, gives a slot to arms without any valid measurement before all
     others (a network has no latency without them), and ends when every search is exhausted.
-    Choices depend on the arms, the options, the seed and the slots told; on nothing else.
+    Choices depend on the arms, the options, the seed, the slots told and those that are open; on
+    nothing else. Of a slot that is open nothing is known but its arm.
 
     Args:
         arms: the tasks.
@@ -128,8 +129,8 @@ class Allocator(ABC):
     Raises:
         TunerError: no arms, equal names, or a slot length that is not positive.
 
-    A subclass defines `_choose`, and may use ``self.tracks``, ``self.share``, ``self.fewest_slots``
-    and ``self.rng``.
+    A subclass defines `_choose`, and may use ``self.tracks``, ``self.share``, ``self.fewest_slots``,
+    ``self.slots_of`` and ``self.rng``.
 
     Example:
         >>> import tilewright as tw
@@ -150,25 +151,18 @@ class Allocator(ABC):
         self.seed: Final = (seed,) if isinstance(seed, int) else tuple(seed)
         self.rng: Final = np.random.default_rng(self.seed)
         self.tracks: Final = tuple(Track(best=arm.start) for arm in arms)
-        self._awaited: int | None = None
+        self._open: Final = [0] * len(arms)
+        """Slots of each arm that were chosen and not told."""
 
     def choose(self) -> int | None:
         """The arm that gets the next slot; None when every search is exhausted.
 
-        Raises:
-            TunerError: the slot chosen before was not told.
+        Slots may overlap: what an earlier one brought need not be told before.
         """
-        if self._awaited is not None:
-            raise TunerError(
-                "tell what a slot brought before the next is chosen",
-                field="arm",
-                value=self.arms[self._awaited].name,
-            )
         available = self.available
         if not available:
             return None
-        blank = [k for k in available if self.tracks[k].best is None]
-        chosen = min(blank, key=self._slots) if blank else self._choose(available)
+        chosen = self._first_or(available)
         if chosen not in available:
             raise TunerError(
                 "must choose one of the available arms",
@@ -176,20 +170,34 @@ class Allocator(ABC):
                 value=chosen,
                 remedy=f"return one of {available}",
             )
-        self._awaited = chosen
+        self._open[chosen] += 1
         return chosen
 
+    def _first_or(self, available: list[int]) -> int:
+        """An arm without a valid measurement; else the algorithm's choice.
+
+        Arms whose first one is on its way are not asked for more, unless there is nothing else.
+        """
+        tracks = self.tracks
+        ready = [
+            k
+            for k in available
+            if not self._open[k] or (tracks[k].slots and tracks[k].best is not None)
+        ]
+        blank = [k for k in ready if tracks[k].best is None] if ready else available
+        return min(blank, key=self.slots_of) if blank else self._choose(ready)
+
     def tell(self, arm: int, slot: Slot) -> None:
-        """Take in what the chosen arm's slot brought.
+        """Take in what a chosen arm's slot brought.
 
         Raises:
-            TunerError: the slot was not given to this arm.
+            TunerError: no slot of this arm is open.
         """
-        if arm != self._awaited:
+        if not (arm in range(len(self.arms)) and self._open[arm]):
             raise TunerError(
                 "a slot is told once, by the arm that was chosen", field="arm", value=arm
             )
-        self._awaited = None
+        self._open[arm] -= 1
         self.tracks[arm].add(slot)
         self._learn(arm)
 
@@ -197,7 +205,10 @@ class Allocator(ABC):
 
     @abstractmethod
     def _choose(self, available: list[int]) -> int:
-        """One of the available arms, each of which has a best cost."""
+        """One of the available arms, each of which has a best cost.
+
+        None of them has its first slot open.
+        """
 
     def _learn(self, arm: int) -> None:
         """Take in the arm's track after a slot; by default nothing: tracks are kept anyway."""
@@ -246,8 +257,8 @@ class Allocator(ABC):
         return self.arms[arm].count * (before - track.best) / back
 
     def fewest_slots(self, arms: Sequence[int]) -> int:
-        """The arm with the fewest slots so far, the first of several."""
-        return min(arms, key=self._slots)
+        """The arm with the fewest slots so far, open ones too; the first of several."""
+        return min(arms, key=self.slots_of)
 
     def moving(self, arms: Sequence[int], patience: int) -> list[int]:
         """Arms whose last improvement is less than ``patience`` trials old; all when none is.
@@ -258,5 +269,6 @@ class Allocator(ABC):
         moving = [k for k in arms if self.tracks[k].stale < patience]
         return moving or list(arms)
 
-    def _slots(self, arm: int) -> int:
-        return self.tracks[arm].slots
+    def slots_of(self, arm: int) -> int:
+        """Slots that an arm was given, open ones too."""
+        return self.tracks[arm].slots + self._open[arm]

@@ -85,7 +85,8 @@ class Sequential(Allocator):
         for arm in available:
             track = self.tracks[arm]
             stopped = self._patience is not None and track.stale >= self._patience
-            if track.trials < self._trials and not stopped:
+            coming = (self.slots_of(arm) - track.slots) * self.slot
+            if track.trials + coming < self._trials and not stopped:
                 return arm
         return self.fewest_slots(available)
 
@@ -116,7 +117,7 @@ class _Proportional(Allocator):
         """What an arm's part of the slots is in proportion to."""
 
     def _choose(self, available: list[int]) -> int:
-        return max(available, key=lambda arm: self._claim(arm) / (self.tracks[arm].slots + 1))
+        return max(available, key=lambda arm: self._claim(arm) / (self.slots_of(arm) + 1))
 
 
 class Linear(_Proportional):

@@ -130,32 +130,53 @@ class BoardOracle:
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """See `Oracle.measure`."""
-        if not requests:
-            return
-        waiting = [_Trial(position=p, request=r) for p, r in enumerate(requests)]
-        now = time.monotonic()
-        boards = [board for board in self._boards if not board.lost or board.retry_at <= now]
-        course = _Course(waiting=waiting, left=len(waiting), busy=len(boards))
-        threads = [
-            threading.Thread(target=self._work, args=(board, course), daemon=True)
-            for board in boards
-        ]
-        for thread in threads:
-            thread.start()
-        if not boards:
-            course.answers.put(self._fault(course))
+        course = _Course()
+        answered = 0
         try:
-            for _ in requests:
+            while answered < len(requests):
+                self._add(course, requests)
                 answer = course.answers.get()
                 if isinstance(answer, BaseException):
                     raise answer
+                answered += 1
                 yield answer
         finally:
             with self._changed:
                 course.over = True
                 self._changed.notify_all()
-            for thread in threads:
+            for thread in course.threads.values():
                 thread.join()
+
+    def _add(self, course: _Course, requests: Sequence[Request]) -> None:
+        """Take in what a course has not yet, with the boards that may work on it."""
+        new = requests[course.taken :]
+        if not new:
+            return
+        now = time.monotonic()
+        with self._changed:
+            course.waiting += [
+                _Trial(position=p, request=r) for p, r in enumerate(new, course.taken)
+            ]
+            course.taken, course.left = len(requests), course.left + len(new)
+            idle = [
+                board
+                for board in self._boards
+                if board.name not in course.threads or not course.threads[board.name].is_alive()
+            ]
+            fresh = [board for board in idle if not board.lost or board.retry_at <= now]
+            for board in fresh:
+                course.threads[board.name] = threading.Thread(
+                    target=self._work, args=(board, course), daemon=True
+                )
+                course.busy += 1
+            if not course.busy and not any(self._may_take(each, course) for each in self._able()):
+                course.answers.put(self._fault(course))
+            self._changed.notify_all()
+        for board in fresh:
+            course.threads[board.name].start()
+
+    def _able(self) -> list[_Board]:
+        return [board for board in self._boards if not board.lost]
 
     def close(self) -> None:
         """Give the boards back."""
@@ -303,8 +324,7 @@ class BoardOracle:
         """A board has nothing in hand: wake the others, and see whether anyone can go on."""
         course.busy -= 1
         if course.busy == 0 and course.left:
-            able = [board for board in self._boards if not board.lost]
-            if not any(self._may_take(board, course) for board in able):
+            if not any(self._may_take(board, course) for board in self._able()):
                 course.answers.put(self._fault(course))
         self._changed.notify_all()
 
@@ -319,7 +339,7 @@ class BoardOracle:
     def _take(self, board: _Board, course: _Course) -> _Trial | None:
         """The next trial for a board; None: there is nothing more for it to do."""
         with self._changed:
-            while not (course.over or course.left == 0 or board.lost):
+            while not (course.over or board.lost):
                 if open_ := self._may_take(board, course):
                     trial = self._choose(board, open_)
                     course.waiting.remove(trial)
@@ -370,10 +390,12 @@ class BoardOracle:
 class _Course:
     """One call of `BoardOracle.measure`."""
 
-    waiting: list[_Trial]  # trials that no board has
-    left: int  # trials without an answer
-    busy: int  # boards that have a trial in hand, or are being reached
+    waiting: list[_Trial] = field(default_factory=list)  # trials that no board has
+    taken: int = 0  # requests that it knows of
+    left: int = 0  # trials without an answer
+    busy: int = 0  # boards that have a trial in hand, or are being reached
     over: bool = False  # nobody wants answers any more
+    threads: dict[str, threading.Thread] = field(default_factory=dict)  # by board
     # with their positions, or why there are no more
     answers: queue.Queue[tuple[int, Measurement] | BaseException] = field(
         default_factory=queue.Queue

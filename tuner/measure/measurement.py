@@ -140,7 +140,9 @@ class Oracle(Protocol):
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """Measure; yields (position in ``requests``, measurement) as each is known.
 
-        A failure of one request is a `Measurement` that says so; it never ends the others.
+        A failure of one request is a `Measurement` that says so; it never ends the others. What is
+        appended to ``requests`` before the next answer is asked for is measured, too, beside what
+        still runs.
         """
         ...
 

@@ -104,9 +104,7 @@ class DeviceOracle:
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """Measure; trials start as soon as their configuration is built."""
         waiting: dict[str, list[int]] = {}
-        for position, request in enumerate(requests):
-            self.prepare(request.hw)
-            waiting.setdefault(hw_key(request.hw), []).append(position)
+        taken = 0
         running: dict[Hashable, list[int]] = {}
         fault: EnvironmentFaultError | None = None
 
@@ -119,21 +117,27 @@ class DeviceOracle:
                 self._start(requests, waiting.pop(key, []), running)
             return None
 
-        for key in list(waiting):
-            fault = fault or start(key)
-        while running or (waiting and fault is None):
+        while True:
+            while taken < len(requests):
+                hw = requests[taken].hw
+                self.prepare(hw)
+                waiting.setdefault(hw_key(hw), []).append(taken)
+                taken += 1
+            for key in list(waiting):
+                fault = fault or start(key)
+            if not running and (fault is not None or not waiting):
+                break
             outcome = self._next_outcome()
             if outcome.job_id in self._build_jobs:
                 key = self._build_jobs.pop(outcome.job_id)
                 self._building.pop(outcome.job_id, None)
                 self._builds[key] = _build_fault(outcome) or True
-                if key in waiting:
-                    fault = fault or start(key)
             elif outcome.job_id in running:
                 positions = running.pop(outcome.job_id)
                 if not outcome.ok and isinstance(outcome.error, ENVIRONMENT):
-                    hw = requests[positions[0]].hw.name
-                    fault = fault or environment_fault(f"a trial on {hw} cannot run", outcome.error)
+                    name = requests[positions[0]].hw.name
+                    what = f"a trial on {name} cannot run"
+                    fault = fault or environment_fault(what, outcome.error)
                 elif not outcome.ok and len(positions) > 1:  # which of them was it?
                     for position in positions:
                         self._submit(requests, [position], running)

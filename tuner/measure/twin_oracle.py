@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -63,17 +63,30 @@ class TwinOracle:
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """See `Oracle.measure`."""
+        taken = 0
+        running: dict[Future[list[Measurement]], list[int]] = {}
+        while taken < len(requests) or running:
+            running |= self._start(requests, taken)
+            taken = len(requests)
+            for job in wait(running, return_when=FIRST_COMPLETED).done:
+                yield from zip(running.pop(job), job.result(), strict=True)
+
+    def _start(
+        self, requests: Sequence[Request], first: int
+    ) -> dict[Future[list[Measurement]], list[int]]:
+        """Jobs of the requests from a position on, with what each of them measures."""
         groups: dict[tuple[str, str], list[int]] = {}
-        for position, request in enumerate(requests):
+        for position, request in enumerate(requests[first:], first):
             groups.setdefault((hw_key(request.hw), request.workload.key), []).append(position)
-        jobs = {}
-        for positions in groups.values():
-            for first in range(0, len(positions), CHUNK):
-                chunk = positions[first : first + CHUNK]
-                job = self._pool.submit(self._run, [requests[position] for position in chunk])
-                jobs[job] = chunk
-        for job in as_completed(jobs):
-            yield from zip(jobs[job], job.result(), strict=True)
+        chunks = [
+            positions[start : start + CHUNK]
+            for positions in groups.values()
+            for start in range(0, len(positions), CHUNK)
+        ]
+        return {
+            self._pool.submit(self._run, [requests[position] for position in chunk]): chunk
+            for chunk in chunks
+        }
 
     def close(self) -> None:
         """End the threads."""

@@ -32,6 +32,42 @@ POLL_SECONDS: Final = 0.2
 _NUMBERS: Final = itertools.count()
 
 
+class _Run:
+    """What one call of `Claims.measure` has the oracle measure."""
+
+    def __init__(self) -> None:
+        self.leaders: Final[list[Request]] = []
+        """Of each group of requests that want the same thing the one with the highest limit."""
+        self.groups: Final[dict[str, list[int]]] = {}
+        """Positions of requests by key, the leader's first; those that have no answer yet."""
+        self.waiting: Final[dict[str, list[int]]] = {}
+        """Requests that are neither answered nor measured here, by key."""
+        self.answers: Iterator[tuple[int, Measurement]] | None = None
+        self._keys: Final[list[str]] = []
+
+    def add(self, key: str, group: list[int], requests: Sequence[Request]) -> None:
+        """Measure what a group wants, once."""
+        leader = max(group, key=lambda position: requests[position].max_cycles)
+        self.leaders.append(requests[leader])
+        self.groups[key] = [leader, *(position for position in group if position != leader)]
+        self._keys.append(key)
+
+    def answered(
+        self, number: int, measurement: Measurement, requests: Sequence[Request]
+    ) -> Iterator[tuple[int, Measurement]]:
+        """Answers of a group; who came later with a higher limit may have to wait for another."""
+        key = self._keys[number]
+        leader = self.groups[key][0]
+        yield leader, measurement
+        for position in self.groups.pop(key)[1:]:
+            limit = requests[position].max_cycles
+            answer = reused(measurement, limit)
+            if answer is None and limit > requests[leader].max_cycles:
+                self.waiting.setdefault(key, []).append(position)
+            else:
+                yield position, answer or replace(measurement, limit_cycles=limit, cached=True)
+
+
 class Claims:
     """The part of one session in what is measured over a store."""
 
@@ -53,24 +89,46 @@ class Claims:
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """Answer each request: by an earlier trial, another process's, or a measurement.
 
-        The caller stores every answer under `owner` before it asks for the next.
+        The caller stores every answer under `owner` before it asks for the next. It may append
+        requests meanwhile, as `Oracle.measure` says.
         """
-        waiting: dict[str, list[int]] = {}
-        for position, request in enumerate(requests):
-            key = request_key(request, self._oracle.identity)
-            waiting.setdefault(key, []).append(position)
-        yield from self._known(requests, waiting)
-        while waiting:
-            held = self._claim(waiting)
-            # Someone may have stored one between the look above and the claim.
+        run = _Run()
+        waiting, taken = run.waiting, 0
+        while True:
+            self._admit(requests, taken, run)
+            taken = len(requests)
             yield from self._known(requests, waiting)
-            if done := held - waiting.keys():
-                self._store.release(self.owner, done)
-            mine = {key: waiting.pop(key) for key in list(waiting) if key in held}
-            if mine:
-                yield from self._run(requests, list(mine.values()))
+            if waiting:
+                held = self._claim(waiting)
+                # Someone may have stored one between the look above and the claim.
+                yield from self._known(requests, waiting)
+                if done := held - waiting.keys():
+                    self._store.release(self.owner, done)
+                for key in list(waiting):
+                    if key in held:
+                        run.add(key, waiting.pop(key), requests)
+            if run.groups:
+                if run.answers is None:
+                    run.answers = self._oracle.measure(run.leaders)
+                found = next(run.answers, None)
+                if found is None:
+                    return
+                yield from run.answered(*found, requests)
             elif waiting:
                 self._wait(waiting)
+            elif taken == len(requests):
+                break
+        if run.answers is not None:
+            next(run.answers, None)  # it ends: nothing is left to measure
+
+    def _admit(self, requests: Sequence[Request], taken: int, run: _Run) -> None:
+        """Take in the requests from a position on."""
+        for position in range(taken, len(requests)):
+            key = request_key(requests[position], self._oracle.identity)
+            if key in run.groups:
+                run.groups[key].append(position)
+            else:
+                run.waiting.setdefault(key, []).append(position)
 
     def _known(
         self, requests: Sequence[Request], waiting: dict[str, list[int]]
@@ -89,20 +147,6 @@ class Claims:
                 waiting[key] = left
             else:
                 del waiting[key]
-
-    def _run(
-        self, requests: Sequence[Request], groups: Sequence[list[int]]
-    ) -> Iterator[tuple[int, Measurement]]:
-        """Measure; each group wants the same thing and costs one measurement."""
-        leaders = [max(group, key=lambda p: requests[p].max_cycles) for group in groups]
-        for number, measurement in self._oracle.measure([requests[p] for p in leaders]):
-            leader = leaders[number]
-            yield leader, measurement
-            for position in groups[number]:
-                if position != leader:
-                    limit = requests[position].max_cycles
-                    copy = replace(measurement, limit_cycles=limit, cached=True)
-                    yield position, reused(measurement, limit) or copy
 
     def _claim(self, keys: dict[str, list[int]]) -> set[str]:
         if self._renewal is None:

@@ -54,6 +54,10 @@ LIMIT_SLACK: Final = 20_000
 """... plus this many cycles, so that short layers are not cut off by fixed latencies."""
 
 
+TrialIdentity = tuple[str, str, str]
+"""What a study holds at most once: task, configuration and the text of the schedule."""
+
+
 class StudyError(TilewrightError):
     """A study cannot go on."""
 
@@ -76,6 +80,11 @@ class Proposal:
     schedule: Schedule
     origin: str  # ``default``, ``transfer`` or the tuner's name
     incumbent: int | None = None
+
+
+def trial_identity(proposal: Proposal, request: Request) -> TrialIdentity:
+    """Of a proposal and its request."""
+    return proposal.task.name, hw_key(proposal.hw), request.key[2]
 
 
 class Listener(Protocol):
@@ -148,10 +157,11 @@ class Session:
         self._study: Final = study
         self._oracle: Final = oracle
         self._listener: Final = listener
-        self._claims: Final = Claims(store, oracle)
-        self._stored: Final = store.numbers(study.id)
-        self._stored_numbers: Final = frozenset(self._stored.values())
-        self._used = 0
+        self.claims: Final = Claims(store, oracle)
+        self._stored: dict[TrialIdentity, int] = {}
+        self._by_number: dict[int, TrialIdentity] = {}
+        self._look_up()
+        self.used = 0
         self._bounds: dict[tuple[str, str], int] = {}
         self.threads: Final = threads
         self._recorded: Final[dict[str, tuple[HwConfig, str, str]]] = {}
@@ -163,12 +173,12 @@ class Session:
     @property
     def left(self) -> int:
         """Measurements that the budget still allows."""
-        return self.settings.budget - self._used
+        return self.settings.budget - self.used
 
     @property
     def replaying(self) -> bool:
         """Whether answers still come from a former run of this study."""
-        return self._used < len(self._stored)
+        return self.used < len(self._stored)
 
     @property
     def replayed(self) -> int:
@@ -192,7 +202,7 @@ class Session:
 
     def close(self) -> None:
         """Give up what was going to be measured."""
-        self._claims.close()
+        self.claims.close()
 
     def note(self, text: str) -> None:
         """Tell the listener."""
@@ -279,24 +289,29 @@ class Session:
             raise TimeUp
         return left
 
+    @property
+    def late(self) -> bool:
+        """Whether no new trial is started any more."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
     def measure(self, proposals: Sequence[Proposal]) -> list[Measurement]:
         """Measure; answers in the order of the proposals."""
         if len(proposals) > self.left:
             raise StudyError("more proposals than the budget allows", value=len(proposals))
-        first, self._used = self._used, self._used + len(proposals)
+        first, self.used = self.used, self.used + len(proposals)
         answers: dict[int, Measurement] = {}
         open_positions, requests = [], []
         for position, proposal in enumerate(proposals):
-            request = self._request(proposal)
+            request = self.request(proposal)
             answer = self._replayed(first + position, proposal, request)
             if answer is None:
                 open_positions.append(position)
                 requests.append(request)
             else:
                 answers[position] = answer
-        if requests and self._deadline is not None and time.monotonic() >= self._deadline:
+        if requests and self.late:
             raise TimeUp
-        for number, measurement in self._claims.measure(requests):
+        for number, measurement in self.claims.measure(requests):
             position = open_positions[number]
             answers[position] = self._commit(
                 first + position, proposals[position], requests[number], measurement
@@ -305,7 +320,8 @@ class Session:
             raise StudyError("the oracle left requests without an answer")
         return [answers[position] for position in range(len(proposals))]
 
-    def _request(self, proposal: Proposal) -> Request:
+    def request(self, proposal: Proposal) -> Request:
+        """A proposal as the oracle is asked for it, with its limit of cycles."""
         limit = BOUND_LIMIT * self.bound(proposal.hw, proposal.task)
         if proposal.incumbent is not None:
             limit = max(limit, proposal.incumbent)
@@ -338,13 +354,13 @@ class Session:
 
     def _replayed(self, sequence: int, proposal: Proposal, request: Request) -> Measurement | None:
         """The answer from this study's former run."""
-        number = self._stored.get((proposal.task.name, hw_key(proposal.hw), request.key[2]))
-        if number is None and sequence in self._stored_numbers:
-            raise self._astray(f"trial {sequence} is stored as another one")
-        stored = None if number is None else self._store.trial(self._study.id, number)
+        number = self._stored.get(trial_identity(proposal, request))
+        if number is None and sequence in self._by_number:
+            raise self.astray(f"trial {sequence} is stored as another one")
+        stored = None if number is None else self.stored(number)
         return None if stored is None else self._take(sequence, proposal, stored)
 
-    def _astray(self, how: str) -> StudyError:
+    def astray(self, how: str) -> StudyError:
         """What is said when the search does not take the course of its former run."""
         return StudyError(
             f"the stored trials do not follow from the settings ({how})",
@@ -355,36 +371,62 @@ class Session:
     def _take(self, sequence: int, proposal: Proposal, stored: StoredTrial) -> Measurement:
         """Answer from a trial that this study already holds."""
         if stored.sequence != sequence:
-            raise self._astray(f"trial {sequence} is stored as {stored.sequence}")
-        self._listener.trial(sequence, proposal, stored.measurement, replayed=True)
-        return stored.measurement
+            raise self.astray(f"trial {sequence} is stored as {stored.sequence}")
+        return self.tell_replayed(proposal, stored)
 
     def _commit(
         self, sequence: int, proposal: Proposal, request: Request, measurement: Measurement
     ) -> Measurement:
         """Store a trial; if another process of this study was first, what it stored counts."""
+        if self.commit(sequence, proposal, request, measurement):
+            return measurement
+        number = self.number_of(trial_identity(proposal, request))
+        found = None if number is None else self.stored(number)
+        if found is None:  # another process of this study, of another version
+            raise self.astray(f"trial {sequence} is stored as another one")
+        return self._take(sequence, proposal, found)
+
+    # -- the trials of the study, by number and by what they are ------------------------------
+
+    def _look_up(self) -> None:
+        self._stored = self._store.numbers(self._study.id)
+        self._by_number = {number: identity for identity, number in self._stored.items()}
+
+    def number_of(self, identity: TrialIdentity) -> int | None:
+        """The number of a trial that this study holds; None: it does not, as far as is known."""
+        return self._stored.get(identity)
+
+    def stored_as(self, number: int) -> TrialIdentity | None:
+        """Which trial this study holds under a number; None: none, as far as is known."""
+        return self._by_number.get(number)
+
+    def stored(self, number: int) -> StoredTrial | None:
+        """A trial that this study holds."""
+        return self._store.trial(self._study.id, number)
+
+    def tell_replayed(self, proposal: Proposal, stored: StoredTrial) -> Measurement:
+        """The answer of a stored trial, of which the listener is told."""
+        self._listener.trial(stored.sequence, proposal, stored.measurement, replayed=True)
+        return stored.measurement
+
+    def commit(
+        self, number: int, proposal: Proposal, request: Request, measurement: Measurement
+    ) -> bool:
+        """Store a trial; False: another process of this study was first, and is known now."""
         try:
             self._store.add_trial(
                 self._study.id,
-                sequence=sequence,
+                sequence=number,
                 task=proposal.task.name,
                 origin=proposal.origin,
                 request=request,
                 measurement=measurement,
                 oracle=self._oracle.identity,
-                owner=self._claims.owner,
+                owner=self.claims.owner,
                 energy=self.energy,
             )
-        except DuplicateTrialError as error:
-            number = self._store.sequence_of(
-                self._study.id,
-                task=proposal.task.name,
-                config_hash=hw_key(proposal.hw),
-                schedule=request.key[2],
-            )
-            found = None if number is None else self._store.trial(self._study.id, number)
-            if found is None:  # another process of this study, of another version
-                raise self._astray(f"trial {sequence} is stored as another one") from error
-            return self._take(sequence, proposal, found)
-        self._listener.trial(sequence, proposal, measurement, replayed=False)
-        return measurement
+        except DuplicateTrialError:
+            self._look_up()
+            return False
+        self._listener.trial(number, proposal, measurement, replayed=False)
+        return True

@@ -57,6 +57,9 @@ SCREENS: Final = ("none", Fidelity.TWIN.value)
 """What searches in place of the fidelity that confirms."""
 
 
+_LEAST: Final = {"seed": 0, "configs": 1, "batch": 1, "budget": 0, "asynchronous": 0}
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudySettings:
     """The settings of one study.
@@ -72,6 +75,8 @@ class StudySettings:
             chooses from; empty: it chooses from all that fit the board.
         bitstreams: SHA-256 of each of them, by configuration hash.
         within: share above its proven bound at which a layer's search ends; None: none ends so.
+        asynchronous: trials that are kept on their way, each learned from when it ends
+            (`study.in_flight`); 0: the trials of a batch are waited for.
     """
 
     model: str  # built-in network name or the model file's name
@@ -99,6 +104,7 @@ class StudySettings:
     bitstreams: Mapping[str, str] = field(default_factory=dict)
     within: float | None = None
     proof_seconds: float = DEFAULT_PROOF_SECONDS  # of each proof of ``within``
+    asynchronous: int = 0
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -134,7 +140,7 @@ class StudySettings:
                 value=self.screen,
                 remedy=choices(self.screen, SCREENS),
             )
-        for name, low in (("seed", 0), ("configs", 1), ("batch", 1), ("budget", 0)):
+        for name, low in _LEAST.items():
             value = getattr(self, name)
             if type(value) is not int or value < low:
                 raise SettingsError(
@@ -143,6 +149,13 @@ class StudySettings:
                     value=value,
                     remedy=f"give a whole number from {low}",
                 )
+        if self.asynchronous and self.screen != "none":
+            raise SettingsError(
+                "is for measurements that take unequal times, and the twin's do not",
+                field="asynchronous",
+                value=self.asynchronous,
+                remedy="add --screen none, or leave it out",
+            )
         self._check_proofs()
         for part in self.without:
             parts = TUNERS.load(self.tuner).ablations
@@ -230,6 +243,7 @@ class StudySettings:
                 if self.within is None
                 else {"within": self.within, "proof_seconds": self.proof_seconds}
             ),
+            **({"asynchronous": self.asynchronous} if self.asynchronous else {}),
         }
 
     def default_name(self, **more: str) -> str:

@@ -24,7 +24,7 @@ from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.study.objective import Objective
 from tilewright.tuner.study.session import Session
-from tilewright.tuner.study.task_search import TaskSearch, TaskSearches
+from tilewright.tuner.study.task_search import TaskSearch, TaskSearches, advance_together
 from tilewright.tuner.study.tuner_factory import TunerFactory
 
 FIRST_RUNG_SHARE: Final = 0.5
@@ -77,7 +77,7 @@ def run_shared(session: Session, configs: Sequence[HwConfig]) -> None:
         before = session.left
         for candidate in candidates:
             candidate.tasks.proving = settings.within is not None and len(candidates) == 1
-            candidate.tasks.advance(min(share, session.left))
+        advance_together(session, [(candidate.tasks, share) for candidate in candidates])
         if session.left == before:
             if len(candidates) == 1:
                 if not candidates[0].tasks.proven:
@@ -120,7 +120,7 @@ def _first_rung(
         candidate = _candidate(session, hw, candidates, factory, number=position)
         candidate.tasks.proving = session.settings.within is not None and len(configs) == 1
         slice_ = len(session.settings.tasks) if ranked and position == 0 else share
-        candidate.tasks.advance(min(slice_, session.left))
+        advance_together(session, [(candidate.tasks, slice_)])
         if candidate.network is None:
             missing = [s.task.name for s in candidate.tasks.searches if s.best is None]
             reason = f"no valid measurement of {', '.join(missing)}"

@@ -39,7 +39,7 @@ from tilewright.tuner.study.results import load_result, screening_name
 from tilewright.tuner.study.session import Listener, Session, StudyError, TimeUp
 from tilewright.tuner.study.settings import StudySettings, software_versions
 from tilewright.tuner.study.shared_hardware import run_shared
-from tilewright.tuner.study.task_search import TaskSearch, TaskSearches
+from tilewright.tuner.study.task_search import TaskSearch, TaskSearches, advance_together
 from tilewright.tuner.study.tuner_factory import TunerFactory
 
 
@@ -67,7 +67,7 @@ def run_per_layer(session: Session, configs: Sequence[HwConfig]) -> None:
     together = TaskSearches(session, searches, seed=(), transfer=False)
     together.proving = session.settings.within is not None
     together.configs = tuple(configs)
-    together.advance(session.left)
+    advance_together(session, [(together, session.left)])
     together.finish()
 
 

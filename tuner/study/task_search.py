@@ -9,19 +9,20 @@ a price of 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
-from tilewright.tuner.allocate import Arm, Slot, make_allocator, spend
+from tilewright.tuner.allocate import ALLOCATORS, Arm, Slot, make_allocator, spend
 from tilewright.tuner.measure.energy import EnergyModel
 from tilewright.tuner.measure.measurement import Measurement
 from tilewright.tuner.schedule.spaces import JointPoint, shape_of
 from tilewright.tuner.search import TUNERS, Candidate, Result, Tuner, TunerError
 from tilewright.tuner.search.space import Index
+from tilewright.tuner.study.in_flight import run_in_flight
 from tilewright.tuner.study.objective import TaskCost
 from tilewright.tuner.study.proofs import settle
 from tilewright.tuner.study.session import Proposal, Session
@@ -172,11 +173,6 @@ class TaskSearches:
         parts = [search.best for search in self.searches if search.best is not None]
         return parts if len(parts) == len(self.searches) else None
 
-    def advance(self, amount: int) -> int:
-        """Spend some measurements; returns how many (fewer when every search is exhausted)."""
-        self._room = amount
-        return spend(self.allocator, self._pull, amount)
-
     @property
     def proven(self) -> bool:
         """Whether every search has ended with a proof."""
@@ -191,13 +187,18 @@ class TaskSearches:
             if search.awaited and self._session.left:
                 self._measure({arm: 1})
 
+    def advance_in_batches(self, amount: int) -> None:
+        """Spend some measurements slot by slot, fewer when every search is exhausted."""
+        self._room = amount
+        spend(self.allocator, self._pull, amount)
+
     def _pull(self, arm: int, length: float) -> Slot:
         search = self._order[arm]
         if not search.started:
             fresh = [k for k, search in enumerate(self._order) if not search.started]
             self._first.update(self._measure(dict.fromkeys(fresh[: self._room], 1)))
         slot = self._first.pop(arm, None)
-        if self.proving and settle(self._session, search, self.configs):
+        if self.settled(search):
             # The measurement of what the proof found, if it found something, is the last one.
             if slot is None and search.awaited:
                 slot = self._measure({arm: 1})[arm]
@@ -225,9 +226,8 @@ class TaskSearches:
             value = session.objective.value(proposal.hw, proposal.task, answer)
             self._order[arm].learn(candidate, proposal.hw, answer, value, session.energy)
             values[arm].append(value)
-        if self._transfer:
-            for arm, candidate in asked:
-                self._tell_siblings(self._order[arm], candidate.point)
+        for arm, candidate in asked:
+            self.tell_siblings(self._order[arm], candidate.point)
         return {
             arm: Slot(
                 prices=(1.0,) * len(found),
@@ -237,9 +237,107 @@ class TaskSearches:
             for arm, found in values.items()
         }
 
-    def _tell_siblings(self, search: TaskSearch, point: Schedule | JointPoint) -> None:
-        if search.best_point != point:
+    def choose(self) -> tuple[int, TaskSearch] | None:
+        """The arm that the allocator gives the next slot, and its search; None: none."""
+        with ALLOCATORS.running(type(self.allocator)):
+            arm = self.allocator.choose()
+        return None if arm is None else (arm, self._order[arm])
+
+    def settled(self, search: TaskSearch) -> bool:
+        """Whether a search has ended with a proof, if proofs end searches."""
+        return self.proving and settle(self._session, search, self.configs)
+
+    def tell_siblings(self, search: TaskSearch, point: Schedule | JointPoint) -> None:
+        """Suggest a point to searches of the same shape, if it is the best of its own."""
+        if not self._transfer or search.best_point != point:
             return
         for sibling in self._order:
             if sibling is not search and sibling.shape == search.shape:
                 sibling.suggest(point)
+
+
+@dataclass(kw_only=True)
+class _OpenSlot:
+    """A slot of which not all trials have ended."""
+
+    arm: int
+    search: TaskSearch
+    left: int  # trials that may still be asked for
+    last: bool = False  # the search has ended with a proof
+    running: int = 0  # trials on their way
+    values: list[float | None] = field(default_factory=list)
+
+
+class OverlappingSlots:
+    """Spends measurements of some searches one by one (`in_flight.Course`).
+
+    The next slot begins when the trials of the last one have all begun. A search has one trial in
+    its first slot, so that all of them are measured once before one is measured often.
+    """
+
+    def __init__(self, session: Session, searches: TaskSearches, amount: int) -> None:
+        self._session: Final = session
+        self._searches: Final = searches
+        self._room = amount
+        self._slot: _OpenSlot | None = None
+
+    def wish(self) -> tuple[Proposal, Any] | None:
+        """See `in_flight.Course.wish`."""
+        session = self._session
+        while self._room and session.left and (slot := self._slot or self._next_slot()):
+            found = slot.search.ask(1) if slot.left else []
+            self._room -= len(found)
+            slot.running += len(found)
+            slot.left = slot.left - 1 if found and self._room else 0
+            self._slot = slot if slot.left else None
+            if found:
+                proposal = slot.search.proposal(found[0], session.settings.tuner)
+                return proposal, (slot, found[0], proposal)
+            self._close(slot)
+        return None
+
+    def learn(self, ticket: Any, answer: Measurement) -> None:
+        """See `in_flight.Course.learn`."""
+        slot, candidate, proposal = ticket
+        session, search = self._session, slot.search
+        value = session.objective.value(proposal.hw, proposal.task, answer)
+        search.learn(candidate, proposal.hw, answer, value, session.energy)
+        self._searches.tell_siblings(search, candidate.point)
+        slot.values.append(value)
+        slot.running -= 1
+        self._close(slot)
+
+    def _next_slot(self) -> _OpenSlot | None:
+        chosen = self._searches.choose()
+        if chosen is None:
+            return None
+        arm, search = chosen
+        length = self._session.settings.batch if search.started else 1
+        if self._searches.settled(search):
+            return _OpenSlot(arm=arm, search=search, left=int(search.awaited), last=True)
+        return _OpenSlot(arm=arm, search=search, left=length)
+
+    def _close(self, slot: _OpenSlot) -> None:
+        """Tell the allocator of a slot all of whose trials have ended."""
+        if slot.left or slot.running:
+            return
+        self._searches.allocator.tell(
+            slot.arm,
+            Slot(
+                prices=(1.0,) * len(slot.values),
+                values=tuple(slot.values),
+                exhausted=not slot.search.awaited if slot.last else slot.search.tuner.exhausted,
+            ),
+        )
+
+
+def advance_together(session: Session, shares: Sequence[tuple[TaskSearches, int]]) -> None:
+    """Spend a share of measurements of each, as far as the budget goes.
+
+    They overlap if the study is asynchronous.
+    """
+    if session.settings.asynchronous:
+        run_in_flight(session, [OverlappingSlots(session, each, share) for each, share in shares])
+    else:
+        for searches, share in shares:
+            searches.advance_in_batches(min(share, session.left))

@@ -57,6 +57,10 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
+SPREADING = ("round-robin", "dynamic-round-robin", "ansor", "dynatune")
+"""Allocators that give every arm a slot before any gets two."""
+
+
 def make(name: str, found: Curves, *, seed: int = 7, arms: list[Arm] | None = None) -> Allocator:
     options = QUICK.get(name, {})
     return make_allocator(name, arms or arms_of(found), seed=seed, slot=8.0, **options)
@@ -156,11 +160,33 @@ class AllocatorContract:
         slot = Slot(prices=(8.0,), values=(1.0,))
         with pytest.raises(TunerError, match="told once"):
             allocator.tell((arm + 1) % ARMS, slot)
-        with pytest.raises(TunerError, match="before the next"):
-            allocator.choose()
         allocator.tell(arm, slot)
         with pytest.raises(TunerError, match="told once"):
             allocator.tell(arm, slot)
+
+    def test_slots_overlap(self) -> None:
+        """They are told in any order; what is told and when is all that choices depend on."""
+
+        def course() -> list[int]:
+            rng, found = np.random.default_rng(10), curves(10, trials=60)
+            allocator, positions, running = make(self.name, found), [0] * ARMS, []
+            chosen = []
+            while True:
+                arm = allocator.choose() if len(running) < 4 else None
+                if arm is not None and positions[arm] < 60:
+                    chosen.append(arm)
+                    running.append((arm, read(found, positions, arm, allocator.slot)))
+                elif arm is not None:  # its last slot is on its way
+                    allocator.tell(arm, Slot(prices=(), values=(), exhausted=True))
+                elif running:
+                    allocator.tell(*running.pop(int(rng.integers(len(running)))))
+                else:
+                    return [*chosen, *positions]
+
+        once = course()
+        assert once[-ARMS:] == [60] * ARMS
+        assert set(once[:ARMS]) == set(range(ARMS)) or self.name not in SPREADING
+        assert course() == once
 
     @pytest.mark.parametrize("slot", [0.0, -1.0, float("nan"), float("inf")])
     def test_refuses_a_slot_without_length(self, slot: float) -> None:

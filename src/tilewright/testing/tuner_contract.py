@@ -30,6 +30,9 @@ Log = list[tuple[Index, float | None]]
 COURSE = (1, 2, 13, 8, 8, 24)
 """Sizes of the asks of a course: single, odd, a batch, more than a batch."""
 
+LENGTH = 32
+"""Trials of a course that is told out of order."""
+
 SEED = 7
 
 SMALL_BASE = BASE.with_(name="small", inp_bytes=8192)
@@ -193,6 +196,27 @@ class TunerContract:
         assert len(log) == 48
         values = [value for _, value in log if value is not None]
         assert (tuner.best.value if tuner.best else None) == min(values, default=None)
+
+    def test_learns_from_trials_in_the_order_in_which_they_end(self) -> None:
+        """One more is asked for whenever one of those on their way has ended."""
+
+        def course() -> Log:
+            tuner, rng = self.make(full_space()), np.random.default_rng(11)
+            log: Log = []
+            running = tuner.ask(4)
+            while running:
+                ended = running.pop(int(rng.integers(len(running))))
+                value = schedule_cost(ended.point) if len(log) % 9 else None
+                tuner.tell([Result(index=ended.index, value=value)])
+                log.append((ended.index, value))
+                if len(log) + len(running) < LENGTH:
+                    running += tuner.ask(1)
+            return log
+
+        log = course()
+        assert len(log) == LENGTH
+        assert_valid_and_new(log)
+        assert course() == log
 
     def test_replayed_results_continue_like_an_uninterrupted_run(self, course: Log) -> None:
         cut = int(generator(f"cut {self.name}").integers(1, len(COURSE)))

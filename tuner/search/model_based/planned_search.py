@@ -139,6 +139,9 @@ class ModelBasedTuner(Tuner[P]):
         self._random: Final = RandomShare(RANDOM_SHARE)
         self._random_tail = 0
         self._next_fit = 0 if self._model.ready else plan
+        self._next_ask = 0
+        """Proposals after which the plan is used up, though its results may be on their way."""
+        self._untold_to_model = 0
 
     # -- what a tuner of this kind defines --------------------------------------------------
 
@@ -153,7 +156,8 @@ class ModelBasedTuner(Tuner[P]):
     # -- the loop ---------------------------------------------------------------------------
 
     def _propose(self) -> Index | None:
-        if len(self._results) >= self._next_fit:
+        asked_all = self._model.ready and self.asked >= self._next_ask
+        if len(self._results) >= self._next_fit or (asked_all and self._untold_to_model):
             self._make_plan()
         while len(self._plan) > self._random_tail:
             index = self._plan.pop(0)
@@ -163,6 +167,7 @@ class ModelBasedTuner(Tuner[P]):
 
     def _learn(self, result: Result) -> None:
         self._results.append(result)
+        self._untold_to_model += 1
 
     def _make_plan(self) -> None:
         """Fit the model to all results and replace the plan by the best points it knows."""
@@ -174,7 +179,9 @@ class ModelBasedTuner(Tuner[P]):
             self._explorer().maximise(self._score, leaders)
             self._plan = self._select(leaders.ranked())
             self._random_tail = self._random.of(self._plan_size)
-        self._next_fit = len(self._results) + (len(self._plan) or self._plan_size)
+        length = len(self._plan) or self._plan_size
+        self._next_fit, self._next_ask = len(self._results) + length, self.asked + length
+        self._untold_to_model = 0
 
     def _score(self, points: Sequence[Index]) -> Scores:
         return self._model.score(self._encoder.encode(points))
