@@ -54,10 +54,11 @@ def test_kill_nine_at_a_random_point_loses_no_acknowledged_trial(shared, attempt
     assert all(t.measurement.cycles == t.sequence + 1 for t in kept), context
 
 
-def studies(location, log, names, seconds=0.02):
+def studies(location, log, names, seconds=0.02, asynchronous=0):
     """Run studies at the same time; what they measured, a line each."""
     running = [
-        start("-m", "support.search.study_process", location, name, log, seconds) for name in names
+        start("-m", "support.search.study_process", location, name, log, seconds, asynchronous)
+        for name in names
     ]
     ends = [(process.communicate()[1], process.returncode) for process in running]
     assert ends == [("", 0)] * len(names)
@@ -90,12 +91,18 @@ def test_studies_that_want_the_same_trials_measure_each_once(tmp_path, dialect):
     assert len(measured) == BUDGET
 
 
+@pytest.mark.parametrize("asynchronous", [0, 4])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_two_processes_of_one_study_make_one_study(tmp_path, dialect):
+def test_two_processes_of_one_study_make_one_study(tmp_path, dialect, asynchronous):
+    """That of one process alone, where the order of ends decides nothing."""
     location = new_location(dialect, tmp_path)
     alone = new_location(dialect, tmp_path / "alone")
-    lines = studies(location, tmp_path / "log", ["a", "a"])
+    lines = studies(location, tmp_path / "log", ["a", "a"], asynchronous=asynchronous)
     assert len(lines) == len(set(lines)) == BUDGET
+    if asynchronous:
+        with Store(location) as together:
+            assert len(course(together, "a")) == BUDGET
+        return
     studies(alone, tmp_path / "other", ["a"], seconds=0)
     with Store(location) as together, Store(alone) as single:
         assert course(together, "a") == course(single, "a")

@@ -129,8 +129,8 @@ class Allocator(ABC):
     Raises:
         TunerError: no arms, equal names, or a slot length that is not positive.
 
-    A subclass defines `_choose`, and may use ``self.tracks``, ``self.share``, ``self.fewest_slots``,
-    ``self.slots_of`` and ``self.rng``.
+    A subclass defines `_choose`, and may use ``self.tracks``, ``self.share``,
+    ``self.fewest_slots``, ``self.slots_of`` and ``self.rng``.
 
     Example:
         >>> import tilewright as tw

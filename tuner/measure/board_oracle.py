@@ -169,14 +169,16 @@ class BoardOracle:
                     target=self._work, args=(board, course), daemon=True
                 )
                 course.busy += 1
-            if not course.busy and not any(self._may_take(each, course) for each in self._able()):
+            if self._is_stuck(course):
                 course.answers.put(self._fault(course))
             self._changed.notify_all()
         for board in fresh:
             course.threads[board.name].start()
 
-    def _able(self) -> list[_Board]:
-        return [board for board in self._boards if not board.lost]
+    def _is_stuck(self, course: _Course) -> bool:
+        """Whether no board is at work, and none may take what waits."""
+        able = [board for board in self._boards if not board.lost]
+        return not course.busy and not any(self._may_take(board, course) for board in able)
 
     def close(self) -> None:
         """Give the boards back."""
@@ -323,9 +325,8 @@ class BoardOracle:
     def _rest(self, course: _Course) -> None:
         """A board has nothing in hand: wake the others, and see whether anyone can go on."""
         course.busy -= 1
-        if course.busy == 0 and course.left:
-            if not any(self._may_take(board, course) for board in self._able()):
-                course.answers.put(self._fault(course))
+        if course.left and self._is_stuck(course):
+            course.answers.put(self._fault(course))
         self._changed.notify_all()
 
     def _may_take(self, board: _Board, course: _Course) -> list[_Trial]:

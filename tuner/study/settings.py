@@ -151,9 +151,8 @@ class StudySettings:
                 )
         if self.asynchronous and self.screen != "none":
             raise SettingsError(
-                "is for measurements that take unequal times, and the twin's do not",
+                "is for trials that take unequal times; those of the screening do not",
                 field="asynchronous",
-                value=self.asynchronous,
                 remedy="add --screen none, or leave it out",
             )
         self._check_proofs()

@@ -169,7 +169,8 @@ class AllocatorContract:
 
         def course() -> list[int]:
             rng, found = np.random.default_rng(10), curves(10, trials=60)
-            allocator, positions, running = make(self.name, found), [0] * ARMS, []
+            allocator, positions = make(self.name, found), [0] * ARMS
+            running: list[tuple[int, Slot]] = []
             chosen = []
             while True:
                 arm = allocator.choose() if len(running) < 4 else None

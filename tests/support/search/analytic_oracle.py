@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An oracle of the analytic accelerator (`tilewright.testing.analytic`), and who listens to it."""
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from support.search.results import load_result
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.registers import COUNTERS, UNIT_COUNTER_STATES, UNIT_NAMES
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS, cycles_of
-from tilewright.tuner.measure.measurement import Measurement, Request, Status
+from tilewright.tuner.measure.measurement import Measurement, Oracle, Request, Status
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.session import Proposal
 from tilewright.tuner.study.settings import StudySettings
@@ -34,6 +35,8 @@ def counters_of(cycles: int) -> dict[str, int]:
 class AnalyticOracle:
     """Answers from `cycles_of`, in the order that ``shuffle`` gives, with failures on request.
 
+    ``shuffle`` orders what waits whenever something joins it.
+
     Requests ``fail`` or are ``wrong`` by predicate; after ``stop_after`` answers it is Ctrl-C.
     """
 
@@ -51,6 +54,7 @@ class AnalyticOracle:
         self.identity = identity
         self.measured: list[tuple[str, str, str]] = []
         self.prepared: list[str] = []
+        self.most = 0  # requests that it had at once
         self._shuffle, self._fail, self._wrong = shuffle, fail, wrong
         self._stop_after = stop_after
 
@@ -58,7 +62,14 @@ class AnalyticOracle:
         self.prepared.append(hw.name)
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
-        for position in self._shuffle(list(range(len(requests)))):
+        waiting: list[int] = []
+        taken = 0
+        while taken < len(requests) or waiting:
+            if taken < len(requests):
+                waiting = self._shuffle([*waiting, *range(taken, len(requests))])
+                taken = len(requests)
+                self.most = max(self.most, len(waiting))
+            position = waiting.pop(0)
             if self._stop_after is not None and len(self.measured) >= self._stop_after:
                 raise KeyboardInterrupt
             request = requests[position]
@@ -166,6 +177,22 @@ def run(
             seconds=seconds,
         )
         return load_result(store, kept.name), kept.name
+
+
+def measured_one_by_one(oracle: Oracle, requests: Sequence[Request], width: int) -> list[Any]:
+    """Answers of an oracle that gets one request more whenever it has answered one."""
+    growing, answers = list(requests[:width]), dict[int, Measurement]()
+    for position, answer in oracle.measure(growing):
+        assert position not in answers
+        answers[position] = answer
+        growing += requests[len(growing) : len(growing) + 1]
+    return [answers[position] for position in range(len(requests))]
+
+
+def any_order(seed: int) -> Callable[[list[int]], list[int]]:
+    """A ``shuffle`` of an oracle's: trials take unequal times."""
+    rng = random.Random(seed)
+    return lambda positions: rng.sample(positions, len(positions))
 
 
 def course(result: StudyResult) -> list[tuple[Any, ...]]:

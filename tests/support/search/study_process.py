@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What writes to a store as a process of its own.
 
-With location, name, log and seconds: a study on the analytic accelerator, each measurement of which
-takes so long and then adds a line to the log. With a location alone: trials, until it is killed.
+With location, name, log, seconds and perhaps a number: a study on the analytic accelerator, each
+measurement of which takes so long and then adds a line to the log; so many are on their way. With a
+location alone: trials, until it is killed.
 """
 
 import os
@@ -54,11 +55,11 @@ def add_trials(location: str) -> None:
         os.write(1, b"%d\n" % n)
 
 
-def run(location: str, name: str, log: str, seconds: str) -> None:
+def run(location: str, name: str, log: str, seconds: str, asynchronous: str = "0") -> None:
     with Store(place(location)) as store:
         run_study(
             name,
-            make(budget=BUDGET, configs=2),
+            make(budget=BUDGET, configs=2, asynchronous=int(asynchronous)),
             store=store,
             oracle=LoggedOracle(Path(log), float(seconds)),
             rules=RULES,

@@ -63,6 +63,40 @@ def test_boards_measure_bit_exact_what_their_own_memory_takes(tmp_path):
         assert answer.relative_error == 0
 
 
+def test_a_slow_board_is_not_waited_for(tmp_path):
+    """Trials that join on the way go to the board that is free."""
+    slow, quick = HiddenBoard(), HiddenBoard()
+    slow.hold = threading.Event()
+    wanted = requests(9)
+    growing, order = wanted[:2], []
+    with oracle_of(tmp_path, slow=slow, quick=quick) as (oracle, _):
+        for position, answer in oracle.measure(growing):
+            assert answer.cycles == true_cycles(wanted[position])
+            order.append(answer.runs.board)
+            growing += wanted[len(growing) : len(growing) + 1]
+            if len(order) == 8:
+                slow.hold.set()
+    assert order == ["quick"] * 8 + ["slow"]
+
+
+def test_a_board_that_comes_back_joins_what_is_on_its_way(tmp_path, monkeypatch):
+    one, two = HiddenBoard(), HiddenBoard()
+    wanted = requests(30)
+    growing, order = wanted[:2], []
+    with oracle_of(tmp_path, one=one, two=two) as (oracle, told):
+        one.broken = True
+        for _, answer in oracle.measure(growing):
+            order.append(answer.runs.board)
+            growing += wanted[len(growing) : len(growing) + 1]
+            if len(order) == 8 and one.runs:
+                one.broken = False
+                monkeypatch.setattr(oracle._boards[0], "retry_at", 0.0)
+    assert len(order) == 30
+    if one.runs:  # it had its turn, and failed
+        assert set(order[:8]) == {"two"}
+        assert told[-1] == "board one is back"
+
+
 def test_a_noisy_board_is_asked_until_its_median_is_known(tmp_path):
     wanted = requests()
     with oracle_of(tmp_path, noisy=HiddenBoard(seed=7)) as (oracle, _):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.jobs import refuse_other
+from support.search.analytic_oracle import measured_one_by_one
 
 from tilewright.host.common.errors import (
     BuildError,
@@ -121,6 +122,17 @@ def test_measures_the_rtl_bit_exact_and_alike_each_time(rtl: DeviceOracle) -> No
         assert (one.cycles, one.counters) == (two.cycles, two.counters)
         assert one.cycles == one.counters["cycles"] > 0
     assert len({answers[p].cycles for p in range(3)}) > 1
+
+
+def test_takes_more_while_it_answers(rtl: DeviceOracle) -> None:
+    """Of a configuration that is not built yet, too."""
+    one, two = request(), request(hw=TINY.with_(name="other", inp_bytes=2 * TINY.inp_bytes))
+    answers = measured_one_by_one(rtl, [one, two, request(max_cycles=50), one, two, one], 1)
+    assert [answer.status for answer in answers] == [
+        Status.OK, Status.OK, Status.TIMEOUT, Status.OK, Status.OK, Status.OK,
+    ]  # fmt: skip
+    assert answers[0].cycles == answers[3].cycles == answers[5].cycles
+    assert answers[1].cycles == answers[4].cycles
 
 
 def test_failures_come_back_beside_measurements(rtl: DeviceOracle) -> None:

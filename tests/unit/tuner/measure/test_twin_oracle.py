@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.randomness import generator
+from support.search.analytic_oracle import measured_one_by_one
 
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.machine.board import load_memory
@@ -74,6 +75,12 @@ def test_answers_do_not_depend_on_batches(oracle) -> None:
     together = {p: a.cycles for p, a in oracle.measure(wanted)}
     alone = {p: dict(oracle.measure([r]))[0].cycles for p, r in enumerate(wanted)}
     assert together == alone
+
+
+def test_takes_more_while_it_answers(oracle) -> None:
+    wanted = requests(40)
+    answers = measured_one_by_one(oracle, wanted, 5)
+    assert [a.cycles for a in answers] == [dict(oracle.measure([r]))[0].cycles for r in wanted]
 
 
 def test_a_limit_cuts_off_what_is_slower_and_nothing_else(oracle) -> None:

@@ -51,6 +51,24 @@ def test_equal_requests_of_a_batch_cost_one_measurement(store: Store) -> None:
     assert answers[1].cycles == cycles(wanted(2))
 
 
+def test_what_is_on_its_way_is_not_measured_again(store: Store) -> None:
+    """Requests that join later wait for the measurement, unless its limit was too low for them."""
+    oracle, low = AnalyticOracle(), cycles(wanted()) - 1
+    claims = Claims(store, oracle)
+    growing = [wanted(2), wanted(1, low)]
+    late = [wanted(1, low), wanted(1)]
+    answers = {}
+    for position, answer in claims.measure(growing):
+        answers[position] = answer
+        growing += late
+        late = []
+    claims.close()
+    assert sorted(answers) == list(range(4))
+    assert (answers[1].status, answers[2].status) == (Status.TIMEOUT, Status.TIMEOUT)
+    assert answers[3].cycles == cycles(wanted())
+    assert oracle.measured == [wanted(2).key, wanted(1).key, wanted(1).key]
+
+
 def test_a_failure_answers_every_equal_request(store: Store) -> None:
     oracle = AnalyticOracle(fail=lambda _: True)
     claims = Claims(store, oracle)

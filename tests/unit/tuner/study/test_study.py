@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study spends its budget, resumes at any moment, and depends on nothing but its settings."""
 
-import random
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.search.analytic_oracle import AnalyticOracle, Silent, course, make
+from support.search.analytic_oracle import AnalyticOracle, Silent, any_order, course, make
 from support.search.analytic_oracle import run as run_whole
 from support.search.results import Found as StudyResult
 from support.search.results import load_result
@@ -71,12 +70,7 @@ def test_an_interrupted_study_resumes_as_if_nothing_had_happened(
 ) -> None:
     whole = run(tmp_path_factory.mktemp("whole"), mode=mode, tuner=tuner, seed=seed)
     folder = tmp_path_factory.mktemp("cut")
-    shuffled = random.Random(seed)
-
-    def shuffle(positions: list[int]) -> list[int]:
-        return shuffled.sample(positions, len(positions))
-
-    first = AnalyticOracle(shuffle=shuffle, stop_after=stop)
+    first = AnalyticOracle(shuffle=any_order(seed), stop_after=stop)
     with pytest.raises(KeyboardInterrupt):
         run(folder, first, mode=mode, tuner=tuner, seed=seed)
     with Store(folder / "s.sqlite") as store:
