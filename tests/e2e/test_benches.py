@@ -46,6 +46,7 @@ SMALLEST = {
     "tables": ("--networks", "ncf", "--fresh", "0", "--output", "tables.npz", "--folder", "arena"),
     "tuners": ("--quick", "--networks", "vta-resnet18", "--layers", "C10", "--seeds", "1",
                "--budget", "24", "--tuners", "random coordinate"),
+    "waiting": ("--quick",),
 }  # fmt: skip
 """Options with which each benchmark ends soonest."""
 

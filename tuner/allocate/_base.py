@@ -176,16 +176,12 @@ class Allocator(ABC):
     def _first_or(self, available: list[int]) -> int:
         """An arm without a valid measurement; else the algorithm's choice.
 
-        Arms whose first one is on its way are not asked for more, unless there is nothing else.
+        An arm that has a slot open comes after all others: what it brings is not known yet.
         """
-        tracks = self.tracks
-        ready = [
-            k
-            for k in available
-            if not self._open[k] or (tracks[k].slots and tracks[k].best is not None)
-        ]
-        blank = [k for k in ready if tracks[k].best is None] if ready else available
-        return min(blank, key=self.slots_of) if blank else self._choose(ready)
+        free = [k for k in available if not self._open[k]]
+        known = free or [k for k in available if self.tracks[k].slots]
+        blank = [k for k in known if self.tracks[k].best is None] if known else available
+        return min(blank, key=self.slots_of) if blank else self._choose(known)
 
     def tell(self, arm: int, slot: Slot) -> None:
         """Take in what a chosen arm's slot brought.

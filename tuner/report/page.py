@@ -83,6 +83,12 @@ def repeat(result: StudyResult) -> Repeat:
         words += ["--within", f"{100 * result.tolerance:g}%"]
         if search["proof_seconds"] != DEFAULT_PROOF_SECONDS:
             words += ["--proof-seconds", f"{search['proof_seconds']:g}"]
+    if count := search.get("asynchronous"):
+        words += ["--asynchronous", str(count)]
+        remarks.append(
+            "An asynchronous search depends on the order in which its trials end: a new run may "
+            "take another course. The store holds the order of this one."
+        )
     if rtl := search.get("rtl"):
         words += ["--rtl", "mine/tilewright.f"]
         remarks.append(f"--rtl needs the manifest of the RTL of that day; its digest is {rtl}.")

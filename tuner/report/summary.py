@@ -164,12 +164,19 @@ def condition_lines(result: StudyResult) -> list[str]:
             f"objective {settings.get('objective', 'latency')}, "
             f"space {settings['space']}, seed {settings['seed']}, "
             f"budget {search.summary.count} of {search.settings['budget']} measurements "
-            f"({search.summary.cached} from earlier studies), study {result.study.status}"
+            f"({search.summary.cached} from earlier studies){_overlap(settings)}, "
+            f"study {result.study.status}"
         ),
         *([f"RTL: a user's, {settings['rtl']}"] if settings.get("rtl") else []),
         "versions: " + ", ".join(f"{k} {v}" for k, v in result.study.versions.items()),
     ]
     return [*lines, share_lines(settings)[0]]
+
+
+def _overlap(settings: Mapping[str, Any]) -> str:
+    """How many trials were on their way at once, where none was waited for."""
+    count = settings.get("asynchronous", 0)
+    return f", {counted(count, 'trial')} on their way at once, told as they ended" if count else ""
 
 
 def fidelity_text(result: StudyResult) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Studies on boards: configurations from bitstreams, grouped and priced, beside the twin."""
 
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -13,6 +14,7 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.runtime.bitstreams import ReconfigurableDevice, read_bitstreams
 from tilewright.tuner.measure.board_oracle import BoardOracle
 from tilewright.tuner.report.boards import board_lines, board_table, comparison_lines
+from tilewright.tuner.report.summary import condition_lines
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.results import load_result
 
@@ -68,6 +70,28 @@ def test_configurations_come_from_bitstreams_whose_loading_is_priced(tmp_path, m
     assert best.runs.twin_cycles not in {0, best.cycles}
     assert f"{best.runs.twin_cycles:,} on the twin" in comparison_lines(result)[0]
     assert f"{best.cycles:,}" in board_table(result)
+
+
+def test_an_asynchronous_study_gives_a_quick_board_more_to_do(tmp_path):
+    class Slow(HiddenBoard):
+        def about_to_run(self) -> None:
+            time.sleep(0.1)
+
+    with (
+        serving(Slow(), board=KIND, digest="d") as slow,
+        serving(HiddenBoard(), board=KIND, digest="d") as quick,
+    ):
+        pool = write_pool(tmp_path, slow=slow, quick=quick)
+        study = tw.tune(
+            LAYERS[0], hw="tiny-4x4", budget=16, fidelity="board", boards=pool, asynchronous=2,
+            runs=tmp_path / "runs",
+        )  # fmt: skip
+    with Store(tmp_path / "runs" / "studies.sqlite", read_only=True) as store:
+        result = load_result(store, study.name)
+    told = [runs.board for runs in result.board_runs]
+    assert len(told) == 16
+    assert told.count("quick") > 2 * told.count("slow") > 0, "neither waits for the other"
+    assert "2 trials on their way at once" in "\n".join(condition_lines(result))
 
 
 def test_a_study_on_boards_shares_nothing_with_one_on_the_twin(tmp_path):
