@@ -61,8 +61,9 @@ def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
                 run = tuple(kept[name] for name in ("tuner", "task", "seed"))
                 runs[run] = [*(_short(kept[name]) for name in RUN), regrets]
     conditions = [
-        {name: {**study["conditions"], "command": study["command"]}[name] for name in CONDITIONS}
+        {name: {**study["conditions"], "command": command}[name] for name in CONDITIONS}
         for study in studies
+        for command in [re.sub(r"(?<= )/\S*/", "", study["command"])]  # no folders of a machine
     ]
     return {
         "generator": MARK,

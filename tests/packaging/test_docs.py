@@ -163,6 +163,15 @@ def test_links_lead_somewhere_in_the_repository(page):
     assert not dead_links(page, page.read_text(encoding="utf-8"))
 
 
+def test_documents_name_no_folder_of_a_machine() -> None:
+    """A record that was made somewhere held the folders of that day."""
+    kept = [p for p in (ROOT / "docs").rglob("*") if p.suffix in {".md", ".json", ".csv", ".yaml"}]
+    texts = {p: p.read_text(encoding="utf-8") for p in (*kept, README, ROOT / "CHANGELOG.md")}
+    folder = re.compile(r"(?<![\w.$])/(?:tmp|root|work)/[^\s\"']*")
+    found = {page: folder.findall(text) for page, text in texts.items()}
+    assert not {page: names for page, names in found.items() if names}
+
+
 @pytest.mark.parametrize(
     ("text", "dead"),
     [
