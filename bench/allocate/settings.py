@@ -16,6 +16,7 @@ from tilewright.bench.framework.settings import (
     memory_option,
     option,
     quick_option,
+    workers_option,
 )
 from tilewright.cli.common.application import say
 from tilewright.cli.common.arguments import require_readable
@@ -86,3 +87,19 @@ def allocate_tables(
             remedy="run 'tilewright bench allocate --json FILE' first",
         )
     say(tables(document))
+
+
+@command(
+    "waiting", SEARCH, "tilewright.bench.allocate.waiting:WaitingStudy",
+    more="Each network is kept when it is there; the same command goes on with the file of --json.",
+)  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class WaitingSettings:
+    """What waiting for batches costs on simulated boards whose trials take unequal times."""
+
+    quick: bool = quick_option()
+    networks: int = count_option(6, "Networks, in the study's order.", quick=1)
+    seeds: int = count_option(3, "Seeds of each search.", quick=1)
+    boards: int = count_option(8, "Boards side by side, and trials of a batch.", quick=4)
+    budget: int = count_option(128, "Measurements of a search; 4 a layer at least.", quick=32)
+    workers: int = workers_option()

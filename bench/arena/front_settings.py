@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the study of several objectives and that of waiting are told."""
+"""What the study of several objectives is told."""
 
 from __future__ import annotations
 
@@ -22,20 +22,4 @@ class ObjectivesSettings:
     layers: int = count_option(2, "Layers of each network.", quick=1)
     seeds: int = count_option(5, "Seeds of each search.", quick=1)
     budget: int = count_option(64, "Measurements of a search.", quick=16)
-    workers: int = workers_option()
-
-
-@command(
-    "waiting", SEARCH, "tilewright.bench.arena.waiting_study:WaitingStudy",
-    more="Each network is kept when it is there; the same command goes on with the file of --json.",
-)  # fmt: skip
-@dataclass(frozen=True, kw_only=True)
-class WaitingSettings:
-    """What waiting for batches costs on simulated boards whose trials take unequal times."""
-
-    quick: bool = quick_option()
-    networks: int = count_option(6, "Networks, in the study's order.", quick=1)
-    seeds: int = count_option(3, "Seeds of each search.", quick=1)
-    boards: int = count_option(8, "Boards side by side, and trials of a batch.", quick=4)
-    budget: int = count_option(128, "Measurements of a search; 4 a layer at least.", quick=32)
     workers: int = workers_option()
