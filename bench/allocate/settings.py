@@ -98,7 +98,7 @@ class WaitingSettings:
     """What waiting for batches costs on simulated boards whose trials take unequal times."""
 
     quick: bool = quick_option()
-    networks: int = count_option(6, "Networks, in the study's order.", quick=1)
+    networks: int = count_option(9, "Networks, in the study's order.", quick=1)
     seeds: int = count_option(3, "Seeds of each search.", quick=1)
     boards: int = count_option(8, "Boards side by side, and trials of a batch.", quick=4)
     budget: int = count_option(128, "Measurements of a search; 4 a layer at least.", quick=32)

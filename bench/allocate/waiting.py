@@ -36,6 +36,9 @@ NETWORKS: Final = (
     "alexnet",
     "transformer_encoder",
     "vgg16",
+    "bert_tiny",
+    "gpt2",
+    "dlrm",
 )
 BOARD: Final = "pynq-z2"
 HW: Final = "pynq-16x16"

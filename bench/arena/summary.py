@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics as plain
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -22,9 +22,9 @@ from tilewright.bench.arena.records import (
     headline,
 )
 from tilewright.bench.framework.statistics import (
+    clustered,
     clustered_median,
     compare_pairs,
-    kaplan_meier_median,
     ratios_of_medians,
     typical,
     typical_ratio,
@@ -77,21 +77,17 @@ def search_figures(records: Sequence[Record], *, prices: bool = True) -> dict[st
 
 
 def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]:
-    """Kaplan-Meier median of the measurements to a target, over layers and seeds, by tuner.
-
-    A run that ended before its budget because its tuner had nothing left to ask for would not have
-    reached the target with the rest of it either: it is followed to its budget.
-    """
+    """The value of `intervals`, by tuner; None where it lies beyond the budget."""
     return {
-        tuner: kaplan_meier_median(
-            [
-                r["budget"] if r[f"trials_to_{target}"] is None else r[f"trials_to_{target}"]
-                for r in rows
-            ],
-            [r[f"trials_to_{target}"] is not None for r in rows],
+        tuner: _within(median, min(r["budget"] for r in rows))
+        for (tuner, rows), median in zip(
+            by_key(records, "tuner").items(), intervals(records, target).values(), strict=True
         )
-        for tuner, rows in by_key(records, "tuner").items()
     }
+
+
+def _within(median: Mapping[str, float], budget: int) -> float | None:
+    return median["value"] if median["value"] <= budget else None
 
 
 def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]:
@@ -216,12 +212,13 @@ def arms(records: Iterable[Record]) -> dict[str, Any]:
         budget = min(own[key]["budget"] for own in runs.values() for key in keys)
         tuners[tuner] = {"tasks": len({task for task, _ in keys}), "runs": len(keys)}
         for name, own in runs.items():
-            ends = [end_of(own[key], budget) for key in sorted(keys)]
+            ends = clustered(
+                (key[0], end["trials"] if end["reached"] else budget + 1)
+                for key in sorted(keys)
+                for end in [end_of(own[key], budget)]
+            )
             tuners[tuner][name] = {
-                "trials_to_1pct": kaplan_meier_median(
-                    [end["trials"] if end["reached"] else budget for end in ends],
-                    [end["reached"] for end in ends],
-                ),
+                "trials_to_1pct": _within(asdict(clustered_median(ends)), budget),
                 "invalid_share": sum(own[key]["invalid"] for key in keys)
                 / sum(own[key]["trials"] for key in keys),
             }

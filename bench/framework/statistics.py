@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of searches: censored medians, intervals over tasks, paired tests.
+"""Statistics of searches: medians and intervals over tasks, paired tests.
 
 What is alike makes a cluster (the runs of a task, the networks of a family) and gives one value. An
 interval over clusters holds `CONFIDENCE` also where they are few (`bench.framework.coverage`); a
@@ -46,25 +46,6 @@ def clustered(values: Iterable[tuple[Hashable, float]]) -> list[list[float]]:
     for of, value in values:
         found.setdefault(of, []).append(value)
     return list(found.values())
-
-
-def kaplan_meier_median(times: Sequence[float], reached: Sequence[bool]) -> float | None:
-    """Median time to an event when some runs ended without it, which ``reached`` tells.
-
-    The product-limit estimator of Kaplan and Meier (JASA 1958): the smallest time at which the
-    estimated share of runs still without the event is at most one half. None when more than half of
-    the runs are estimated to last longer than any was followed.
-    """
-    from scipy import stats  # noqa: PLC0415  (of the extra `search`; loaded when used)
-
-    if not times or len(times) != len(reached):
-        raise ValueError("times and reached must be of one length, at least 1")
-    if not any(reached):
-        return None
-    at, event = np.asarray(times, dtype=np.float64), np.asarray(reached, dtype=bool)
-    surviving = stats.ecdf(stats.CensoredData(uncensored=at[event], right=at[~event])).sf
-    half = np.flatnonzero(surviving.probabilities <= 0.5 + 1e-12)
-    return float(surviving.quantiles[half[0]]) if half.size else None
 
 
 def typical(clusters: Sequence[Sequence[float]]) -> Interval:
@@ -194,7 +175,7 @@ def compare_pairs(differences: Mapping[str, Sequence[float]]) -> dict[str, Compa
     Two-sided Wilcoxon signed-rank tests with Pratt's treatment of equal values, p values corrected
     by Holm's step-down procedure. What is not significant at `SIGNIFICANCE` is a tie.
     """
-    arrays = {name: np.asarray(values, np.float64) for name, values in differences.items()}
+    arrays = {name: _differences(name, values) for name, values in differences.items()}
     raw = {name: _wilcoxon(difference) for name, difference in arrays.items()}
     corrected = holm(raw)
     found = {}
@@ -211,6 +192,17 @@ def compare_pairs(differences: Mapping[str, Sequence[float]]) -> dict[str, Compa
             verdict=("better" if lean < 0 else "worse") if significant else "tie",
         )
     return found
+
+
+_DIGITS: Final = 12
+"""Of a difference: logarithms of equal ratios differ in their last bits, and would rank apart."""
+
+
+def _differences(name: str, values: Sequence[float]) -> Floats:
+    found = np.asarray(values, np.float64)
+    if not np.isfinite(found).all():
+        raise ValueError(f"differences must be finite numbers: {name}")
+    return found.round(_DIGITS) + 0.0
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Censored medians, intervals over few tasks and corrected tests against independent ones."""
+"""Medians, intervals over few tasks and corrected tests against independent ones."""
 
 import itertools
+import math
 import statistics
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -20,7 +22,6 @@ from tilewright.bench.framework.statistics import (
     compare_pairs,
     geometric_mean,
     holm,
-    kaplan_meier_median,
     loss,
     rank_correlation,
     ratios_of_medians,
@@ -29,33 +30,26 @@ from tilewright.bench.framework.statistics import (
 )
 
 
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=30))
-def test_without_censoring_the_median_is_the_lower_median(times):
-    assert kaplan_meier_median(times, [True] * len(times)) == statistics.median_low(times)
+@given(st.lists(st.tuples(st.integers(1, 129), st.integers(1, 129)), min_size=1, max_size=8))
+def test_equal_ratios_have_equal_ranks(pairs):
+    """Of whole numbers, by exact fractions and every assignment of signs."""
+    logs = [math.log(ours / theirs) for ours, theirs in pairs]
+    sizes = [Fraction(max(pair), min(pair)) for pair in pairs]
+    twice = [sum((s < o) + (s <= o) for s in sizes) + 1 for o in sizes]  # mean ranks, doubled
+    ranks = [rank for rank, size in zip(twice, sizes, strict=True) if size != 1]
+    upper = [ours > theirs for ours, theirs in pairs if ours != theirs]
+    positive = sum(rank for rank, up in zip(ranks, upper, strict=True) if up)
+    tail = min(positive, sum(ranks) - positive)
+    sums = [sum(itertools.compress(ranks, signs))
+            for signs in itertools.product((0, 1), repeat=len(ranks))]  # fmt: skip
+    expected = min(1.0, 2 * sum(total <= tail for total in sums) / len(sums))
+    assert compare_pairs({"one": logs})["one"].p == pytest.approx(expected, abs=1e-12)
 
 
-@given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_size=30))
-def test_the_median_agrees_with_scipy_survival_function(runs):
-    times, reached = zip(*runs, strict=True)
-    survival = stats.ecdf(stats.CensoredData.right_censored(times, [not r for r in reached])).sf
-    below = [t for t, s in zip(survival.quantiles, survival.probabilities, strict=True)
-             if s <= 0.5 + 1e-12]  # fmt: skip
-    assert kaplan_meier_median(times, reached) == (min(below) if below else None)
-
-
-def test_more_than_half_censored_at_the_budget_has_no_median():
-    assert kaplan_meier_median([3, 64, 64], [True, False, False]) is None
-    assert kaplan_meier_median([3, 5, 64], [True, True, False]) == 5
-
-
-def test_early_censoring_is_not_a_miss():
-    # The run that was cut at 2 says nothing about 5: of the three others two have the event.
-    assert kaplan_meier_median([2, 5, 5, 9], [False, True, True, False]) == 5
-
-
-def test_no_runs_are_refused():
-    with pytest.raises(ValueError, match="at least 1"):
-        kaplan_meier_median([], [])
+def test_a_difference_that_is_no_number_is_refused():
+    for wrong in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="finite numbers: one"):
+            compare_pairs({"one": [1.0, wrong]})
 
 
 @given(st.lists(st.integers(-40, 40), min_size=1, max_size=9))
