@@ -79,8 +79,8 @@ def is_integer(value: object, low: float = -math.inf, high: float = math.inf) ->
 
 
 def plain_integer(value: object) -> object:
-    """A text of at most 18 digits as an integer, anything else as it is."""
-    digits = isinstance(value, str) and value.isdecimal() and len(value) <= 18
+    """A text of at most 18 digits, the first of them not 0, as an integer; the rest as it is."""
+    digits = isinstance(value, str) and re.fullmatch("0|[1-9][0-9]{0,17}", value)
     return int(str(value)) if digits else value
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,18 @@ MAX_INTEGER: Final = 1 << 64
 
 SUFFIXES: Final = (".yaml", ".yml")
 
+_FORMS: Final = {
+    "int": re.compile(r"[-+]?(?:[0-9][0-9_]*|0x[0-9a-fA-F_]+)\Z"),
+    "bool": re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"),
+    "float": re.compile(
+        r"(?:[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
+    ),
+}
+"""Which plain scalars are numbers and truth values, by the tag's end."""
+
+_ZEROS: Final = re.compile(r"[-+]?0[0-9_]+")
+
 
 @functools.cache
 def _plain_loader() -> type[yaml.SafeLoader]:
@@ -32,8 +45,28 @@ def _plain_loader() -> type[yaml.SafeLoader]:
     class PlainLoader(yaml.SafeLoader):
         """A safe loader without aliases and merge keys, which refuses a key that is given twice.
 
-        A few hundred bytes of aliases grow to gigabytes.
+        A few hundred bytes of aliases grow to gigabytes. Numbers and truth values are those of YAML
+        1.2: 1:30 and ``no`` are text, and an integer that begins with 0 is refused, since readers
+        differ in what it is.
         """
+
+        yaml_implicit_resolvers = {  # noqa: RUF012  (as PyYAML declares it)
+            first: [
+                (tag, _FORMS.get(tag.removeprefix("tag:yaml.org,2002:"), form))
+                for tag, form in resolvers
+            ]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+        def construct_scalar(self, node: yaml.Node) -> Any:
+            """Build a scalar, unless it is a number that readers take differently."""
+            value = super().construct_scalar(node)  # type: ignore[arg-type]
+            if node.tag == "tag:yaml.org,2002:int" and _ZEROS.fullmatch(str(value)):
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{value} begins with 0: write it without, or in quotes",
+                    node.start_mark,
+                )  # fmt: skip
+            return value
 
         def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
             """Build a node that is no alias."""

@@ -19,7 +19,7 @@ from typing import Any
 from tilewright.host.common.errors import WorkloadError, errors_in
 from tilewright.host.common.plain_values import refuse_unknown
 from tilewright.host.common.yaml_files import read_yaml_mapping
-from tilewright.host.network.network_table import NetworkTable, collect
+from tilewright.host.network.network_table import NetworkTable, collect, merged_names
 from tilewright.host.network.workload import Workload
 
 
@@ -36,7 +36,11 @@ def load_layer_table(path: Path) -> NetworkTable:
         )
     workloads = [_layer(path, number, layer) for number, layer in enumerate(layers, start=1)]
     with errors_in(str(path)):
-        return NetworkTable(name=str(data.get("name", path.stem)), workloads=collect(workloads))
+        return NetworkTable(
+            name=str(data.get("name", path.stem)),
+            workloads=collect(workloads),
+            same=merged_names(workloads),
+        )
 
 
 def _layer(path: Path, number: int, layer: Any) -> Workload:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from tilewright.host.common.errors import WorkloadError
@@ -21,12 +21,14 @@ class NetworkTable(Summarised):
         workloads: distinct operators in order of first use; `Workload.count` says how often
             each occurs. No two of them share a `Workload.key`.
         cpu_operators: one line of text for each kind of operator that is not offloaded.
+        same: names of layers that were merged into an equal one, to that one's name.
     """
 
     name: str  # label
     workloads: tuple[Workload, ...]
     cpu_operators: tuple[str, ...] = ()
     cpu_macs: int = 0  # multiply-accumulates of those, as far as their shapes tell
+    same: Mapping[str, str] = field(default_factory=dict)
 
     def _told(self) -> Mapping[str, object]:
         return {
@@ -73,10 +75,11 @@ class NetworkTable(Summarised):
         return sum(w.count for w in self.workloads)
 
     def __getitem__(self, name: str) -> Workload:
-        """The workload of that name."""
-        for workload in self.workloads:
-            if workload.name == name:
-                return workload
+        """The workload of that name, or the equal one that a layer of that name was merged into."""
+        for wanted in (name, self.same.get(name, "")):
+            for workload in self.workloads:
+                if workload.name == wanted:
+                    return workload
         raise WorkloadError(
             f"no workload of that name in {self.name}",
             field="layer",
@@ -101,7 +104,16 @@ class NetworkTable(Summarised):
                 value=",".join(names),
                 remedy=f"layers: {', '.join(workload.name for workload in self.workloads)}",
             )
-        return tuple(self[name] for name in dict.fromkeys(wanted)) or self.workloads
+        found = {workload.name: workload for workload in map(self.__getitem__, wanted)}
+        return tuple(found.values()) or self.workloads
+
+
+def merged_names(layers: Sequence[Workload]) -> dict[str, str]:
+    """Names of layers that `collect` merges into an earlier one, to that one's name."""
+    first: dict[str, str] = {}
+    for layer in layers:
+        first.setdefault(layer.key, layer.name)
+    return {layer.name: first[layer.key] for layer in layers if first[layer.key] != layer.name}
 
 
 def collect(layers: Iterable[Workload]) -> tuple[Workload, ...]:

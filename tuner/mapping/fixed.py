@@ -262,10 +262,13 @@ def fixed_from(values: MappingType[str, Any]) -> Fixed:
             refuse_unknown(tile, DIMENSIONS, of="a tile")
             for d, size in tile.items():
                 _require_positive(f"tile.{d}", size)
+            parallel = level.get("parallel", "")
+            if "parallel" in level and (not isinstance(parallel, str) or not parallel):
+                raise ConfigError("must name a loop", field="parallel", value=parallel)
             levels[name] = FixedLevel(
                 tile=tuple(tile.get(d, 0) for d in DIMENSIONS),
                 order=str(level.get("order", GAP)),
-                parallel=str(level.get("parallel", "")),
+                parallel=parallel,
             )
     for unit in _UNITS:
         if unit in values:

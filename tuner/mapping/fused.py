@@ -242,12 +242,15 @@ def _job(pair: Pair, cut: Cut, arch: Architecture) -> _Job:
     inputs = [arch.input_bytes * part.nest.elements(Tensor.INPUTS) for part in parts]
     i1 = max(inputs) * held["first inputs"]
     outputs = last.nest.elements(Tensor.OUTPUTS) * sums
+    between = max(part.nest.elements(Tensor.OUTPUTS) for part in parts)
+    unread = max(0, between - last.nest.elements(Tensor.INPUTS))  # strides beyond the kernel
     moved = deep * (w1 + w2)
     moved += sum(p.times // deep * b for p, b in zip(parts, inputs, strict=True)) * bool(i1)
     moved += second.elements(Tensor.OUTPUTS) * arch.output_bytes * sums
     return _Job(
         cut=cut, first=parts, second=last, kept_bytes=moved,
-        first_room=w2 + outputs * arch.partial_bytes, second_room=w1 + i1,
+        first_room=w2 + outputs * arch.partial_bytes,
+        second_room=w1 + i1 + unread * arch.input_bytes,
     )  # fmt: skip
 
 

@@ -206,6 +206,10 @@ def _walk(
     held2 = frozenset(["inputs", *["weights"] * kept[2], *["sums"] * sums])
     total, moved = 0.0, 0.0
     largest = max(loaded(slices(at)[0]) for _, at in steps) * kept[1]
+    unread = max(
+        max(0, a.elements(Tensor.OUTPUTS) - b.elements(Tensor.INPUTS))
+        for a, b in (slices(at) for _, at in steps)
+    )
     for number, (_, at) in enumerate(steps):
         a, b = slices(at)
         w1, w2 = (arch.weight_bytes * math.prod(n.sizes[d] for d in (0, 1, 4, 5)) for n in (a, b))
@@ -218,7 +222,7 @@ def _walk(
         if sums and parts["o2"][number : number + 2].count(parts["o2"][number]) == 1:
             moved += results * arch.output_bytes
         room1 = arch.l2_bytes - w2 * kept[2] - results * arch.partial_bytes * sums
-        room2 = arch.l2_bytes - w1 * kept[0] - largest
+        room2 = arch.l2_bytes - w1 * kept[0] - largest - unread * arch.input_bytes
         total += everything.least(a, held1, room1) + everything.least(b, held2, room2)
         if total == math.inf:
             return total

@@ -103,6 +103,13 @@ def read_evaluation(
                 remedy="name its file with --hardware",
             )
         arch = load_architecture(str(own))
-    if not given[1] and aim in tuple(Objective):
-        objective = str(aim)
+    if not given[1] and aim is not None:
+        if not isinstance(aim, str) or aim not in tuple(Objective):
+            raise UsageError(
+                "names no objective",
+                field=f"--evaluate: {path}: objective",
+                value=aim,
+                remedy=f"write one of {', '.join(Objective)}, or give --objective",
+            )
+        objective = aim
     return Evaluation(path=path, stated=stated, arch=arch, objective=objective)

@@ -34,7 +34,7 @@ def read_pairs(target: str, names: str) -> list[Pair]:
 
 
 def _pair(network: NetworkTable, name: str) -> Pair:
-    known = {workload.name: workload for workload in network.workloads}
+    known = {each: network[each] for each in (*(w.name for w in network.workloads), *network.same)}
     places = [at for at, sign in enumerate(name) if sign == "+"]
     halves = [(name[:at].strip(), name[at + 1 :].strip()) for at in places]
     for first, second in halves:
@@ -97,9 +97,10 @@ def _name(pair: Pair) -> str:
     return f"{pair.first.name}+{pair.second.name}"
 
 
-def _alone(alone: Alone) -> dict[str, float]:
-    """Costs of both layers, one after the other."""
+def _alone(alone: Alone) -> dict[str, Any]:
+    """Costs of both layers, one after the other, and whether both are proven to be the best."""
     return {
+        "certified": all(one.optimal for one in alone),
         "cycles": sum(one.cost["cycles"] for one in alone),
         "energy": sum(one.cost["energy"] for one in alone),
         "dram_bytes": sum(
@@ -133,10 +134,12 @@ def _print(found: list[tuple[Fused, Alone]], arch: Architecture, objective: str)
             f"{printable(_name(fused.pair), limit=40)}: between steps L2 keeps {kept}; "
             f"{fused.tried:,} of {fused.cuts:,} cuts searched in {fused.seconds:.1f} s{end}"
         )
-    console.say(f"on {arch.name}, least {objective}; in brackets: against the best mapping of each")
+    proven = all(one.optimal for _, alone in found for one in alone)
+    each = "the best mapping of each" if proven else "mappings of each that are not proven the best"
+    console.say(f"on {arch.name}, least {objective}; in brackets: against {each}")
 
 
-def _changed(measure: str, cost: dict[str, float], before: dict[str, float]) -> str:
+def _changed(measure: str, cost: dict[str, float], before: dict[str, Any]) -> str:
     """A cost, and how much more or less it is than before."""
     value = cost[measure]
     shown = f"{value:.4g}" if measure == "energy" else f"{value:,.0f}"

@@ -11,6 +11,7 @@ from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.places import CONSTRAINTS_DIR
+from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.machine.bitstream import read_bitstream_manifest
 from tilewright.host.machine.board import load_board, load_memory, load_vivado_target
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -80,6 +81,38 @@ PLAIN = {
     load_layer_table: "name: n\nlayers:\n  - kind: dense\n    rows: 1\n    features_in: 4\n",
     load_board_pool: "boards:\n  - address: a\n    token: t\n",
 }
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((word, word) for word in ("no", "on", "Off", "y", "yes", "1:30", "12:30:45", "0o17")),
+        *((word, word.lower() == "true") for word in ("true", "TRUE", "false")),
+        *(("17", 17), ("-3", -3), ("1_000", 1000), ("0x1F", 31), ("0", 0), ("1e3", 1000.0)),
+        *(("007", None), ("010", None), ("-01", None), ("0_8", None)),
+    ],
+)
+def test_numbers_and_truth_values_are_those_of_yaml_1_2(text: str, value, tmp_path) -> None:
+    """None: refused, since one reader takes 010 for 8 and the next for 10."""
+    path = tmp_path / "a.yaml"
+    path.write_text(f"a: {text}\nb: [{text}]\n", encoding="utf-8")
+    if value is None:
+        with pytest.raises(TilewrightError, match=f"{text} begins with 0"):
+            read_yaml_mapping(path, "a file")
+        return
+    found = read_yaml_mapping(path, "a file")
+    assert found == {"a": value, "b": [value]}
+    assert type(found["a"]) is type(value)
+
+
+def test_equal_layers_go_by_any_of_their_names(tmp_path) -> None:
+    path = tmp_path / "n.yaml"
+    layer = "height: 6, width: 6, channels_in: 8, channels_out: 8, kernel_h: 1, kernel_w: 1"
+    path.write_text(f"layers:\n- {{name: a, {layer}}}\n- {{name: b, {layer}}}\n")
+    table = load_layer_table(path)
+    assert table["b"] is table["a"]
+    assert [each.name for each in table.select(["b", "a"])] == ["a"]
+    assert table["a"].count == 2
 
 
 @pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)

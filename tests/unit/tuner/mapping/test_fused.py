@@ -29,7 +29,7 @@ def drawn_pair(rng: np.random.Generator) -> tuple[Pair, Architecture]:
         channels = int(rng.choice([1, 2, 3, 4]))
         y, x = (int(v) for v in rng.choice([1, 2, 3, 4], 2))
         kernel = [int(v) for v in rng.integers(1, 4, 2)]
-        stride = int(rng.integers(1, 3))
+        stride = int(rng.integers(1, 4))  # beyond the kernel, too: pixels that nobody reads
         pads = [int(rng.integers(0, k)) for k in kernel]
         ends = [int(rng.integers(0, k)) for k in kernel]
         high, wide = ((n - 1) * stride + k - p - e
