@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The networks of a study that no other one beats in latency, energy and area at once.
 
-Cycles and energies of a network are sums over its tasks, so on one configuration the networks on
-the convex hull of the front are found by weighing the two: for each weight, every task takes the
-schedule with the least weighted sum. Networks inside the hull are left out.
+Cycles and energies of a network are sums over its tasks. So on one configuration the front of the
+networks is the front of all sums of one schedule for each task, taken in task by task.
 
 The hypervolume of the archive is a share of a box that no result decides, so that studies of a
 network, a board and a base configuration can be compared: from 0 to `BOX` times the cycles and the
@@ -18,13 +17,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.tuner.search.fronts import Floats, front, hypervolume
+from tilewright.tuner.search.fronts import Floats, Ints, front, hypervolume
 from tilewright.tuner.store.records import StoredConfig, StoredTrial
 from tilewright.tuner.study.best_network import Cost, cost_of, energy_model, stored_share
 from tilewright.tuner.study.results import StudyResult
 
-WEIGHTS: Final = tuple(step / 16 for step in range(17))
-"""Shares of energy in the weighted sum."""
+MOST_SUMS: Final = 2048
+"""Sums on the front of some tasks that the next task is added to; of more, evenly spread ones."""
+
+MOST: Final = 256
+"""Networks of an archive; of more, evenly spread ones."""
+
+SHOWN: Final = 12
+"""Networks that a terminal is told of."""
 
 BOX: Final = 2
 """A network that takes more cycles or energy than so many untuned ones is no alternative."""
@@ -57,12 +62,9 @@ def pareto(result: StudyResult) -> list[Point]:
     """The archive of a study in shared mode, fewest cycles first; empty in per-layer mode."""
     if not result.shared:
         return []
-    points: dict[tuple[int, float, float], Point] = {}
-    for config in result.configs:
-        for point in _networks(result, config):
-            points.setdefault((point.cycles, point.energy, point.area), point)
-    found = list(points.values())
-    return [found[place] for place in front(_costs(found))]
+    found = [point for config in result.configs for point in _networks(result, config)]
+    places = front(_costs(found))
+    return [found[place] for place in places[_spread(len(places), MOST)]]
 
 
 def dominated_share(result: StudyResult, points: Sequence[Point]) -> float | None:
@@ -89,41 +91,52 @@ def _costs(points: Sequence[Point]) -> Floats:
 
 
 def _networks(result: StudyResult, config: StoredConfig) -> list[Point]:
-    """Networks on the hull of a configuration's front; none when a task has no valid trial."""
+    """The front of a configuration's networks; none when a task has no valid trial."""
     area = stored_share(config, result.settings["board"])
-    counts = {task.name: task.count for task in result.tasks}
     model = energy_model(result)
-    trials: dict[str, list[tuple[Cost, StoredTrial]]] = {name: [] for name in counts}
+    trials: dict[str, list[tuple[Cost, StoredTrial]]] = {task.name: [] for task in result.tasks}
     for trial in result.front:
         if trial.config_hash == config.config_hash:
             trials[trial.task].append((cost_of(trial, area, model), trial))
     if not all(trials.values()):
         return []
-    least_cycles = sum(min(c.cycles for c, _ in found) * counts[n] for n, found in trials.items())
-    least_energy = sum(min(c.energy for c, _ in found) * counts[n] for n, found in trials.items())
-
-    def best_of(found: Sequence[tuple[Cost, StoredTrial]], weight: float) -> int:
-        def weighted(position: int) -> tuple[float, int]:
-            cost = found[position][0]
-            share = (1 - weight) * cost.cycles / least_cycles + weight * cost.energy / least_energy
-            return share, cost.cycles
-
-        return min(range(len(found)), key=weighted)
-
-    networks = []
-    for weight in WEIGHTS:
-        best = {name: found[best_of(found, weight)] for name, found in trials.items()}
-        networks.append(
-            Point(
-                config=str(config.hw["name"]),
-                config_hash=config.config_hash,
-                cycles=sum(cost.cycles * counts[name] for name, (cost, _) in best.items()),
-                energy=sum(cost.energy * counts[name] for name, (cost, _) in best.items()),
-                area=area,
-                schedules={name: trial.schedule for name, (_, trial) in best.items()},
-            )
+    sums, chosen = np.zeros((1, 2)), np.zeros((1, 0), dtype=np.int64)
+    for task in result.tasks:
+        own = np.array([(cost.cycles, cost.energy) for cost, _ in trials[task.name]]) * task.count
+        every = (sums[:, None] + own).reshape(-1, 2)
+        places = _front_of_two(every)
+        places = places[_spread(len(places), MOST_SUMS)]
+        before, last = np.divmod(places, len(own))
+        sums, chosen = every[places], np.column_stack([chosen[before], last])
+    return [
+        Point(
+            config=str(config.hw["name"]),
+            config_hash=config.config_hash,
+            cycles=int(cycles),
+            energy=float(energy),
+            area=area,
+            schedules={
+                name: found[place][1].schedule
+                for (name, found), place in zip(trials.items(), row, strict=True)
+            },
         )
-    return networks
+        for (cycles, energy), row in zip(sums, chosen, strict=True)
+    ]
+
+
+def _front_of_two(values: Floats) -> Ints:
+    """`front` of two objectives, which is sorting: the first ascending, the second falling."""
+    order: Ints = np.lexsort(values.T[::-1])
+    second = values[order, 1]
+    before = np.minimum.accumulate(np.concatenate([[np.inf], second[:-1]]))
+    better: Ints = order[second < before]
+    return better
+
+
+def _spread(count: int, most: int) -> Ints:
+    """Positions of at most so many of a sequence, its ends among them."""
+    places: Ints = np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
+    return places
 
 
 def pareto_lines(points: Sequence[Point], share: float | None = None) -> list[str]:
@@ -131,12 +144,14 @@ def pareto_lines(points: Sequence[Point], share: float | None = None) -> list[st
     if not points:
         return []
     lines = ["Pareto front of the networks in cycles, energy (relative) and area share:"]
-    first = points[0]
-    for point in points:
+    first, shown = points[0], _spread(len(points), SHOWN)
+    for point in (points[place] for place in shown):
         lines.append(
             f"  {point.cycles:,} cycles, energy {point.energy / first.energy:.3f}, "
             f"area {100 * point.area:.0f} %: {point.config}"
         )
+    if left := len(points) - len(shown):
+        lines.append(f"  and {left:,} between them, which the report lists")
     if share is not None:
         lines.append(
             f"hypervolume {share:.4f} of the box up to {BOX} times the untuned network's cycles "
