@@ -104,7 +104,7 @@ def _networks(result: StudyResult, config: StoredConfig) -> list[Point]:
     for task in result.tasks:
         own = np.array([(cost.cycles, cost.energy) for cost, _ in trials[task.name]]) * task.count
         every = (sums[:, None] + own).reshape(-1, 2)
-        places = _front_of_two(every)
+        places = front(every)
         places = places[_spread(len(places), MOST_SUMS)]
         before, last = np.divmod(places, len(own))
         sums, chosen = every[places], np.column_stack([chosen[before], last])
@@ -122,15 +122,6 @@ def _networks(result: StudyResult, config: StoredConfig) -> list[Point]:
         )
         for (cycles, energy), row in zip(sums, chosen, strict=True)
     ]
-
-
-def _front_of_two(values: Floats) -> Ints:
-    """`front` of two objectives, which is sorting: the first ascending, the second falling."""
-    order: Ints = np.lexsort(values.T[::-1])
-    second = values[order, 1]
-    before = np.minimum.accumulate(np.concatenate([[np.inf], second[:-1]]))
-    better: Ints = order[second < before]
-    return better
 
 
 def _spread(count: int, most: int) -> Ints:

@@ -22,9 +22,15 @@ def front(values: Floats) -> Ints:
     Args:
         values: shape (points, objectives).
     """
+    order: Ints = np.lexsort(values.T[::-1])  # whatever beats a row comes before it
+    if values.shape[1] == 2:  # of rows in order, those that are less in the second value
+        second = values[order, 1]
+        before = np.minimum.accumulate(np.concatenate([[np.inf], second[:-1]]))
+        better: Ints = order[second < before]
+        return better
     kept: list[int] = []
     best = np.empty_like(values)
-    for row in np.lexsort(values.T[::-1]):  # whatever beats a row comes before it
+    for row in order:
         if not (best[: len(kept)] <= values[row]).all(axis=1).any():
             best[len(kept)] = values[row]
             kept.append(int(row))
