@@ -22,6 +22,7 @@ from tilewright.sim.executor.protocol import Executor
 from tilewright.sim.executor.worker import WorkerPool
 from tilewright.sim.tools.toolchain import find_compiler, find_verilator
 from tilewright.sim.twin.agreement import require_agreement
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.measure.board_oracle import BoardOracle
 from tilewright.tuner.measure.measurement import Oracle
 from tilewright.tuner.measure.oracle import RETRIES, WALL_LIMIT_S, DeviceOracle, rtl_identity
@@ -130,9 +131,15 @@ def conduct(
 
 
 def study_name(settings: StudySettings, options: TuneOptions) -> str:
-    """The name that a user gave a study, or the one that follows from its settings."""
+    """The name that a user gave a study, or one that follows from its settings and the sources.
+
+    So the same command begins another study once the RTL that it measures has changed.
+    """
+    measuring = [options.fidelity, *([settings.screen] if settings.screen != "none" else [])]
     name = options.name or settings.default_name(
-        fidelity=options.fidelity, warm_start=str(options.warm_start)
+        fidelity=options.fidelity,
+        warm_start=str(options.warm_start),
+        oracle=" ".join(map(identity_of, measuring)),
     )
     if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
         raise StudyError(

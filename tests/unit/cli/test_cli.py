@@ -138,6 +138,18 @@ def test_what_makes_another_study_makes_another_default_name(analytic, tmp_path,
         assert [study.status for study in store.studies()] == ["complete"] * 2
 
 
+def test_the_same_command_begins_another_study_once_the_rtl_has_changed(
+    analytic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call(*TINY_LAYERS, "--runs", str(tmp_path)).exit_code == 0
+    monkeypatch.setattr(conduct, "identity_of", lambda fidelity: f"{fidelity}-of-tomorrow")
+    analytic["next"] = AnalyticOracle(identity="analytic-2")
+    second = call(*TINY_LAYERS, "--runs", str(tmp_path))
+    assert second.exit_code == 0, second.output
+    with Store(tmp_path / "studies.sqlite") as store:
+        assert [study.status for study in store.studies()] == ["complete"] * 2
+
+
 def test_default_names_differ_by_fidelity_screen_and_warm_start() -> None:
     settings = make_settings()
     names = {
