@@ -64,8 +64,9 @@ class Pair:
 
 
 def pair_of(first: Workload, second: Workload) -> Pair:
-    """The pair of two layers that follow each other."""
+    """The pair of two layers that follow each other, of one image."""
     for name, own, other in (
+        ("n", second.n, first.n),
         ("height", second.height, first.out_height),
         ("width", second.width, first.out_width),
     ):

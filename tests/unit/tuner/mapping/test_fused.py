@@ -132,6 +132,8 @@ def test_what_cannot_be_fused_is_refused() -> None:
     layers = {name: load_layer(f"resnet18:{name}") for name in ("C2", "C3", "C6")}
     with pytest.raises(WorkloadError, match="what C3 makes"):
         pair_of(layers["C3"], layers["C2"])
+    with pytest.raises(WorkloadError, match=r"C2.n: must be what C2 makes \(1\)"):
+        pair_of(layers["C2"], replace(layers["C2"], n=2))
     nests = [LoopNest(name=n, sizes=(64, c, 4, 4, 1, 1)) for n, c in (("a", 8), ("b", 32))]
     with pytest.raises(WorkloadError, match="the 64 channels of a"):
         Pair(first=nests[0], second=nests[1])
