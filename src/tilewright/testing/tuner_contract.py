@@ -30,7 +30,7 @@ Log = list[tuple[Index, float | None]]
 COURSE = (1, 2, 13, 8, 8, 24)
 """Sizes of the asks of a course: single, odd, a batch, more than a batch."""
 
-LENGTH = 32
+LENGTH = 20
 """Trials of a course that is told out of order."""
 
 SEED = 7

@@ -31,7 +31,7 @@ STUDIES = {
 }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(workers=st.integers(2, 9), fails=st.integers(0, 3), **STUDIES)
 def test_keeps_its_trials_on_their_way_and_spends_its_budget(
     tmp_path_factory, workers, fails, **changes
@@ -47,7 +47,7 @@ def test_keeps_its_trials_on_their_way_and_spends_its_budget(
     assert {trial.task for trial in found.trials} == {task.name for task in TASKS}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(stop=st.integers(0, 59), workers=st.integers(1, 9), **STUDIES)
 def test_a_study_goes_on_where_it_was_stopped_and_replays_the_ends_that_are_stored(
     tmp_path_factory, stop, workers, **changes
