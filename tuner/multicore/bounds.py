@@ -229,7 +229,7 @@ class _Program:
     def __init__(
         self, loads: Loads, allowed: npt.NDArray[np.bool_], kinds: npt.NDArray[np.intp]
     ) -> None:
-        from scipy.sparse import csr_array, hstack, vstack  # noqa: PLC0415  (of `search`)
+        from scipy.sparse import vstack  # noqa: PLC0415  (of the extra `search`)
 
         self.jobs, self.cores = jobs, cores = allowed.shape
         self.job, self.core = np.nonzero(allowed)
@@ -259,24 +259,7 @@ class _Program:
             self._rows(self.port, self.everywhere, own, 0.0),
         ]
         if len(self.need):
-            # Beside hungry jobs is what does not fit into the rest of the longest queue.
-            calm, hungry = (np.where(on, self.busy, 0.0) for on in (~self.hungry, self.hungry))
-            count = self.count[:, None]
-            forced = np.zeros((len(self.count), len(self.job)))
-            forced[self.kind, np.arange(len(self.job))] = calm
-            forced[len(forced) - jobs + self.job, np.arange(len(self.job))] = calm
-            mine = np.zeros((len(forced), len(self.need)))
-            mine[self.beside[1], np.arange(len(self.need))] = -1.0
-            mine[len(forced) - jobs + self.beside[0], np.arange(len(self.need))] = -1.0
-            limits = csr_array(
-                (-calm[self.of >= 0], (self.of[self.of >= 0], np.flatnonzero(self.of >= 0))),
-                shape=(len(self.need), len(self.job)),
-            )
-            limited += [
-                hstack([csr_array(forced + count * hungry), count, -count, mine, -count]),
-                hstack([limits, np.zeros((len(self.need), 2)), np.eye(len(self.need)),
-                        np.zeros((len(self.need), 1))]),
-            ]  # fmt: skip
+            limited += self._beside_rows()
         self.limited, self.equal = vstack(limited), vstack(equal)
         self.right = np.append(np.ones(jobs), np.zeros(ports))
         self.objective = np.append(np.zeros(self.limited.shape[1] - 1), 1.0)
@@ -316,6 +299,29 @@ class _Program:
             added = np.append(1.0, self.need) if values is self.everywhere else np.zeros(1)
             parts.append(np.broadcast_to(added, (rows, 1 + len(self.need))))
         return hstack([*parts, np.full((rows, 1), makespan)])
+
+    def _beside_rows(self) -> list[Any]:
+        """What must be beside hungry jobs, per kind and per job; of a job no more than it takes.
+
+        Beside hungry jobs is what does not fit into the rest of the longest queue.
+        """
+        from scipy.sparse import csr_array, hstack  # noqa: PLC0415  (of the extra `search`)
+
+        pair, column = np.arange(len(self.job)), np.arange(len(self.need))
+        calm = np.where(self.hungry, 0.0, self.busy)
+        of_job = len(self.count) - self.jobs
+        forced = self.count[:, None] * np.where(self.hungry, self.busy, 0.0)
+        forced[self.kind, pair] += calm
+        forced[of_job + self.job, pair] += calm
+        taken = np.zeros((len(self.count), len(column)))
+        taken[self.beside[1], column] = taken[of_job + self.beside[0], column] = -1.0
+        known = self.of >= 0
+        limits = csr_array((-calm[known], (self.of[known], pair[known])), (len(column), len(pair)))
+        count, none = self.count[:, None], np.zeros((len(column), 1))
+        return [
+            hstack([csr_array(forced), count, -count, taken, -count]),
+            hstack([limits, none, none, np.eye(len(column)), none]),
+        ]
 
 
 def _proven(program: _Program) -> tuple[float, Numbers, Numbers]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -21,7 +22,7 @@ from tilewright.tuner.mapping.space import MappingSpace
 Layer = LoopNest | Workload | str
 """``NETWORK:LAYER`` of a built-in network, such as ``resnet18:C2``; or the layer itself."""
 
-E = TypeVar("E", Objective, Reward)
+E = TypeVar("E", bound=StrEnum)
 
 DEFAULT_LAYER: Final = "resnet18:C2"
 STEPS: Final = 100
