@@ -79,7 +79,7 @@ def summarise(rows: Sequence[Row]) -> Row:
     found["agents"] = {
         method: [min(counts), max(counts)]
         for method in methods
-        if (counts := [r["agents"] for r in runs if r["method"] == method and r.get("agents")])
+        if (counts := [_agents(r) for r in runs if r["method"] == method and _agents(r)])
     }
     for name, at in (("regret_pct", budget), ("regret_pct_at_tenth", max(1, budget // TENTH))):
         found[name] = {
@@ -125,6 +125,11 @@ def _single(runs: Sequence[Row], best: Mapping[Any, float], budget: int) -> Row 
         ).rounded(3, above_1=True),
         "converged": geometric_mean(values).rounded(3, above_1=True),
     }
+
+
+def _agents(run: Row) -> int:
+    """Agents that a run learnt with; 0: it did not learn."""
+    return int(run["agents"] if "agents" in run else run.get("notes", {}).get("agents", 0))
 
 
 def _task(row: Row) -> tuple[Any, ...]:
@@ -321,7 +326,7 @@ def published(studies: Sequence[Document]) -> tuple[Row, Mapping[str, FigureTabl
     kept = [
         {
             **run,
-            "agents": run["notes"].get("agents", 0),
+            "agents": _agents(run),
             "improvements": _told(run, budget, single.get((_task(run), run["seed"]))),
         }
         for run in runs
