@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.str_enum import StrEnum
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.mapping import architecture

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from scipy.cluster.hierarchy import cut_tree, fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.str_enum import StrEnum
 from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.nest import DIMENSIONS
 from tilewright.tuner.mapping.roles import Roles
