@@ -62,7 +62,11 @@ def tuners_page(
 def study_page(
     parts: Annotated[
         list[Path],
-        typer.Argument(metavar="JSON...", help="Files of 'bench tuners' and 'bench intervals'."),
+        typer.Argument(
+            metavar="JSON...",
+            help="Files of 'bench tuners' and 'bench intervals', or of 'bench mapping' or "
+            "'bench multicore'.",
+        ),
     ],
     page: Annotated[
         Path,
@@ -73,12 +77,19 @@ def study_page(
         ),
     ],
 ) -> None:
-    """Write the tables of the page of `make study`, and the runs that they are made from."""
+    """Write the tables of a study's page, and the runs that they are made from."""
     from tilewright.bench.arena.study_page import write_study
+    from tilewright.bench.framework.published import write_page
+    from tilewright.bench.mapping.page import published as published_mapping
+    from tilewright.bench.multicore.page import published as published_multicore
 
     for path in (*parts, page):
         require_readable(path, "JSON" if path != page else "--page")
-    write_study([read_document(path) for path in parts], page)
+    studies = [read_document(path) for path in parts]
+    for of, published in (("mapping", published_mapping), ("multicore", published_multicore)):
+        if f" bench {of} " in studies[0]["command"]:
+            return write_page(page, *published(studies))
+    return write_study(studies, page)
 
 
 @command(

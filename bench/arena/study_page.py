@@ -7,7 +7,6 @@ test does. Prose is written by hand around the tables.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,10 +16,11 @@ from tilewright.bench.arena.page_tables import measurements, pairs, regret
 from tilewright.bench.arena.records import Record, headline
 from tilewright.bench.arena.summary import COMPARED, search_figures
 from tilewright.bench.framework.coverage import table_of_shares
+from tilewright.bench.framework.published import write_page
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.result_document import rows_of
-from tilewright.host.common.whole_file import MARK, refuse_foreign, write_whole
+from tilewright.host.common.whole_file import MARK
 
 RUN: Final = (
     *("tuner", "grey", "task", "seed", "budget", "trials", "tuner_seconds"),
@@ -34,8 +34,6 @@ TASK: Final = (
 )
 CONDITIONS: Final = ("command", "twin", "board", "memory", "space", "seeds", "budget", "batch",
                      "initial_points", "small_budgets", "cpus", "load_before")  # fmt: skip
-
-_REGION: Final = re.compile(r"(<!-- table: ([\w, .-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 Document = Mapping[str, Any]
 
@@ -131,37 +129,9 @@ def _tasks(document: Document, of: str) -> FigureTable:
     )
 
 
-def renewed(page: str, document: Document) -> str:
-    """A page with its tables made anew.
-
-    Raises:
-        ConfigError: the page has no place for a table, or names one that there is not.
-    """
-    found = {name: table.markdown() for name, table in tables(document)}
-
-    def replaced(region: re.Match[str]) -> str:
-        if region[2] not in found:
-            raise ConfigError(
-                "no such table", field="page", value=region[2], remedy=f"one of {', '.join(found)}"
-            )
-        return f"{region[1]}\n{found[region[2]]}\n\n{region[3]}"
-
-    text, count = _REGION.subn(replaced, page)
-    if not count:
-        raise ConfigError(
-            "the page has no place for a table",
-            field="--output",
-            remedy="write '<!-- table: fresh measurements -->' and '<!-- end of table -->' into it",
-        )
-    return text
-
-
 def write_study(parts: Sequence[Document], page: Path) -> None:
     """Write the file of a study beside its page, and the page's tables."""
     studies = [part for part in parts if "sets" in part["conditions"]]
     (shares,) = [part for part in parts if "sets" not in part["conditions"]]
-    document, data = compacted(studies, shares), page.with_suffix(".json")
-    text = renewed(page.read_text(encoding="utf-8"), document)
-    refuse_foreign(data)
-    write_whole(data, json.dumps(document, indent=None, separators=(",", ":")) + "\n")
-    page.write_text(text, encoding="utf-8")
+    document = compacted(studies, shares)
+    write_page(page, document, dict(tables(document)))

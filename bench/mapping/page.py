@@ -3,7 +3,7 @@
 
 What the rows of a study of mappers say: ratios, regret, and samples to reach a quality.
 
-Ratios are geometric means over layers; the runs of a layer are one cluster of the bootstrap.
+Ratios are geometric means over layers; the runs of a layer are one cluster (`statistics`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.framework.statistics import clustered, geometric_mean
+from tilewright.bench.framework.published import Document, packed, unpacked
+from tilewright.bench.framework.statistics import clustered, compare_pairs, geometric_mean
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.mapping.roles import correlation_map, dendrogram, trajectories
+from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash
 from tilewright.tuner.report.drawing.scales import spanning
@@ -59,11 +61,25 @@ def summarise(rows: Sequence[Row]) -> Row:
         return found
     objectives = list(dict.fromkeys(run["objective"] for run in runs))
     methods = list(dict.fromkeys(run["method"] for run in runs))
-    budget = max(run["samples"] for run in runs)
+    budget = _budget(runs)
     best = {task: row["value"] for task, row in optima.items()}
-    found["ratio_to_marl"] = {
-        objective: _ratios([r for r in runs if r["objective"] == objective], methods)
+    ratios = {
+        objective: _ratios([r for r in runs if r["objective"] == objective], methods, budget)
         for objective in objectives
+    }
+    found["ratio_to_marl"] = {
+        objective: {m: geometric_mean(clusters).rounded() for m, clusters in of.items()}
+        for objective, of in ratios.items()
+    }
+    found["verdict_to_marl"] = {objective: _verdicts(of) for objective, of in ratios.items()}
+    found["single"] = {
+        objective: _single([r for r in runs if r["objective"] == objective], best, budget)
+        for objective in objectives
+    }
+    found["agents"] = {
+        method: [min(counts), max(counts)]
+        for method in methods
+        if (counts := [_agents(r) for r in runs if r["method"] == method and _agents(r)])
     }
     for name, at in (("regret_pct", budget), ("regret_pct_at_tenth", max(1, budget // TENTH))):
         found[name] = {
@@ -78,7 +94,7 @@ def summarise(rows: Sequence[Row]) -> Row:
     found["share_within_1_pct_at_tenth"] = {
         method: _near(runs, best, method, max(1, budget // TENTH)) for method in methods
     }
-    found["sample_efficiency_over_ppo"] = _efficiency(runs, methods)
+    found["sample_efficiency_over_ppo"] = _efficiency(runs, methods, budget)
     found["core_seconds_per_run"] = {
         method: round(
             float(np.median([r["core_seconds"] for r in runs if r["method"] == method])), 2
@@ -86,6 +102,34 @@ def summarise(rows: Sequence[Row]) -> Row:
         for method in methods
     }
     return found
+
+
+def _budget(runs: Sequence[Row]) -> int:
+    """Samples of a run; the single agent may have more, and what is capped has fewer."""
+    others = [run["samples"] for run in runs if run["method"] != SINGLE]
+    return int(max(others or [run["samples"] for run in runs]))
+
+
+def _single(runs: Sequence[Row], best: Mapping[Any, float], budget: int) -> Row | None:
+    """How the single agent converged."""
+    mine = [run for run in runs if run["method"] == SINGLE]
+    if not mine:
+        return None
+    samples = [run["samples"] for run in mine]
+    values = clustered((_layer(run), run["value"] / best[_task(run)]) for run in mine)
+    return {
+        "samples_median": int(np.median(samples)),
+        "samples_max": max(samples),
+        "at_budget": geometric_mean(
+            clustered((_layer(run), value_at(run, budget) / best[_task(run)]) for run in mine)
+        ).rounded(3, above_1=True),
+        "converged": geometric_mean(values).rounded(3, above_1=True),
+    }
+
+
+def _agents(run: Row) -> int:
+    """Agents that a run learnt with; 0: it did not learn."""
+    return int(run["agents"] if "agents" in run else run.get("notes", {}).get("agents", 0))
 
 
 def _task(row: Row) -> tuple[Any, ...]:
@@ -96,19 +140,34 @@ def _layer(row: Row) -> tuple[Any, ...]:
     return row["network"], row["layer"]
 
 
-def _ratios(runs: Sequence[Row], methods: Sequence[str]) -> Mapping[str, Any]:
-    """How much higher each method's cost is than that of `REFERENCE`, seed by seed."""
+def _ratios(
+    runs: Sequence[Row], methods: Sequence[str], at: int
+) -> Mapping[str, list[list[float]]]:
+    """How much higher each method's cost is than that of `REFERENCE`, seed by seed, by layer."""
     reference = {(_task(r), r["seed"]): r["value"] for r in runs if r["method"] == REFERENCE}
     found = {}
     for method in methods:
         values = [
-            (_layer(r), r["value"] / reference[_task(r), r["seed"]])
+            (_layer(r), value_at(r, at) / reference[_task(r), r["seed"]])
             for r in runs
             if r["method"] == method and (_task(r), r["seed"]) in reference
         ]
         if values:
-            found[method] = geometric_mean(clustered(values)).rounded()
+            found[method] = clustered(values)
     return found
+
+
+def _verdicts(ratios: Mapping[str, list[list[float]]]) -> Mapping[str, str]:
+    """Of each method against `REFERENCE`: signed ranks over layers, by Holm over the methods."""
+    logs = {
+        method: [float(np.log(cluster).mean()) for cluster in clusters]
+        for method, clusters in ratios.items()
+        if method != REFERENCE
+    }
+    return {
+        method: f"{found.verdict}, p {found.p_holm:.2g}"
+        for method, found in compare_pairs(logs).items()
+    }
 
 
 def _regrets(
@@ -132,10 +191,10 @@ def _near(runs: Sequence[Row], best: Mapping[Any, float], method: str, at: int) 
     return round(float(np.mean(near)), 4)
 
 
-def _efficiency(runs: Sequence[Row], methods: Sequence[str]) -> Row:
+def _efficiency(runs: Sequence[Row], methods: Sequence[str], budget: int) -> Row:
     """How many times fewer samples a method takes to what PPO ends with.
 
-    A run that never gets there counts with its whole budget, so its figure is an upper bound.
+    A run that never gets there counts with the whole budget, so its figure is an upper bound.
     ``with_setup`` charges the samples of a data set, too.
     """
     single = {(_task(r), r["seed"]): r for r in runs if r["method"] == SINGLE}
@@ -148,7 +207,7 @@ def _efficiency(runs: Sequence[Row], methods: Sequence[str]) -> Row:
                 continue
             needed = samples_to(run, theirs["value"])
             missed += needed is None
-            ours = needed or run["samples"]
+            ours = needed or max(budget, run["samples"])
             paid = samples_to(theirs, theirs["value"]) or theirs["samples"]
             ratios.append((_layer(run), paid / ours))
             with_setup.append((_layer(run), paid / (ours + run["setup_samples"])))
@@ -186,9 +245,21 @@ def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
     )
     yield FigureTable(
         title="Cost over that of the clustered agents",
-        header=["mapper", *objectives],
-        rows=[[m, *(_interval(ratio[o].get(m)) for o in objectives)] for m in methods],
-    )
+        header=["mapper", *(text for o in objectives for text in (o, f"{o}, verdict"))],
+        rows=[
+            [
+                m,
+                *(
+                    text
+                    for o in objectives
+                    for text in (
+                        _interval(ratio[o].get(m)), summary["verdict_to_marl"][o].get(m, "-")
+                    )
+                ),
+            ]
+            for m in methods
+        ],
+    )  # fmt: skip
     efficiency, seconds = summary["sample_efficiency_over_ppo"], summary["core_seconds_per_run"]
     yield FigureTable(
         title="Samples to what the single agent ends with, and time",
@@ -209,6 +280,83 @@ def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
             for method in methods
         ],
     )  # fmt: skip
+    yield FigureTable(
+        title="The single agent until it converged",
+        header=["objective", "samples, median", "most", "regret at the budget, %", "at its end, %"],
+        rows=[
+            [
+                objective,
+                f"{single['samples_median']:,}",
+                f"{single['samples_max']:,}",
+                _interval(single["at_budget"]),
+                _interval(single["converged"]),
+            ]
+            for objective, single in summary["single"].items()
+            if single
+        ],
+    )
+    yield FigureTable(
+        title="Agents of each team",
+        header=["mapper", "agents, fewest", "most", *(f"{o} regret, %" for o in objectives)],
+        rows=[
+            [m, str(low), str(high), *(_interval(regret[o].get(m)) for o in objectives)]
+            for m, (low, high) in summary["agents"].items()
+        ],
+    )
+
+
+_RUN: Final = (
+    *("network", "layer", "objective", "method", "seed", "value", "samples", "setup_samples"),
+    *("core_seconds", "agents", "improvements"),
+)
+_OPTIMUM: Final = (
+    *("network", "layer", "objective", "log10_mappings", "value", "bound", "certified"),
+    "core_seconds",
+)
+NAMES: Final = ("regret", "against marl", "samples", "single", "agents")
+"""Of `tables`, in a published page."""
+
+
+def published(studies: Sequence[Document]) -> tuple[Row, Mapping[str, FigureTable]]:
+    """The file of a study, and the tables of its page."""
+    (study,) = studies
+    runs = [row for row in study["rows"] if row["what"] == "run"]
+    single = {(_task(r), r["seed"]): r["value"] for r in runs if r["method"] == SINGLE}
+    budget = _budget(runs)
+    kept = [
+        {
+            **run,
+            "agents": _agents(run),
+            "improvements": _told(run, budget, single.get((_task(run), run["seed"]))),
+        }
+        for run in runs
+    ]
+    document = {
+        "generator": MARK,
+        "conditions": {
+            name: study["conditions"][name] for name in ("hardware", "budget", "converge")
+        },
+        "optimum": packed((r for r in study["rows"] if r["what"] == "optimum"), _OPTIMUM),
+        "run": packed(kept, _RUN),
+    }
+    return document, published_tables(document)
+
+
+def published_tables(document: Document) -> Mapping[str, FigureTable]:
+    """The tables of a page by name, from its file."""
+    rows = [
+        {"what": what, **row} for what in ("optimum", "run") for row in unpacked(document[what])
+    ]
+    return dict(zip(NAMES, tables(summarise(rows)), strict=True))
+
+
+def _told(run: Row, budget: int, single: float | None) -> list[list[float]]:
+    """The improvements of a run that some figure tells."""
+    ends = [max(1, budget // TENTH), budget, run["samples"]]
+    wanted = {max((s for s, _ in run["improvements"] if s <= end), default=0) for end in ends}
+    if single is not None:
+        wanted.add(samples_to(run, single) or 0)
+    return [[step, value] for step, value in run["improvements"] if step in wanted]
 
 
 def page(result: Mapping[str, Any]) -> str:

@@ -97,7 +97,7 @@ def dendrogram(clustering: Mapping[str, Any], roles: Mapping[str, Sequence[str]]
         nodes.append(((low[0] + high[0]) / 2, distance, owners))
     return XYChart(
         alt="Tree of the mapping parameters by how they correlate in the best samples",
-        x=Axis(title="1 - correlation", low=0.0, high=1.0),
+        x=Axis(title="height", low=0.0, high=max((t[2] for t in clustering["tree"]), default=1.0)),
         y=Axis(
             title="",
             low=-0.5,

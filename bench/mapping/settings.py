@@ -45,13 +45,15 @@ class MappingSettings:
 
     quick: bool = settings.quick_option()
     networks: tuple[str, ...] = settings.option(
-        ("mobilenet_v2", "vgg16", "resnet18", "alexnet", "transformer_encoder"),
+        (
+            "mobilenet_v2", "vgg16", "resnet18", "alexnet", "squeezenet1_1", "googlenet",
+            "transformer_encoder", "bert_base", "gpt2", "dlrm", "ncf", "wide_and_deep",
+        ),
         "Networks, separated by commas.", metavar="NETWORK,...",
     )  # fmt: skip
     objectives: tuple[str, ...] = settings.option(
-        ("latency", "edp", "area"),
-        "latency, energy, edp or area, separated by commas; default: latency, edp and area, "
-        "quick: edp.",
+        ("latency", "edp"),
+        "latency, energy, edp or area, separated by commas; default: latency and edp, quick: edp.",
         metavar="OBJECTIVE,...", quick=("edp",), known="tilewright.tuner.mapping.cost:Objective",
     )  # fmt: skip
     methods: tuple[str, ...] = settings.option(
@@ -59,9 +61,12 @@ class MappingSettings:
         "default: all.",
         metavar="MAPPER,...",
     )  # fmt: skip
-    agents: bool = settings.option(False, "Sweep the number of agents instead of the mappers.")
     hardware: str = settings.option("flexible-256", "Described accelerator.", metavar="NAME|FILE")
-    per_network: int = settings.count_option(3, "Layers per network; 0: all.", low=0, quick=1)
+    per_network: int = settings.count_option(1, "Layers per network; 0: all.", low=0)
     budget: int = settings.count_option(20_000, "Samples per run.", quick=2000)
-    seeds: int = settings.count_option(10, "Runs per mapper and task.", quick=2)
+    converge: int = settings.count_option(
+        60_000, "Most samples of the single agent, which ends when a budget of samples improved "
+        "nothing; 0: it has the budget of the others.", low=0, quick=0,
+    )  # fmt: skip
+    seeds: int = settings.count_option(3, "Runs per mapper and task.", quick=2)
     jobs: int = settings.jobs_option()

@@ -7,7 +7,7 @@ so all that is told of budgets smaller than the one that was run comes from the 
 
     tilewright bench mapping --quick
     tilewright bench mapping --json build/mapping.json --html build/mapping.html
-    tilewright bench mapping --agents --networks resnet18 --json build/mapping-agents.json
+    tilewright bench mapping --methods ppo,marl:agents=2 --networks resnet18
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.bench.framework.tables import FigureTable
-from tilewright.bench.mapping.page import Row, page, summarise, tables
+from tilewright.bench.mapping.page import SINGLE, Row, page, summarise, tables
 from tilewright.bench.mapping.settings import MappingSettings
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.zoo import load_network
@@ -37,12 +37,9 @@ from tilewright.tuner.mapping.space import MappingSpace
 
 METHODS: Final = (
     "random", "pruned-random", "coordinate", "annealing", "genetic", "gamma", "cma-es", "bayesian",
-    "gradient", "ppo", "marl-decentralised", "marl", "marl-central", "structured",
+    "gradient", "ppo", "marl-decentralised", "marl", "marl:cut=0.5", "marl:cut=2.5",
+    "marl-central", "structured",
 )  # fmt: skip
-AGENTS: Final = (1, 2, 3, 6, 9, 10)
-"""Agents of the sweep, as in the paper's figure 6."""
-LEARNING: Final = "marl"
-SINGLE: Final = "ppo"
 CERTIFY_SECONDS: Final = 600.0
 """Processor time after which a proof is given up; the row then tells the gap."""
 
@@ -98,10 +95,15 @@ def certify(task: Task, hardware: str) -> Row:
     }
 
 
-def run_one(task: Task, contestant: str, seed: int, budget: int, hardware: str) -> Row:
-    """The row of one run."""
+def run_one(
+    task: Task, contestant: str, seed: int, budget: int, hardware: str, *, converge: int = 0
+) -> Row:
+    """The row of one run; the single agent goes on until it has converged (`Mapping`)."""
     model = CostModel(task.nest, load_architecture(hardware))
-    mapper = make_mapper(contestant)  # imports, which are no part of a search
+    on = contestant == SINGLE and converge > budget
+    # imports, which are no part of a search
+    mapper = make_mapper(contestant, **({"patience": budget} if on else {}))
+    budget = converge if on else budget
     started = time.process_time()
     trace = mapper.run(model, Objective(task.objective), budget, seed)
     if trace.stopped:
@@ -134,21 +136,18 @@ def mappings_per_second(hardware: str) -> float:
     return round(len(batch) / float(np.median(seconds)))
 
 
-def contestants(methods: Sequence[str], sweep: bool) -> list[str]:
-    """The mappers of a study: those named, or the teams of the sweep and what they need."""
-    if sweep:
-        return [SINGLE, *(f"{LEARNING}:agents={count}" for count in AGENTS), "marl-decentralised"]
-    return list(methods)
-
-
 class Mapping(Study):
-    """The optimum of each task first, then every mapper, one seed of all tasks after the other."""
+    """The optimum of each task first, then every mapper, one seed of all tasks after the other.
+
+    The single agent has converged when the samples of a whole budget improved nothing. What it had
+    at the budget is in its row, too: its course does not depend on when it ends.
+    """
 
     resumes = True
 
     def __init__(self, settings: MappingSettings) -> None:
         super().__init__(settings)
-        self.methods: Final = contestants(settings.methods or METHODS, settings.agents)
+        self.methods: Final = settings.methods or METHODS
         for contestant in self.methods:
             make_mapper(contestant)  # refuses a wrong name before hours of work
         load_architecture(settings.hardware)
@@ -176,7 +175,8 @@ class Mapping(Study):
         if cell["what"] == "optimum":
             return [certify(task, self.settings.hardware)]
         given = (self.settings.budget, self.settings.hardware)
-        return [run_one(task, cell["method"], cell["seed"], *given)]
+        converge = self.settings.converge
+        return [run_one(task, cell["method"], cell["seed"], *given, converge=converge)]
 
     def conditions(self) -> Row:
         arch = load_architecture(self.settings.hardware)
@@ -184,6 +184,7 @@ class Mapping(Study):
             "hardware": arch.name,
             "architecture": {k: v for k, v in asdict(arch).items() if k != "sources"},
             "budget": self.settings.budget,
+            "converge": self.settings.converge,
             "sample": "one mapping that fits the buffers, priced by the cost model",
         }
 

@@ -3,8 +3,9 @@
 
 What the rows of a study of group mappers say: throughput against MAGMA, gaps, defeats.
 
-Figures of a method are geometric means over cases and seeds; the runs of a task on a platform are
-one cluster of the bootstrap. Throughput is the inverse of the makespan.
+Figures of a method are geometric means over cases and seeds. Chance draws the jobs of a group, by
+task and seed: the runs of one group on all platforms are one cluster (`statistics`). Throughput is
+the inverse of the makespan.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tilewright.bench.framework.statistics import clustered, geometric_mean
+from tilewright.bench.framework.published import Document, packed, unpacked
+from tilewright.bench.framework.statistics import clustered, compare_pairs, geometric_mean
 from tilewright.bench.framework.tables import FigureTable
+from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash
 from tilewright.tuner.report.drawing.scales import spanning
@@ -32,8 +35,7 @@ PAIRS: Final = (
     ("S4", "S3"),
     ("S5", "S4"),
     ("S6", "S5"),
-    ("S1-flexible", "S1"),
-    ("S2-flexible", "S2"),
+    *((f"S{number}-flexible", f"S{number}") for number in range(1, 7)),
 )
 """Platforms that are compared with others: one low-bandwidth core for a high-bandwidth one, half
 the cores little, twice the cores, arrays of any shape."""
@@ -46,6 +48,7 @@ def summarise(rows: Sequence[Row]) -> Row:
     bounds = {instance_of_row(row): row["bound"] for row in rows if row["what"] == "bound"}
     runs = [row for row in rows if row["what"] == "run"]
     methods = list(dict.fromkeys(run["method"] for run in runs))
+    logs: dict[str, list[float]] = {}
     found: Row = {
         "instances": len(bounds),
         "bound_violations": sum(
@@ -66,7 +69,10 @@ def summarise(rows: Sequence[Row]) -> Row:
             if instance_of_row(run) in reference
         ]
         if ratios:
-            found["geomean_vs_magma"][method] = geometric_mean(clustered(ratios)).rounded()
+            clusters = clustered(ratios)
+            found["geomean_vs_magma"][method] = geometric_mean(clusters).rounded()
+            if method != REFERENCE:
+                logs[method] = [-sum(map(math.log, each)) / len(each) for each in clusters]
         for name, value in (("gap_to_bound_pct", _last), ("gap_to_bound_pct_at_100", _at_100)):
             gaps = [(_of(run), max(1.0, value(run) / bounds[instance_of_row(run)])) for run in mine]
             found[name][method] = geometric_mean(clustered(gaps)).rounded(above_1=True)
@@ -74,8 +80,12 @@ def summarise(rows: Sequence[Row]) -> Row:
         found["core_seconds_per_run"][method] = round(
             sum(run["core_seconds"] for run in mine) / len(mine), 3
         )
+    found["verdict_vs_magma"] = {
+        method: f"{of.verdict}, p {of.p_holm:.2g}" for method, of in compare_pairs(logs).items()
+    }
     found["by_case"] = _by_case(runs, bounds, reference)
     found["platforms"] = _platforms(runs)
+    found["jobs"] = _jobs([row for row in rows if row["what"] == "bound"])
     found.update(_defeats(runs, bounds))
     return found
 
@@ -96,7 +106,7 @@ def _at_100(run: Row) -> float:
 
 def _of(run: Row) -> tuple[Any, ...]:
     """The cluster of a run."""
-    return run["task"], run["platform"]
+    return run["task"], run["seed"]
 
 
 def _by_case(
@@ -137,7 +147,7 @@ def _platforms(runs: Sequence[Row]) -> list[Row]:
     for bandwidth in sorted({of[2] for of in ours}):
         for platform, other in PAIRS:
             ratios = [
-                ((task, other), makespan / ours[task, platform, at, seed])
+                ((task, seed), makespan / ours[task, platform, at, seed])
                 for (task, name, at, seed), makespan in ours.items()
                 if (name, at) == (other, bandwidth) and (task, platform, at, seed) in ours
             ]
@@ -146,6 +156,27 @@ def _platforms(runs: Sequence[Row]) -> list[Row]:
                 value = geometric_mean(clustered(ratios)).rounded()
                 found.append({**row, "groups": len(ratios), "throughput": value})
     return found
+
+
+def _jobs(bounds: Sequence[Row]) -> list[Row]:
+    """What a job takes on a core of each platform, a mean over jobs, cores and groups."""
+    cases: dict[tuple[str, float], list[Row]] = {}
+    for row in bounds:
+        if "job_cycles" in row:
+            cases.setdefault((row["platform"], row["bandwidth"]), []).append(row)
+    return [
+        {
+            "platform": platform,
+            "bandwidth": bandwidth,
+            "groups": len(rows),
+            **{name: sum(row[name] for row in rows) / len(rows) for name in JOB},
+        }
+        for (platform, bandwidth), rows in cases.items()
+    ]
+
+
+JOB: Final = ("job_cycles", "job_bytes_per_cycle")
+"""Of a row: mean no-stall latency and required bandwidth of a job on a core."""
 
 
 def _mean(values: list[float], *, per_cent: bool = False) -> float | None:
@@ -191,13 +222,14 @@ def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
     yield FigureTable(
         title="Every method, geometric means over all instances",
         header=[
-            "method", "throughput against MAGMA", "gap to the bound, %", "after 100 samples, %",
-            "runs", "core seconds per run",
+            "method", "throughput against MAGMA", "verdict", "gap to the bound, %",
+            "after 100 samples, %", "runs", "core seconds per run",
         ],
         rows=[
             [
                 method,
                 _shown(ratios[method], ".3f") if method in ratios else "-",
+                summary["verdict_vs_magma"].get(method, "-"),
                 _shown(gaps[method], ".2f"),
                 format(early[method]["value"], ".1f"),
                 str(runs[method]),
@@ -206,18 +238,33 @@ def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
             for method in methods
         ],
     )  # fmt: skip
-    places = list(dict.fromkeys((r["platform"], r["bandwidth"]) for r in summary["by_case"]))
+    places = list(dict.fromkeys((_place(row), row["bandwidth"]) for row in summary["by_case"]))
     yield FigureTable(
         title="Gap to the bound by platform and bandwidth, %",
         header=["platform", *methods],
         rows=[
             [
-                f"{platform} {bandwidth:g}".strip(),
+                f"{platform} {bandwidth:g}",
                 *(_gap(summary, platform, bandwidth, method) for method in methods),
             ]
             for platform, bandwidth in places
         ],
     )
+    if summary["jobs"]:
+        yield FigureTable(
+            title="A job on a core, mean over jobs, cores and groups",
+            header=["platform", "GB/s", "no-stall latency, cycles", "bytes per cycle", "groups"],
+            rows=[
+                [
+                    row["platform"],
+                    format(row["bandwidth"], "g"),
+                    f"{row['job_cycles']:,.0f}",
+                    f"{row['job_bytes_per_cycle']:.2f}",
+                    str(row["groups"]),
+                ]
+                for row in summary["jobs"]
+            ],
+        )
     if summary["platforms"]:
         yield FigureTable(
             title=f"Throughput of one platform over another on the same groups ({OURS})",
@@ -232,6 +279,50 @@ def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
                 for row in summary["platforms"]
             ],
         )
+
+
+_RUN: Final = (
+    *("task", "platform", "bandwidth", "seed", "method", "makespan", "samples", "core_seconds"),
+    "curve",
+)
+_BOUND: Final = ("task", "platform", "bandwidth", "seed", "bound", "core_seconds", *JOB)
+NAMES: Final = ("methods", "gaps", "jobs", "platforms")
+"""Of `tables`, in a published page, behind the name of their part of the study."""
+
+
+def published(studies: Sequence[Document]) -> tuple[Row, Mapping[str, FigureTable]]:
+    """The file of the parts of a study, and the tables of its page.
+
+    A part is what one file holds; its name is what stands last in the file's ``--json``.
+    """
+    parts = {}
+    for study in studies:
+        name = str(study["command"]).rpartition("/")[2].removesuffix(".json")
+        runs = [{**r, "curve": _told(r)} for r in study["rows"] if r["what"] == "run"]
+        parts[name] = {
+            "conditions": study["conditions"],
+            "bound": packed((r for r in study["rows"] if r["what"] == "bound"), _BOUND),
+            "run": packed(runs, _RUN),
+        }
+    document = {"generator": MARK, "parts": parts}
+    return document, published_tables(document)
+
+
+def _told(run: Row) -> list[list[float]]:
+    """What is left of the curve of a run: samples up to 100, and the end."""
+    early = [point for point in run["curve"] if point[0] <= 100]
+    return [early[-1], run["curve"][-1]] if early[-1] != run["curve"][-1] else [early[-1]]
+
+
+def published_tables(document: Document) -> Mapping[str, FigureTable]:
+    """The tables of a page by name, from its file."""
+    found = {}
+    for part, told in document["parts"].items():
+        rows = [{"what": what, **row} for what in ("bound", "run") for row in unpacked(told[what])]
+        by_title = list(tables(summarise(rows)))
+        names = NAMES if len(by_title) == len(NAMES) else NAMES[: len(by_title)]
+        found.update({f"{part} {n}": t for n, t in zip(names, by_title, strict=True)})
+    return found
 
 
 def page(result: Mapping[str, Any]) -> str:
@@ -319,12 +410,17 @@ def _chart(curves: Mapping[str, Sequence[tuple[int, float]]]) -> XYChart:
     )
 
 
+def _place(row: Row) -> str:
+    """The platform, or the table that stands for jobs and cores."""
+    return str(row["platform"] or row["task"])
+
+
 def _gap(summary: Mapping[str, Any], platform: str, bandwidth: float, method: str) -> str:
     """Geometric mean over tasks."""
     gaps = [
         1 + row["gap_pct"] / 100
         for row in summary["by_case"]
-        if (row["platform"], row["bandwidth"], row["method"]) == (platform, bandwidth, method)
+        if (_place(row), row["bandwidth"], row["method"]) == (platform, bandwidth, method)
     ]
     return format(100 * (geometric_mean([gaps]).value - 1), ".2f") if gaps else "-"
 

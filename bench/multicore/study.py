@@ -87,11 +87,14 @@ def bound_row(problem: Problem) -> Row:
     instance = cached_instance(problem)
     started = time.process_time()
     bound = lower_bound(instance)
+    able = np.isfinite(instance.table.latency)
     return {
         "jobs": instance.table.jobs,
         "cores": instance.table.cores,
         "bytes_per_cycle": instance.bandwidth,
         "bound": bound.makespan,
+        "job_cycles": float(instance.table.latency[able].mean()),
+        "job_bytes_per_cycle": float(instance.table.bandwidth[able].mean()),
         "core_seconds": round(time.process_time() - started, 3),
     }
 

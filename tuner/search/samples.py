@@ -64,6 +64,11 @@ class SampleProbe:
         """Whether a legal point was among the samples."""
         return bool(self._steps)
 
+    @property
+    def since_improved(self) -> int:
+        """Samples after the one that improved last."""
+        return self.budget - self.left - (self._steps[-1] + 1 if self._steps else 0)
+
     def count(self, values: Values) -> npt.NDArray[np.intp]:
         """Count the costs of samples, in order, at most as many as are left; which improved."""
         start = self.budget - self.left

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.str_enum import StrEnum
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.mapping import architecture
@@ -21,7 +22,7 @@ from tilewright.tuner.mapping.space import MappingSpace
 Layer = LoopNest | Workload | str
 """``NETWORK:LAYER`` of a built-in network, such as ``resnet18:C2``; or the layer itself."""
 
-E = TypeVar("E", Objective, Reward)
+E = TypeVar("E", bound=StrEnum)
 
 DEFAULT_LAYER: Final = "resnet18:C2"
 STEPS: Final = 100

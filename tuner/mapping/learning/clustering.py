@@ -3,11 +3,17 @@
 
 Source: Krishnan et al., "Multi-Agent Reinforcement Learning for Sample-Efficient Deep Neural
 Network Mapping", arXiv 2507.16249, algorithm 1: sample mappings with some policy, keep the best
-share, correlate their parameters, cluster, and cut the tree at the number of agents.
+share, correlate their parameters, cluster, and cut the tree at a height or a number of agents.
 
 A parameter is a block of columns: a tile or a number of PEs is its logarithm; a parallel loop is
 one indicator per loop; an order is the place of each loop. Two blocks are as close as their RV
 coefficient (Escoufier, 1973), whose root is the size of Pearson's correlation for single columns.
+
+`Linkage.AVERAGE` merges by the distance 1 - correlation, so no merge is above 1. `Linkage.WARD`
+merges by the distance between rows of the matrix of correlations: two knobs are close when they
+correlate alike with all others. Two knobs that correlate with nothing are sqrt(2) apart there, and
+blocks of alike knobs further, the more the larger they are. So cuts at 0.5 and at 2.5 are both
+possible, as the paper has them.
 """
 
 from __future__ import annotations
@@ -18,10 +24,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.cluster.hierarchy import cut_tree, fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.str_enum import StrEnum
 from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.nest import DIMENSIONS
 from tilewright.tuner.mapping.roles import Roles
@@ -33,6 +40,15 @@ KEPT: Final = 0.15
 """Share of the samples that are correlated: the best."""
 
 
+class Linkage(StrEnum):
+    """What two branches are merged by."""
+
+    AVERAGE = "average"
+    """The mean of 1 - correlation over their pairs of knobs."""
+    WARD = "ward"
+    """The growth of the variance of the rows of correlations (Ward, 1963)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Clustering:
     """How knobs belong together."""
@@ -40,15 +56,21 @@ class Clustering:
     knobs: tuple[str, ...]  # names of those that have a choice
     idle: tuple[str, ...]  # names of those of one value, which nobody has to decide on
     correlation: Reals  # shape ``[knobs, knobs]``, from 0 to 1
-    tree: Reals  # SciPy's linkage matrix of the distances 1 - correlation, shape ``[knobs - 1, 4]``
+    tree: Reals  # SciPy's linkage matrix, shape ``[knobs - 1, 4]``
 
-    def roles(self, agents: int) -> Roles:
-        """At most ``agents`` roles: the tree cut where it has so many branches."""
+    def roles(self, agents: int, cut: float | None = None) -> Roles:
+        """A role per branch of the tree, cut at a height or, where none is given, into ``agents``.
+
+        Of branches at equal heights, those that were merged last are parted first.
+        """
         if agents < 1:
             raise ConfigError("must be at least 1", field="agents", value=agents)
         if len(self.knobs) < 2:
             return {"agent 1": (*self.knobs, *self.idle)}
-        branches = fcluster(self.tree, agents, criterion="maxclust")
+        if cut is None:
+            branches = cut_tree(self.tree, min(agents, len(self.knobs)))[:, 0]
+        else:
+            branches = fcluster(self.tree, cut, criterion="distance")
         found: dict[int, list[str]] = {}
         for knob, branch in zip(self.knobs, branches.tolist(), strict=True):
             found.setdefault(branch, []).append(knob)
@@ -66,7 +88,14 @@ class Clustering:
         }
 
 
-def cluster(space: MappingSpace, rows: Batch, costs: Reals, *, kept: float = KEPT) -> Clustering:
+def cluster(
+    space: MappingSpace,
+    rows: Batch,
+    costs: Reals,
+    *,
+    kept: float = KEPT,
+    by: Linkage = Linkage.WARD,
+) -> Clustering:
     """Cluster a space's knobs by what the best samples, a share of ``kept``, have in common."""
     order = np.argsort(costs, kind="stable")[: int(np.ceil(kept * np.isfinite(costs).sum()))]
     if len(order) < 2:
@@ -79,13 +108,21 @@ def cluster(space: MappingSpace, rows: Batch, costs: Reals, *, kept: float = KEP
     blocks = [block for block, one in zip(_blocks(rows[order]), free, strict=True) if one]
     correlation = np.array([[_association(a, b) for b in blocks] for a in blocks])
     np.fill_diagonal(correlation, 1.0)
-    distances = squareform(np.maximum(1 - correlation, 0), checks=False)
     return Clustering(
         knobs=tuple(name for name, one in zip(names, free, strict=True) if one),
         idle=tuple(name for name, one in zip(names, free, strict=True) if not one),
         correlation=correlation,
-        tree=linkage(distances, method="average") if len(blocks) > 1 else np.zeros((0, 4)),
+        tree=tree_of(correlation, by) if len(blocks) > 1 else np.zeros((0, 4)),
     )
+
+
+def tree_of(correlation: Reals, by: Linkage) -> Reals:
+    """SciPy's linkage matrix of knobs by their correlations, shape ``[knobs, knobs]``."""
+    if by is Linkage.WARD:
+        found: Reals = linkage(correlation, method="ward")
+    else:
+        found = linkage(squareform(np.maximum(1 - correlation, 0), checks=False), method="average")
+    return found
 
 
 def _blocks(rows: Batch) -> Sequence[Reals]:

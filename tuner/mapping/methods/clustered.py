@@ -25,7 +25,7 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.cost import Costs
 from tilewright.tuner.mapping.environments.game import OBSERVED, MappingGame, Reward
 from tilewright.tuner.mapping.environments.problem import member
-from tilewright.tuner.mapping.learning.clustering import cluster
+from tilewright.tuner.mapping.learning.clustering import Linkage, cluster
 from tilewright.tuner.mapping.learning.decisions import Decisions
 from tilewright.tuner.mapping.mapping import Batch
 from tilewright.tuner.mapping.methods.mapper import Mapper, Probe
@@ -64,6 +64,9 @@ class TeamMapper(Mapper):
 
     A subclass says who decides on what, and whether the critic is ``central``: one for the team,
     which sees the last proposal as well, instead of one per agent, which sees what its agent sees.
+
+    With a ``patience`` a run has converged, and ends, when the lowest cost has stayed what it is
+    for so many samples.
     """
 
     central: ClassVar[bool] = False
@@ -75,14 +78,16 @@ class TeamMapper(Mapper):
         settings: MappoSettings = SETTINGS,
         lanes: int = LANES,
         steps: int = STEPS,
+        patience: int = 0,
     ) -> None:
-        for name, value in (("lanes", lanes), ("steps", steps)):
-            if type(value) is not int or value < 1:
-                raise ConfigError("must be an integer of at least 1", field=name, value=value)
+        given = (("lanes", lanes, 1), ("steps", steps, 1), ("patience", patience, 0))
+        for name, value, least in given:
+            _require_whole(name, value, least)
         self._reward: Final = member(Reward, "reward", reward)
         self._settings: Final = settings
         self._lanes: Final = lanes
         self._steps: Final = steps
+        self._patience: Final = patience
 
     def _roles(self, probe: Probe, rng: np.random.Generator) -> Roles | None:
         """Who decides on which knobs; None: one agent per knob."""
@@ -116,6 +121,13 @@ class TeamMapper(Mapper):
         with one_thread():
             for steps in _walk(game, decisions, learner, self._steps, rng):
                 learner.update(steps)
+                if 0 < self._patience <= probe.since_improved:
+                    return
+
+
+def _require_whole(name: str, value: int, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise ConfigError(f"must be an integer of at least {least}", field=name, value=value)
 
 
 def _walk(
@@ -170,31 +182,38 @@ class DecentralisedMapper(TeamMapper):
 
 
 AGENTS: Final = 6
-SETUP_SAMPLES: Final = 2000
+SETUP_SAMPLES: Final = 20_000
+"""As in the paper."""
+POLICY: Final = "genetic"
+"""Of the paper's; random samples hardly correlate, so their tree has no cut at 2.5."""
 
 
 class ClusteredMapper(TeamMapper):
     """A team whose roles are clusters of knobs.
 
     The data set is sampled before the run, outside of its budget, as in the paper;
-    `Trace.setup_samples` tells its size.
+    `Trace.setup_samples` tells its size. The tree of the knobs is cut at the height ``cut``, or
+    into ``agents`` where that is 0.
     """
 
     def __init__(
         self,
         *,
         agents: int = AGENTS,
-        policy: str = "random",
+        cut: float = 0.0,
+        linkage: Linkage | str = Linkage.WARD,
+        policy: str = POLICY,
         setup_samples: int = SETUP_SAMPLES,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        for name, value, least in (("agents", agents, 1), ("setup_samples", setup_samples, 16)):
-            if type(value) is not int or value < least:
-                raise ConfigError(
-                    f"must be an integer of at least {least}", field=name, value=value
-                )
+        _require_whole("agents", agents, 1)
+        _require_whole("setup_samples", setup_samples, 16)
+        if not 0 <= cut < np.inf:
+            raise ConfigError("must be a height from 0 on", field="cut", value=cut)
         self._agents: Final = agents
+        self._cut: Final = cut or None
+        self._linkage: Final = member(Linkage, "linkage", linkage)
         self._policy: Final = policy
         self._setup_samples: Final = setup_samples
 
@@ -202,8 +221,8 @@ class ClusteredMapper(TeamMapper):
         recorder = Recorder(probe.model, probe.objective, self._setup_samples)
         trace = make_mapper(self._policy).spend(recorder, int(rng.integers(2**31)))
         rows, values = np.concatenate(recorder.rows), np.concatenate(recorder.values_seen)
-        found = cluster(probe.space, rows, values)
-        roles = found.roles(self._agents)
+        found = cluster(probe.space, rows, values, by=self._linkage)
+        roles = found.roles(self._agents, self._cut)
         probe.setup_samples = trace.samples
         probe.notes.update(
             policy=self._policy,

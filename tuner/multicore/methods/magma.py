@@ -40,19 +40,22 @@ Rows = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class MagmaSettings:
-    """Hyper-parameters; each share and rate from 0 to 1. The defaults are those of the paper.
+    """Hyper-parameters; each share and rate from 0 to 1.
+
+    The defaults are those of the program that the authors published (`scheuler_GA.py` of
+    maestro-project/magma at f25ef66); its population is the number of jobs of a group.
 
     Attributes:
         crossover_gen, crossover_rg, crossover_accel: chance of a pair to be crossed so.
     """
 
     population: int = 100  # mappings of a generation
-    elite: float = 0.1  # share of them that stays
+    elite: float = 0.05  # share of them that stays
     parents: float = 0.1  # share of them, the best, that breeds
     mutation: float = 0.05  # chance of a gene to be redrawn
     crossover_gen: float = 0.9
-    crossover_rg: float = 0.05
-    crossover_accel: float = 0.05
+    crossover_rg: float = 0.1
+    crossover_accel: float = 0.1
 
     def __post_init__(self) -> None:
         """Validate."""

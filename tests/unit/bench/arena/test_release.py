@@ -17,6 +17,7 @@ from support.search.arena_records import a_record
 from tilewright.bench.arena import certified_tables, release, study_page, tasks
 from tilewright.bench.arena.settings import TablesSettings
 from tilewright.bench.framework.coverage import INTERVALS, POPULATIONS, SIZES
+from tilewright.bench.framework.published import renewed
 from tilewright.bench.framework.study import run_study
 from tilewright.host.common.errors import ConfigError, StoreError
 from tilewright.host.common.places import ROOT
@@ -203,18 +204,18 @@ def test_a_page_is_made_from_its_file_alone(tmp_path):
     assert text.startswith("Before.\n<!-- table: fresh measurements -->\n\n| tuner |")
     assert "old" not in text
     assert "| tilewright | grey-box | 14 | 2 | 32 | 6 (3 to 9) |" in text
-    assert study_page.renewed(text, document) == text
+    assert renewed(text, dict(study_page.tables(document))) == text
     study_page.write_study(parts, page)
     assert page.read_text() == text
     changed = json.loads(json.dumps(document))
     column = document["columns"].index("trials_to_1pct")
     for run in changed["runs"]:
         run[column] += 1
-    assert study_page.renewed(text, changed) != text
+    assert renewed(text, dict(study_page.tables(changed))) != text
     with pytest.raises(ConfigError, match="no such table"):
-        study_page.renewed("<!-- table: x -->\n<!-- end of table -->", document)
+        renewed("<!-- table: x -->\n<!-- end of table -->", dict(study_page.tables(document)))
     with pytest.raises(ConfigError, match="no place for a table"):
-        study_page.renewed("text", document)
+        renewed("text", dict(study_page.tables(document)))
     (tmp_path / "other.json").write_text("{}")
     (tmp_path / "other.md").write_text(text)
     with pytest.raises(Exception, match="must be a new file"):
@@ -225,7 +226,7 @@ def test_the_page_of_the_study_equals_its_file():
     page = ROOT / "docs" / "results" / "tuners-study.md"
     document = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     text = page.read_text(encoding="utf-8")
-    assert study_page.renewed(text, document) == text
+    assert renewed(text, dict(study_page.tables(document))) == text
 
 
 def test_fresh_layers_are_none_that_something_was_chosen_on():

@@ -1,8 +1,19 @@
 """What rows of a study of group mappers say, worked out by hand."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from tilewright.bench.multicore.page import courses, page, summarise
+from tilewright.bench.framework.published import renewed
+from tilewright.bench.multicore.page import (
+    courses,
+    page,
+    published,
+    published_tables,
+    summarise,
+    tables,
+)
 from tilewright.bench.multicore.settings import MulticoreSettings
 from tilewright.bench.multicore.study import Multicore
 
@@ -10,7 +21,8 @@ from tilewright.bench.multicore.study import Multicore
 def bound(seed, value):
     return {
         "what": "bound", "task": "t", "platform": "S2", "bandwidth": 4.0, "seed": seed,
-        "bound": value,
+        "bound": value, "core_seconds": 0.1, "job_cycles": 30.0 + seed,
+        "job_bytes_per_cycle": 2.0,
     }  # fmt: skip
 
 
@@ -73,6 +85,29 @@ def test_platforms_are_compared_on_the_same_groups():
     (found,) = summarise(rows)["platforms"]
     assert (found["platform"], found["over"], found["groups"]) == ("S2", "S1", 1)
     assert found["throughput"]["value"] == 4
+
+
+def test_a_job_is_the_mean_of_its_groups():
+    (found,) = summarise(ROWS)["jobs"]
+    assert (found["platform"], found["bandwidth"], found["groups"]) == ("S2", 4.0, 2)
+    assert (found["job_cycles"], found["job_bytes_per_cycle"]) == (30.5, 2.0)
+
+
+def test_a_page_says_what_its_file_says_and_the_file_what_the_rows_say():
+    part = {"rows": ROWS, "conditions": {}, "command": "bench multicore --json build/few.json"}
+    document, found = published([part])
+    whole = [table.markdown() for table in tables(summarise(ROWS))]
+    assert list(found) == ["few methods", "few gaps", "few jobs"]
+    again = published_tables(json.loads(json.dumps(document)))
+    for these in (found, again):
+        assert [table.markdown() for table in these.values()] == whole
+
+
+def test_the_page_of_the_study_equals_its_file():
+    path = Path(__file__).resolve().parents[4] / "docs" / "results" / "multicore.md"
+    document = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    assert renewed(text, published_tables(document)) == text
 
 
 def test_courses_are_the_gaps_by_samples():

@@ -265,3 +265,35 @@ def test_one_job_and_one_core_are_enough():
         instance = Instance(table=table, bandwidth=1.0)
         start = random_population(table, 1, fresh_rng())
         assert np.isfinite(anneal(instance, start, COLD, 3).makespans).all()
+
+
+def test_what_runs_beside_a_hungry_job_delays_every_core():
+    """10 cycles of the long job; the hungry one adds 1, and 0.5 of what runs beside it."""
+    table = JobTable([[10, np.inf], [np.inf, 1]], [[2, 1], [1, 8]])
+    instance = Instance(table=table, bandwidth=4.0)
+    assert best_mapping(instance).makespan == pytest.approx(11.5)
+    assert lower_bound(instance).makespan == pytest.approx(11.5)
+
+
+def test_a_job_that_is_cut_between_kinds_of_cores_is_decided():
+    """Beside 4 cycles of excess, two jobs of 9 cycles on the slow cores and 6 on the fast one."""
+    latency = [[9, 9, 6], [9, 9, 6], [np.inf, np.inf, 0.1]]
+    table = JobTable(latency, [[1e-9] * 3, [1e-9] * 3, [1, 1, 164]])
+    instance = Instance(table=table, bandwidth=4.0)
+    assert lower_bound(instance, 0).makespan == pytest.approx(4 + 9 - 3 * 8.9 / 15)
+    bound = lower_bound(instance)
+    assert bound.makespan == pytest.approx(13)
+    assert best_mapping(instance).makespan == pytest.approx(13)
+    assert bound.shares.max(axis=1) == pytest.approx(1)
+
+
+def test_no_mapping_is_below_the_bound_where_some_jobs_are_hungry():
+    """Needs from a tenth of the bandwidth to ten times it."""
+    rng = fresh_rng()
+    mappings = every_mapping(4, 3)
+    for case in range(25):
+        latency = np.exp(rng.normal(3, 1, (4, 1))) * np.array([1, 1, np.exp(rng.normal())])
+        need = np.exp(rng.uniform(-2.3, 2.3, (4, 1))) * np.array([1, 1, np.exp(rng.normal())])
+        instance = Instance(table=JobTable(latency, need), bandwidth=1.0)
+        least = instance.makespans(mappings).min()
+        assert lower_bound(instance).makespan <= least * (1 + 1e-12), where(case=case)

@@ -9,7 +9,7 @@ from support.randomness import fresh_rng
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import Objective
-from tilewright.tuner.mapping.learning.clustering import cluster
+from tilewright.tuner.mapping.learning.clustering import Clustering, Linkage, cluster, tree_of
 from tilewright.tuner.mapping.learning.decisions import CHOICES, Decisions, offered
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest
 from tilewright.tuner.mapping.roles import owned_knobs
@@ -88,6 +88,61 @@ def test_a_parameter_that_never_changes_belongs_to_nobody():
     indices[:, K] = 7
     found = cluster(SPACE, planted(indices), np.ones(100), kept=1.0)
     assert np.delete(found.correlation[K], K).max() == 0
+
+
+def merged(rows, height):
+    """Heights of a tree by definition: each time the two branches whose union costs the least."""
+    left, heights = [[row] for row in range(len(rows))], []
+    while len(left) > 1:
+        pairs = [(a, b) for a in range(len(left)) for b in range(a)]
+        costs = [height(rows, left[a], left[b]) for a, b in pairs]
+        heights.append(min(costs))
+        a, b = pairs[int(np.argmin(costs))]
+        left[b] += left.pop(a)
+    return heights
+
+
+def ward(rows, one, other):
+    def spread(of):
+        return np.square(rows[of] - rows[of].mean(axis=0)).sum()
+
+    return (2 * (spread(one + other) - spread(one) - spread(other))) ** 0.5
+
+
+def average(rows, one, other):
+    return np.mean([1 - rows[a, b] for a in one for b in other])
+
+
+@pytest.mark.parametrize("by", list(Linkage))
+def test_branches_merge_at_the_heights_of_their_definition(by):
+    found = np.abs(np.corrcoef(fresh_rng().normal(size=(7, 12))))
+    height = ward if by is Linkage.WARD else average
+    np.testing.assert_allclose(tree_of(found, by)[:, 2], merged(found, height), atol=1e-9)
+
+
+def blocks(*sizes):
+    """Knobs of a block move together, and with no other."""
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    found = (owner[:, None] == owner).astype(float)
+    names = tuple(f"k{k}" for k in range(len(owner)))
+    return lambda by: Clustering(knobs=names, idle=(), correlation=found, tree=tree_of(found, by))
+
+
+def test_only_rows_of_correlations_admit_a_cut_at_half_and_one_at_two_and_a_half():
+    of = blocks(4, 4, 1, 1)
+    # Rows of two blocks of n are sqrt(2 n) apart, their branches sqrt(n) times that.
+    assert blocks(4, 4)(Linkage.WARD).tree[-1, 2] == pytest.approx(4 * 2**0.5)
+    assert blocks(1, 1)(Linkage.WARD).tree[-1, 2] == pytest.approx(2**0.5)
+    assert [len(of(Linkage.WARD).roles(1, cut)) for cut in (0.5, 2.5, 6.0)] == [4, 3, 1]
+    assert of(Linkage.AVERAGE).tree[-1, 2] == pytest.approx(1)
+    assert [len(of(Linkage.AVERAGE).roles(6, cut)) for cut in (0.5, 2.5)] == [4, 1]
+    assert [len(of(Linkage.AVERAGE).roles(agents)) for agents in (1, 2, 3, 6, 20)] == [
+        1,
+        2,
+        3,
+        6,
+        10,
+    ]
 
 
 def test_refuses_too_few_samples_and_no_agent():

@@ -43,7 +43,7 @@ def test_learning_beats_random_samples(name, random_values):
 def test_tells_its_agents_and_what_it_sampled_before(name, agents):
     trace = make_mapper(name).run(MODEL, Objective.LATENCY, 10, 0)
     assert trace.notes["agents"] == agents
-    assert trace.setup_samples == (2000 if name in ("marl", "marl-central") else 0)
+    assert trace.setup_samples == (20_000 if name in ("marl", "marl-central") else 0)
 
 
 @pytest.mark.parametrize("policy", ["random", "genetic", "tuner-genetic", "ppo"])
@@ -57,6 +57,24 @@ def test_roles_come_from_the_samples_of_any_policy(policy):
     assert trace.notes["setup_best"] > 0
 
 
+def test_the_tree_of_good_samples_has_both_cuts_of_the_paper():
+    counts = [
+        make_mapper("marl", cut=cut).run(MODEL, Objective.EDP, 10, 0).notes["agents"]
+        for cut in (0.5, 2.5)
+    ]
+    assert counts[0] > counts[1] > 1
+
+
+def test_a_run_ends_when_it_has_converged_and_is_the_same_until_then():
+    short = make_mapper("ppo", patience=256).run(MODEL, Objective.EDP, 20_000, 0)
+    assert 256 < short.samples < 20_000
+    assert short.samples - (short.steps[-1] + 1) in range(256, 256 + 128)
+    gaps = np.diff(np.append(0, short.steps + 1))
+    assert gaps.max() < 256 + 128
+    long = make_mapper("ppo").run(MODEL, Objective.EDP, short.samples, 0)
+    np.testing.assert_array_equal(long.best, short.best[: short.samples])
+
+
 def test_rewards_can_be_chosen():
     sampled = {}
     for reward in ("inverse", "log", "improvement"):
@@ -68,7 +86,11 @@ def test_rewards_can_be_chosen():
         assert (one[256:] != other[256:]).any()
 
 
-@pytest.mark.parametrize("options", [{"agents": 0}, {"setup_samples": 3}, {"reward": "more"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"agents": 0}, {"setup_samples": 3}, {"reward": "more"}, {"cut": -1.0}, {"linkage": "x"},
+     {"patience": -1}],
+)  # fmt: skip
 def test_refuses_a_team_that_cannot_be(options):
     with pytest.raises(ConfigError):
         make_mapper("marl", **options)
