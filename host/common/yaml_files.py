@@ -60,7 +60,7 @@ def _plain_loader() -> type[yaml.SafeLoader]:
 
         def construct_scalar(self, node: yaml.Node) -> Any:
             """Build a scalar, unless it is a number that readers take differently."""
-            value = super().construct_scalar(node)  # type: ignore[arg-type]
+            value = super().construct_scalar(node)  # type: ignore[arg-type]  # of PyYAML
             if node.tag == "tag:yaml.org,2002:int" and _ZEROS.fullmatch(str(value)):
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{value} begins with 0: write it without, or in quotes",

@@ -18,10 +18,11 @@ from tilewright.tuner.measure.measurement import Measurement, Request
 from tilewright.tuner.study.session import (
     Proposal,
     Session,
-    StudyError,
     TimeUp,
     TrialIdentity,
+    overspent,
     trial_identity,
+    unanswered,
 )
 
 
@@ -96,7 +97,7 @@ class InFlight:
         """
         session = self._session
         if session.left < 1:
-            raise StudyError("more proposals than the budget allows", value=1)
+            raise overspent(1)
         request = session.request(proposal)
         identity = trial_identity(proposal, request)
         if session.number_of(identity) is None:
@@ -135,7 +136,7 @@ class InFlight:
     def _await(self) -> _Ended:
         found = next(self._answers, None)
         if found is None:
-            raise StudyError("the oracle left requests without an answer")
+            raise unanswered()
         position, measurement = found
         return _Ended(
             identity=self._asked[position],

@@ -62,6 +62,16 @@ class StudyError(TilewrightError):
     """A study cannot go on."""
 
 
+def overspent(count: int) -> StudyError:
+    """What is said of more trials than the budget has left."""
+    return StudyError("more proposals than the budget allows", value=count)
+
+
+def unanswered() -> StudyError:
+    """What is said of an oracle that ends early."""
+    return StudyError("the oracle left requests without an answer")
+
+
 class TimeUp(Exception):  # noqa: N818  (an end, not an error)
     """The time for new trials is over; what was measured is stored."""
 
@@ -297,7 +307,7 @@ class Session:
     def measure(self, proposals: Sequence[Proposal]) -> list[Measurement]:
         """Measure; answers in the order of the proposals."""
         if len(proposals) > self.left:
-            raise StudyError("more proposals than the budget allows", value=len(proposals))
+            raise overspent(len(proposals))
         first, self.used = self.used, self.used + len(proposals)
         answers: dict[int, Measurement] = {}
         open_positions, requests = [], []
@@ -317,7 +327,7 @@ class Session:
                 first + position, proposals[position], requests[number], measurement
             )
         if len(answers) != len(proposals):
-            raise StudyError("the oracle left requests without an answer")
+            raise unanswered()
         return [answers[position] for position in range(len(proposals))]
 
     def request(self, proposal: Proposal) -> Request:
