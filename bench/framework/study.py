@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import platform
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -19,7 +18,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from tilewright.bench.framework.records import Cell, Records, Row, lines_beside
 from tilewright.bench.framework.tables import FigureTable
-from tilewright.host.common.children import spawn_context
+from tilewright.host.common.children import begin_worker, spawn_context
 from tilewright.host.common.errors import EnvironmentFaultError
 from tilewright.host.common.whole_file import refuse_foreign
 
@@ -203,11 +202,7 @@ def in_processes(
                 return
             yield place, measure(cell)
         return
-    # Ctrl-C reaches the whole group; this process alone ends the run.
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=spawn_context(), initializer=signal.signal, initargs=ignore
-    )
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn_context(), initializer=begin_worker)
     pending = iter(enumerate(cells))
     running: dict[Future[R], int] = {}
     try:

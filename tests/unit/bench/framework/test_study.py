@@ -3,8 +3,12 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 
+import psutil
 import pytest
 
 from tilewright.bench.framework.records import JsonLines, lines_beside
@@ -112,6 +116,37 @@ def test_a_killed_worker_is_told_and_is_no_failure_of_a_cell():
     with pytest.raises(EnvironmentFaultError, match="was killed"):
         list(in_processes(os._exit, [1], 1, failed=lambda *told: failures.append(told)))
     assert failures == []
+
+
+PARENT = """
+import os, sys, time
+from tilewright.bench.framework.limits import limited
+from tilewright.bench.framework.study import in_processes
+
+def hang(_):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    if sys.argv[1] == "pool":
+        list(in_processes(hang, [1, 2], 2))
+    limited(hang, 1, seconds=600, memory_bytes=1 << 34)
+"""
+
+
+@pytest.mark.parametrize(("how", "count"), [("pool", 2), ("limited", 1)])
+def test_no_worker_outlives_a_study_that_is_killed(tmp_path, how, count):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT, encoding="utf-8")
+    parent = subprocess.Popen([sys.executable, script, how], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    workers = [psutil.Process(int(parent.stdout.readline())) for _ in range(count)]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    for each in alive:
+        each.kill()
+    assert not alive
 
 
 def test_failures_are_told_apart_and_the_time_ends_the_start_of_cells():
