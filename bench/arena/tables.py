@@ -53,9 +53,9 @@ from tilewright.tuner.exhaustive.exhaust import (
     check_finished,
     exhaust,
     in_threads,
-    open_landscape,
     points_of,
 )
+from tilewright.tuner.exhaustive.landscape_file import LandscapeFile
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.layer_model import LayerModel
 from tilewright.tuner.schedule.network_prior import roomiest
@@ -71,7 +71,7 @@ class BoundedLandscape:
     """A landscape that is measured as far as somebody needs it.
 
     ``cycles`` of a point is `NOT_YET` where only its floor is known, `ILLEGAL` if its schedule is
-    not, and a view of the file; a legal schedule takes more than its floor in ``floors``.
+    not; a legal schedule takes more than its floor in ``floors``.
     """
 
     def __init__(
@@ -81,9 +81,11 @@ class BoundedLandscape:
         self._memory: Final = memory
         self._points: Final[Points] = points_of(space, 0, space.raw_size)
         self.legal: Final[Bools] = NativeLowering(space.hw, space.workload).rules(self._points) == 0
-        self.cycles: Final = open_landscape(folder, space, memory, identity)
-        self.floors: Final = open_landscape(folder, space, memory, identity, quantity="floors")
-        self.cycles[~self.legal] = ILLEGAL
+        least = host_rules().bound(space.hw, space.workload, memory).cycles
+        self._known: Final = LandscapeFile(folder, space, memory, identity, least=least)
+        self._slower: Final = LandscapeFile(folder, space, memory, identity, quantity="floors")
+        self.cycles: Final = np.where(self.legal, self._known.values, ILLEGAL)
+        self.floors: Final = self._slower.values
         self._alone: tuple[Twin, NativeLowering] | None = None
         self._lock: Final = threading.Lock()
 
@@ -100,7 +102,7 @@ class BoundedLandscape:
                     self._alone = self._models()
                 batch = self._alone[0].batch(self._alone[1], self._points[flat : flat + 1])
             check_finished(self._space, np.array([flat]), batch.refusals)
-            self.cycles[flat] = batch.cycles[0]
+            self._keep(np.array([flat]), batch.cycles)
         return int(self.cycles[flat])
 
     def below(
@@ -119,11 +121,15 @@ class BoundedLandscape:
         for part, cycles, refusals in self._runs(places, limit, workers):
             stopped = refusals == Refusal.CYCLE_LIMIT
             check_finished(self._space, part[~stopped], refusals[~stopped])
-            self.floors[part[stopped]] = limit
-            self.cycles[part[~stopped]] = cycles[~stopped]
+            self._slower.keep(part[stopped], limit)
+            self._keep(part[~stopped], cycles[~stopped])
             done += len(part)
             if on_progress is not None:
                 on_progress(done, total)
+
+    def _keep(self, places: npt.NDArray[np.int64], cycles: Cycles) -> None:
+        self._known.keep(places, cycles)
+        self.cycles[places] = cycles
 
     def _runs(
         self, places: npt.NDArray[np.int64], limit: int, workers: int
