@@ -170,7 +170,7 @@ class Tuners(Study):
         """Make the runs that have not been made; the records of all."""
         given = self.settings
         plan = runner.Plan(
-            tasks={task: table.task for task, table in tables.items()},
+            tables=tables,
             contestants=self.contestants,
             seeds=given.seeds,
             arms=given.arms,

@@ -27,10 +27,12 @@ work goes on where it was.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import comb
 from pathlib import Path
@@ -46,16 +48,13 @@ from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.tuner.exhaustive.exhaust import (
     CHUNK,
-    ILLEGAL,
-    NOT_YET,
-    Cycles,
     Progress,
     check_finished,
     exhaust,
     in_threads,
     points_of,
 )
-from tilewright.tuner.exhaustive.landscape_file import LandscapeFile
+from tilewright.tuner.exhaustive.landscape_file import ILLEGAL, NOT_YET, Cycles, LandscapeFile
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.layer_model import LayerModel
 from tilewright.tuner.schedule.network_prior import roomiest
@@ -172,11 +171,15 @@ class Table:
         cycles: int64 of the shape of the knobs' sizes; `ILLEGAL` where nothing can be measured,
             `NOT_YET` where a point is known to be slower than `REACH` times the optimum.
         run: measures such a point, given its index; None: there are none.
+        twin: identity of the twin that counted.
+        of: set of the file of tables that it is from; empty: it is from none.
     """
 
     task: Task  # what was enumerated
     cycles: Cycles
     run: Callable[[Index], int] | None = None
+    twin: str = ""
+    of: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a task without a legal point."""
@@ -202,6 +205,24 @@ class Table:
     def best(self) -> int:
         """The first position with the fewest cycles."""
         return int(np.flatnonzero(self.cycles.ravel() == self.optimum)[0])
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that a run on the table depends on.
+
+        Points beyond `REACH` that are measured on demand are left out: the twin and the task say
+        what they take.
+        """
+        task, cycles = self.task, self.cycles
+        if self.run is not None:
+            cycles = np.where(cycles <= REACH * self.optimum, cycles, NOT_YET)
+        about = [
+            *(task.id, [asdict(hw) for hw in task.configs], asdict(task.memory), self.twin),
+            [[knob.name, [str(value) for value in knob.values]] for knob in task.space.knobs],
+        ]
+        found = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        found.update(cycles.astype("<i8").tobytes())
+        return found.hexdigest()
 
     def measure(self, index: Index) -> int | None:
         """Cycles of a point, None when it is not legal."""
@@ -239,6 +260,7 @@ class Table:
         points, legal = self.cycles.size, int(self.legal.sum())
         return {
             "task": self.task.id,
+            **({"set": self.of} if self.of else {}),
             "track": self.task.track,
             "layer": self.task.workload.name,
             "points": points,
@@ -261,6 +283,7 @@ def load_table(
     A task of more than `WHOLE_WORK` gets a table that is complete up to `REACH`.
     """
     classes: dict[object, _Class] = {}
+    twin = identity_of("twin")
     for hw in task.configs:
         key = timing_class(hw)
         if key not in classes:
@@ -268,12 +291,13 @@ def load_table(
     if enumeration_work(task) <= WHOLE_WORK:
         for each in classes.values():
             each.enumerate(folder, workers, on_progress)
-        return Table(task=task, cycles=_assembled(task, list(classes.values())))
+        return Table(task=task, cycles=_assembled(task, list(classes.values())), twin=twin)
     _sift(list(classes.values()), folder, workers, on_progress)
     return Table(
         task=task,
         cycles=_assembled(task, list(classes.values())),
         run=_Runner(task, list(classes.values())),
+        twin=twin,
     )
 
 

@@ -108,7 +108,8 @@ class LandscapeFile:
         code = (values + 1).astype(np.uint64)
         mixed = code * _MIX[0] ^ places.astype(np.uint64) * _MIX[1] ^ self._salt
         mixed = (mixed ^ mixed >> np.uint64(30)) * _MIX[2]
-        return (mixed >> _VALUE_BITS | np.uint64(1)) << _VALUE_BITS | code
+        sealed: Words = (mixed >> _VALUE_BITS | np.uint64(1)) << _VALUE_BITS | code
+        return sealed
 
 
 def _safe(layer: str) -> str:

@@ -109,6 +109,7 @@ def test_a_table_in_the_t4_format_holds_every_legal_point(made, tmp_path, capsys
         assert result["invalidity"] == "correct"
     assert certified_tables.main([path, name, str(tmp_path / "two.json")]) == 2
     assert certified_tables.main([path, "none", str(tmp_path / "x.json")]) == 2
+    assert certified_tables.main([path, name, str(tmp_path / "none" / "x.json")]) == 2
     assert certified_tables.main([path]) == 0
     assert f"{name}: {len(results)} of" in capsys.readouterr().out.replace(",", "")
 
@@ -130,6 +131,136 @@ def test_a_file_that_is_not_whole_is_refused(made, tmp_path):
             release.open_tables(path)
 
 
+def rewritten(source, path, change):
+    """A copy of a file whose description and arrays were changed."""
+    with np.load(source, allow_pickle=False) as arrays:
+        held = {name: arrays[name] for name in arrays}
+    about = json.loads(str(held.pop("about")))
+    about = change(about, held) or about
+    with path.open("wb") as file:
+        np.savez(file, about=np.array(json.dumps(about)), **held)
+    return path
+
+
+NAME = "fresh-1.two"
+
+
+def _cycles_of(value):
+    def change(_, held):
+        cycles = held[NAME]
+        cycles.flat[fresh_rng().choice(np.flatnonzero(cycles > 0))] = value
+
+    return change
+
+
+def _told(change):
+    def changed(about, _):
+        change(about["tables"][NAME])
+
+    return changed
+
+
+def _twice(about, held):
+    about["tables"]["again"] = json.loads(json.dumps(about["tables"][NAME]))
+    about["tables"]["again"]["about"]["workload"].update(name="again", count=3)
+    held["again"] = held[NAME] + 5
+
+
+def _knob(table):
+    """A knob of several values other than the configurations."""
+    names = [name for name, values in table["knobs"].items() if len(values) > 1 and name != "hw"]
+    return table["knobs"][str(fresh_rng().choice(names))]
+
+
+SEEN_BY_ALL = {
+    "cycles 0": _cycles_of(0),
+    "negative cycles": _cycles_of(-2),
+    "all illegal": lambda _, held: held[NAME].fill(-1),
+    "other numbers": lambda _, held: held.update({NAME: held[NAME].astype(float)}),
+    "two of one task": _twice,
+    "track": _told(lambda t: t["about"].update(track="x/../y")),
+    "set": _told(lambda t: t["about"].update(set=["fresh"])),
+    "no set": _told(lambda t: t["about"].pop("set")),
+    "no twin": _told(lambda t: t["about"].pop("twin")),
+    "no workload": _told(lambda t: t["about"].pop("workload")),
+    "memory 5": _told(lambda t: t["about"].update(memory=5)),
+    "no about": _told(lambda t: t.update(about=None)),
+    "no configuration": _told(lambda t: t["about"].update(configurations=[])),
+    "order of configurations": _told(lambda t: t["about"]["configurations"].reverse()),
+    "a value twice": _told(lambda t: _knob(t).__setitem__(0, _knob(t)[0]) or _knob(t).append(1)),
+    "unordered": _told(lambda t: t.update(unordered=["tile"])),
+    "NaN": _told(lambda t: t["about"].update(count=float("nan"))),
+}
+SEEN_BY_ARENA = {
+    "a point below the bound": _cycles_of(1),
+    "a knob's values": _told(lambda t: _knob(t).__setitem__(0, 977)),
+    "order of a knob": _told(lambda t: _knob(t).reverse()),
+    "order of knobs": _told(lambda t: t.update(knobs=dict(reversed(t["knobs"].items())))),
+    "another layer": _told(lambda t: t["about"]["workload"].update(channels_out=48)),
+    "no layer": _told(lambda t: t["about"]["workload"].update(height=-3)),
+    "no such key": _told(lambda t: t["about"]["workload"].update(foo=3)),
+    "no such memory": _told(lambda t: t["about"].update(memory={"name": 5})),
+    "ordered": _told(lambda t: t.update(unordered=[])),
+}
+
+
+@pytest.mark.parametrize("of", [*SEEN_BY_ALL, *SEEN_BY_ARENA])
+def test_a_table_that_contradicts_its_task_is_refused(made, tmp_path, of):
+    change = {**SEEN_BY_ALL, **SEEN_BY_ARENA}[of]
+    path = rewritten(made / "tables.npz", tmp_path / "t.npz", change)
+    if of in SEEN_BY_ALL:
+        with pytest.raises(ValueError, match="is no file of certified tables"):
+            certified_tables.load(path)
+        assert certified_tables.main([str(path)]) == 2
+    said = refusal("bench", "tuners", "--tables", str(path), "--folder", str(tmp_path / "runs"),
+                   "--tuners", "random")  # fmt: skip
+    assert NAME in said or of == "NaN"
+    assert "tilewright bench tables" in said
+
+
+HOSTILE = (None, -1, 5, 1e300, "x", "", [], {}, [[]], {"x": 1}, True, "../x", [None], [{"name": 1}])
+
+
+def test_whatever_is_damaged_in_a_file_is_refused_in_one_way(made, tmp_path):
+    rng = fresh_rng()
+    for _ in range(150):
+
+        def change(about, _):
+            root = held = {"about": about}
+            key = "about"
+            while isinstance(held[key], (dict, list)) and held[key] and rng.random() < 0.8:
+                held = held[key]
+                keys = list(held) if isinstance(held, dict) else range(len(held))
+                key = keys[int(rng.integers(len(keys)))]
+            held[key] = HOSTILE[int(rng.integers(len(HOSTILE)))]
+            return root["about"]
+
+        path = rewritten(made / "tables.npz", tmp_path / "t.npz", change)
+        try:
+            release.tables_of(path, release.SETS, hard=False)
+        except StoreError as error:
+            assert "tilewright bench tables" in str(error)
+
+
+def test_files_that_are_none_at_all_are_told(tmp_path, capsys):
+    deep = io.BytesIO()
+    np.savez(deep, about=np.array("[" * 100_000))
+    huge = io.BytesIO()
+    with zipfile.ZipFile(huge, "w", zipfile.ZIP_DEFLATED) as archive:
+        head = b"{'descr': '<i4', 'fortran_order': False, 'shape': (100000000000000,), }"
+        archive.writestr("about.npy", b"\x93NUMPY\x01\x00v\x00" + head.ljust(117) + b"\n")
+    alone = io.BytesIO()
+    np.save(alone, np.zeros(3))
+    contents = [b"", b"hello", deep.getvalue(), huge.getvalue(), alone.getvalue(), b"PK\x03\x04"]
+    for content in contents:
+        (tmp_path / "t.npz").write_bytes(content)
+        with pytest.raises(ValueError, match="is no file of certified tables"):
+            certified_tables.load(tmp_path / "t.npz")
+        assert certified_tables.main([str(tmp_path / "t.npz")]) == 2
+    assert certified_tables.main([str(tmp_path / "none.npz")]) == 2
+    capsys.readouterr()
+
+
 def test_equal_tables_make_equal_files_and_ours_alone_are_replaced(made, tmp_path):
     found = release.open_tables(made / "tables.npz")
     first, second = io.BytesIO(), io.BytesIO()
@@ -142,6 +273,35 @@ def test_equal_tables_make_equal_files_and_ours_alone_are_replaced(made, tmp_pat
                    "--folder", str(tmp_path / "arena"))  # fmt: skip
     assert "certified_tables.py" in said
     assert (tmp_path / "certified_tables.py").read_text() == "mine = 1\n"
+
+
+def test_runs_on_another_table_of_the_task_are_not_taken(made, tmp_path):
+    def run(path):
+        done = call("bench", "tuners", "--tables", str(path), "--seeds", "2", "--budget", "16",
+                    "--tuners", "random", "--folder", str(tmp_path / "runs"), "--workers", "1",
+                    "--json", str(tmp_path / "runs.json"))  # fmt: skip
+        assert done.exit_code == 0, done.output
+        rows = json.loads((tmp_path / "runs.json").read_text())["rows"]
+        return [row for row in rows if row["what"] == "run"]
+
+    def slower(_, held):
+        for cycles in held.values():
+            best = cycles[cycles > 0].min()
+            cycles[cycles <= 1.2 * best] += (
+                int(fresh_rng().integers(best)) * (cycles > 0)[cycles <= 1.2 * best]
+            )
+
+    first = run(made / "tables.npz")
+    again = run(rewritten(made / "tables.npz", tmp_path / "slower.npz", slower))
+    twin = _told(lambda t: t["about"].update(twin="another"))
+    run(rewritten(made / "tables.npz", tmp_path / "twin.npz", twin))
+    assert len((tmp_path / "runs" / "runs.jsonl").read_text().splitlines()) == 4 + 4 + 2
+    for row in (*first, *again):
+        assert min(row["regret"].values()) >= 0
+        assert row["cycles"] >= row["optimum"]
+    assert [row["tuner_seconds"] for row in run(made / "tables.npz")] == [
+        row["tuner_seconds"] for row in first
+    ]
 
 
 def test_tuners_run_on_the_tasks_of_a_file(made, tmp_path):

@@ -18,8 +18,8 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.exhaustive import exhaust as module
-from tilewright.tuner.exhaustive.exhaust import ILLEGAL, exhaust
-from tilewright.tuner.exhaustive.landscape_file import LandscapeFile
+from tilewright.tuner.exhaustive.exhaust import exhaust
+from tilewright.tuner.exhaustive.landscape_file import ILLEGAL, LandscapeFile
 from tilewright.tuner.exhaustive.landscape_report import print_landscapes
 from tilewright.tuner.exhaustive.options import ExhaustOptions
 from tilewright.tuner.measure import backends
