@@ -187,8 +187,9 @@ def _table(name: str, told: _Told, cycles: npt.NDArray[Any]) -> CertifiedTable:
     _require(agree, f"{name}: knobs.hw", f"the configurations {', '.join(names)}", offered)
     named = isinstance(unordered, list) and all(knob in knobs for knob in unordered)
     _require(named, f"{name}: unordered", "names of knobs", unordered)
-    shape, found = tuple(len(values) for values in knobs.values()), (cycles.dtype, cycles.shape)
-    _require(found == (np.int32, shape), name, f"an array of int32 {shape}", found)
+    shape = tuple(len(values) for values in knobs.values())
+    fits = cycles.dtype == np.int32 and cycles.shape == shape
+    _require(fits, name, f"an array of int32 {shape}", f"{cycles.dtype} {cycles.shape}")
     low = int(cycles[cycles != ILLEGAL].min(initial=np.iinfo(np.int32).max))
     _require(low >= 1, name, f"cycles of at least 1, or {ILLEGAL} where a point is illegal", low)
     _require(bool((cycles >= 1).any()), name, "a table with a legal point", "none")
@@ -218,27 +219,28 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         tables = load(arguments[0])
+        if len(arguments) == 1:
+            _list(tables)
+        else:
+            _write_t4(tables, *arguments[1:])
     except (OSError, ValueError) as error:
-        print(f"{error}; name a whole file", file=sys.stderr)
-        return 2
-    if len(arguments) == 1:
-        for name, table in tables.items():
-            legal = int(table.legal.sum())
-            print(f"{name}: {legal:,} of {table.cycles.size:,} points, optimum {table.optimum:,}")
-        return 0
-    if arguments[1] not in tables:
-        print(f"no table {arguments[1]!r}; the file has {', '.join(tables)}", file=sys.stderr)
-        return 2
-    if Path(arguments[2]).exists():
-        print(f"{arguments[2]} exists and is left alone: name another file", file=sys.stderr)
-        return 2
-    document = {"schema_version": "1.0.0", "results": list(tables[arguments[1]].t4())}
-    try:
-        Path(arguments[2]).write_text(json.dumps(document), encoding="utf-8")
-    except OSError as error:
-        print(f"{error}; name a file that can be written", file=sys.stderr)
+        print(f"{error}; name another file", file=sys.stderr)
         return 2
     return 0
+
+
+def _list(tables: Mapping[str, CertifiedTable]) -> None:
+    for name, table in tables.items():
+        legal = int(table.legal.sum())
+        print(f"{name}: {legal:,} of {table.cycles.size:,} points, optimum {table.optimum:,}")
+
+
+def _write_t4(tables: Mapping[str, CertifiedTable], name: str, output: str) -> None:
+    if name not in tables:
+        raise ValueError(f"no table {name!r} among {', '.join(tables)}")
+    document = {"schema_version": "1.0.0", "results": list(tables[name].t4())}
+    with Path(output).open("x", encoding="utf-8") as file:  # an existing one is left alone
+        json.dump(document, file)
 
 
 if __name__ == "__main__":

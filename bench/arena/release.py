@@ -25,9 +25,9 @@ from tilewright.bench.arena import certified_tables, tasks
 from tilewright.bench.arena.certified_tables import CertifiedTable
 from tilewright.bench.arena.tables import WHOLE_WORK, Table, load_table
 from tilewright.bench.framework.records import Cell, Row
-from tilewright.bench.framework.study import BenchResult, Study
+from tilewright.bench.framework.study import BenchResult, Files, Study
 from tilewright.host.common.errors import StoreError, TilewrightError, reason_of
-from tilewright.host.common.whole_file import MARK, refuse_foreign, write_whole
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
@@ -144,12 +144,16 @@ class Tables(Study):
 
     kept = "what was enumerated is kept, the same command goes on"
 
+    @property
+    def writes(self) -> Files:
+        """The file, and the module that reads it."""
+        output = self.settings.output
+        return {"--output": output, "the module beside --output": _beside(output)}
+
     def measure(self, cell: Cell) -> Iterator[Row]:
         """A row for each task."""
         del cell
         given = self.settings
-        for path in (given.output, _beside(given.output)):
-            refuse_foreign(path)
         found: dict[str, CertifiedTable] = {}
         for of, name, workload in self._offered(found):
             started = time.monotonic()

@@ -2,8 +2,8 @@
 """Many runs on worker processes, each kept as one line of a file the moment it ends.
 
 A line is found again by what the run depends on: the trial, the table, the twin, and the sources of
-the tuner and of the replay. So a stopped study goes on where it was, and a tuner that was changed is
-run anew while the others are not.
+the tuner and of the replay. So a stopped study goes on where it was, and a tuner that was changed
+is run anew while the others are not.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ def tuners_page(
 
     for path in parts:
         require_readable(path, "JSON")
-    require_places({f"JSON ({path})": path for path in parts}, {"--output": output, "--html": html})
+    read, folder = {f"JSON ({path})": path for path in parts}, output.with_suffix("")
+    require_places(read, {"--output": output, "--html": html}, {"the folder beside it": folder})
     study = merge([read_document(path) for path in parts])
     with replacing(output):
         write_document(study, output)
@@ -78,6 +79,8 @@ def study_page(
 
     for path in (*parts, page):
         require_readable(path, "JSON" if path != page else "--page")
+    read = {f"JSON ({path})": path for path in parts}
+    require_places(read, {"the runs beside --page": page.with_suffix(".json")}, {"--page": page})
     write_study([read_document(path) for path in parts], page)
 
 

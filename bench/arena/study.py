@@ -30,7 +30,7 @@ from tilewright.bench.arena.settings import TunersSettings
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.settings import require_names
-from tilewright.bench.framework.study import BenchResult, Study
+from tilewright.bench.framework.study import BenchResult, Files, Study
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.workload import Workload
@@ -41,6 +41,8 @@ from tilewright.tuner.search import TUNERS
 REPORT_SECONDS = 15.0
 TRACED = 256
 """Measurements of the run whose configurations are shown before and after confidence sampling."""
+
+RUNS: Final = "runs.jsonl"
 
 CONSOLE = Console()
 
@@ -125,6 +127,16 @@ class Tuners(Study):
         self._load = os.getloadavg()[0]
         self.outcome: runner.Outcome = runner.Outcome(runs=(), failures=(), missing=0)
 
+    @property
+    def reads(self) -> Files:
+        """The file of tables."""
+        return {"--tables": self.settings.tables}
+
+    @property
+    def keeps(self) -> Files:
+        """The file of runs."""
+        return {"the runs in --folder": self.settings.folder / RUNS}
+
     def measure(self, cell: Cell) -> Iterator[Record]:
         """Records of tables, runs, samplings and confirmations."""
         del cell
@@ -188,7 +200,7 @@ class Tuners(Study):
         self.outcome = runner.run_plan(
             plan,
             tables=given.tables or given.folder / "tables",
-            store=runner.RunStore(given.folder / "runs.jsonl"),
+            store=runner.RunStore(given.folder / RUNS),
             workers=given.workers,
             seconds=60 * given.minutes,
             on_progress=progress,

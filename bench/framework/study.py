@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -22,6 +22,7 @@ from tilewright.host.common.children import begin_worker, spawn_context
 from tilewright.host.common.errors import EnvironmentFaultError
 from tilewright.host.common.whole_file import refuse_foreign
 
+Files = Mapping[str, Path | None]
 C = TypeVar("C")
 R = TypeVar("R")
 
@@ -61,6 +62,21 @@ class Study:
 
     def __init__(self, settings: Any) -> None:
         self.settings: Final = settings
+
+    @property
+    def reads(self) -> Files:
+        """Files that the settings name, by what errors call them."""
+        return {}
+
+    @property
+    def writes(self) -> Files:
+        """Files that are made anew, beside the document and the page."""
+        return {}
+
+    @property
+    def keeps(self) -> Files:
+        """Files that are added to."""
+        return {}
 
     @property
     def jobs(self) -> int:
