@@ -115,10 +115,10 @@ def records_of(
     runs: Sequence[Run], tables: Mapping[str, Table], contestants: Sequence[Contestant]
 ) -> list[Record]:
     """The records of a study's runs."""
-    labels = {_who(c): c.label for c in contestants}
+    labels = {who(c): c.label for c in contestants}
     for run in runs:
         _require_of_table(run, tables[run.trial.task])
-    return [record_of(run, tables[run.trial.task], labels[_who(run.trial)]) for run in runs]
+    return [record_of(run, tables[run.trial.task], labels[who(run.trial)]) for run in runs]
 
 
 def _require_of_table(run: Run, table: Table) -> None:
@@ -140,9 +140,10 @@ def _require_of_table(run: Run, table: Table) -> None:
         )
 
 
-def _who(who: Contestant | Trial) -> str:
-    transfer = who.transfer if isinstance(who, Contestant) else bool(who.past)
-    told = [who.tuner, who.prior, dict(who.options), transfer, who.ideal]
+def who(of: Contestant | Trial) -> str:
+    """What tells contestants apart, whatever they are called."""
+    transfer = of.transfer if isinstance(of, Contestant) else bool(of.past)
+    told = [of.tuner, of.prior, dict(of.options), transfer, of.ideal]
     return json.dumps(told, sort_keys=True)
 
 

@@ -173,30 +173,33 @@ class TunersSettings:
     )  # fmt: skip
     sets: tuple[str, ...] = option(
         ("fresh",), "Of --tables: fresh, known or both.", metavar="SET,...",
-        known="tilewright.bench.arena.release:SETS",
+        known="tilewright.bench.arena.release:SETS", only_with="tables",
     )  # fmt: skip
     track: str = option(
         "per-layer", "per-layer: each layer chooses a configuration; schedule: fixed hardware.",
         metavar="per-layer|schedule", quick="schedule",
-        known="tilewright.bench.arena.tasks:TRACKS",
+        known="tilewright.bench.arena.tasks:TRACKS", not_with="tables",
     )  # fmt: skip
     networks: tuple[str, ...] = option(
         (), "Networks, separated by commas; default: all.", metavar="NETWORK,...",
-        quick=("resnet18",),
+        quick=("resnet18",), not_with="tables",
     )  # fmt: skip
     layers: tuple[str, ...] = option(
         (), "Only these layers, separated by commas; default: all, quick: C7 and C10.",
-        metavar="LAYER,...", quick=("C7", "C10"),
+        metavar="LAYER,...", quick=("C7", "C10"), not_with="tables",
     )  # fmt: skip
     without: tuple[str, ...] = option(
-        (), "Leave these layers out, separated by commas.", metavar="LAYER,..."
-    )
+        (), "Leave these layers out, separated by commas.", metavar="LAYER,...",
+        not_with="tables",
+    )  # fmt: skip
     hard: bool = option(False, "Leave out tasks that random search solves quickly.")
     work_limit: float = option(
         float("inf"), "Leave out layers with more points times multiply-accumulates than this.",
-        metavar="N",
+        metavar="N", not_with="tables",
     )  # fmt: skip
-    per_network: int | None = count_option(None, "Draw this many layers per network.")
+    per_network: int | None = count_option(
+        None, "Draw this many layers per network.", not_with="tables"
+    )
     draw: int | None = count_option(None, "Draw this many of the tasks.")
     tuners: tuple[str, ...] = option(
         (), "Tuners, separated by spaces, each with its options, as in "

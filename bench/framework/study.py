@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from tilewright.bench.framework.records import Cell, Records, Row, lines_beside
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.children import begin_worker, spawn_context
-from tilewright.host.common.errors import EnvironmentFaultError
+from tilewright.host.common.errors import ConfigError, EnvironmentFaultError, reason_of
 from tilewright.host.common.whole_file import refuse_foreign
 
 Files = Mapping[str, Path | None]
@@ -169,8 +169,12 @@ def run_study(
         refuse_foreign(lines)
         if not study.resumes:
             lines.unlink(missing_ok=True)
-    taken = study.known(known) if known is not None and study.resumes else None
-    records = Records(study.conditions(), lines, taken)
+    conditions = study.conditions()
+    with _reading_rows():
+        taken = study.known(known) if known is not None and study.resumes else None
+        records = Records(conditions, lines, taken)
+        for row in records.rows:
+            study.line(row)
     cells = [cell for cell in study.cells() if not records.holds(cell)]
     found: dict[int, list[Row]] = {}
 
@@ -195,11 +199,26 @@ def run_study(
                 write(result())
                 records.forget()
         raise
-    last = result()
+    with _reading_rows() if records.rows else nullcontext():
+        last = result()
     if write is not None:
         write(last)
         records.forget()
     return last
+
+
+@contextmanager
+def _reading_rows() -> Iterator[None]:
+    """Tell of rows that no run of the study has written, instead of what becomes of them."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ConfigError(
+            "the file must hold rows that an earlier run of this study wrote",
+            field="--json",
+            value=f"{type(error).__name__} {reason_of(error)}",
+            remedy="name another file",
+        ) from error
 
 
 def in_processes(

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -292,9 +293,13 @@ def test_runs_on_another_table_of_the_task_are_not_taken(made, tmp_path):
 
     first = run(made / "tables.npz")
     again = run(rewritten(made / "tables.npz", tmp_path / "slower.npz", slower))
-    twin = _told(lambda t: t["about"].update(twin="another"))
+
+    def twin(about, _):
+        for told in about["tables"].values():
+            told["about"]["twin"] = "another"
+
     run(rewritten(made / "tables.npz", tmp_path / "twin.npz", twin))
-    assert len((tmp_path / "runs" / "runs.jsonl").read_text().splitlines()) == 4 + 4 + 2
+    assert len((tmp_path / "runs" / "runs.jsonl").read_text().splitlines()) == 4 + 4 + 4
     for row in (*first, *again):
         assert min(row["regret"].values()) >= 0
         assert row["cycles"] >= row["optimum"]
@@ -331,7 +336,8 @@ def a_study(of, needs, count=7):
         a_record(tuner, f"{of}/{n}", seed, own + n)
         for tuner, own in needs.items() for n in range(count) for seed in range(2)
     ]  # fmt: skip
-    conditions = {**dict.fromkeys(study_page.CONDITIONS, 0), "sets": [of]}
+    conditions = {**dict.fromkeys(study_page.CONDITIONS, 0), "sets": [of], "budget": 32,
+                  "small_budgets": {"slow": 16}, "track": "per-layer", "networks": []}  # fmt: skip
     return {
         "command": "x",
         "conditions": conditions,
@@ -378,6 +384,111 @@ def test_a_page_is_made_from_its_file_alone(tmp_path):
     (tmp_path / "other.md").write_text(text)
     with pytest.raises(Exception, match="must be a new file"):
         study_page.write_study(parts, tmp_path / "other.md")
+
+
+PAGE = (
+    "<!-- table: fresh measurements -->\n<!-- end of table -->\n"
+    "<!-- table: known tasks -->\n<!-- end of table -->\n"
+    "<!-- table: intervals -->\n<!-- end of table -->\n"
+)
+
+
+def some_parts():
+    needs = {"random": 20, "tilewright": 3}
+    return [a_study("fresh", needs), a_study("known", needs), json.loads(json.dumps(SHARES))]
+
+
+def _a_run(parts):
+    runs = [row for part in parts[:2] for row in part["rows"] if row["what"] == "run"]
+    return runs[int(fresh_rng().integers(len(runs)))]
+
+
+def _no_random(parts):
+    parts[1]["rows"] = [row for row in parts[1]["rows"] if row.get("tuner") != "random"]
+
+
+BROKEN = {
+    "another twin": lambda p: p[1]["conditions"].update(twin="other"),
+    "another space": lambda p: p[1]["conditions"].update(space="full"),
+    "a budget": lambda p: _a_run(p).update(budget=999),
+    "NaN regret": lambda p: _a_run(p)["regret"].update({"16": float("nan")}),
+    "negative regret": lambda p: _a_run(p)["regret"].update({"32": -0.1}),
+    "no regret": lambda p: _a_run(p)["regret"].pop("16"),
+    "text for trials": lambda p: _a_run(p).update(trials_to_1pct="5"),
+    "trials beyond the budget": lambda p: _a_run(p).update(trials_to_5pct=33),
+    "another optimum": lambda p: _a_run(p).update(optimum=999),
+    "no random": _no_random,
+    "no intervals": lambda p: p.pop(),
+    "two intervals": lambda p: p.append(p[2]),
+    "half the intervals": lambda p: p[2].update(rows=p[2]["rows"][1:]),
+    "tables": lambda p: p.append({"conditions": {"twin": "t"}, "rows": [{"name": "x"}]}),
+    "no conditions": lambda p: p[0].pop("conditions"),
+    "no task": lambda p: p[0].update(rows=p[0]["rows"][7:]),
+    "no rows": lambda p: p[0].update(rows=[]),
+    "another table": lambda p: p[0]["rows"].append({**p[0]["rows"][0], "optimum_cycles": 7}),
+    "no set": lambda p: p[0]["conditions"].update(sets=["fresh", "known"]),
+    "number for command": lambda p: p[0].update(command=5),
+}
+
+
+@pytest.mark.parametrize("of", BROKEN)
+def test_documents_that_make_no_page_are_refused(tmp_path, of):
+    page, parts = tmp_path / "study.md", some_parts()
+    page.write_text(PAGE)
+    BROKEN[of](parts)
+    with pytest.raises(ConfigError):
+        study_page.write_study(parts, page)
+    assert page.read_text() == PAGE
+    names = [str(tmp_path / f"{number}.json") for number in range(len(parts))]
+    for name, part in zip(names, parts, strict=True):
+        Path(name).write_text(json.dumps(part))
+    refusal("bench", "study-page", *names, "--page", str(page))
+
+
+def test_whatever_is_damaged_in_a_document_is_refused_in_one_way(tmp_path):
+    rng, page = fresh_rng(), tmp_path / "study.md"
+    page.write_text(PAGE)
+    for _ in range(60):
+        parts = some_parts()
+        held, key = parts, int(rng.integers(len(parts)))
+        while isinstance(held[key], (dict, list)) and held[key] and rng.random() < 0.9:
+            held = held[key]
+            keys = list(held) if isinstance(held, dict) else range(len(held))
+            key = keys[int(rng.integers(len(keys)))]
+        held[key] = HOSTILE[int(rng.integers(len(HOSTILE)))]
+        if all(isinstance(part, dict) and isinstance(part.get("rows"), list) for part in parts):
+            with contextlib.suppress(ConfigError):  # what `read_document` would have refused
+                study_page.write_study(parts, page)
+
+
+def test_a_document_of_both_sets_makes_the_page_of_one_of_each(tmp_path):
+    page, parts = tmp_path / "study.md", some_parts()
+    page.write_text(PAGE)
+    study_page.write_study(parts, page)
+    apart = page.read_text()
+    for part, of in zip(parts, ("fresh", "known"), strict=False):
+        for row in part["rows"]:
+            if row["what"] == "task":
+                row["set"] = of
+    both = {**parts[0], "rows": parts[0]["rows"] + parts[1]["rows"]}
+    both["conditions"] = {**both["conditions"], "sets": ["fresh", "known"]}
+    del both["command"]
+    study_page.write_study([both, SHARES], page)
+    assert page.read_text() == apart
+
+
+def test_a_name_of_a_layer_stays_a_name_in_a_page(tmp_path):
+    page, parts = tmp_path / "study.md", some_parts()
+    page.write_text(PAGE)
+    for row in parts[1]["rows"]:
+        row["layer"] = "<img src=x onerror=alert(1)>|[x](javascript:y)\n<!-- end of table -->"
+    study_page.write_study(parts, page)
+    text = page.read_text()
+    assert "<img" not in text
+    assert "[x]" not in text
+    assert text.count("<!-- end of table -->") == 3
+    lines = [line for line in text.splitlines() if "onerror" in line]
+    assert {line.count("|") for line in lines} == {2 + len(study_page.TASK[2:])}
 
 
 def test_the_page_of_the_study_equals_its_file():
