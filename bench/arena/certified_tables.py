@@ -177,6 +177,8 @@ def _table(name: str, told: _Told, cycles: npt.NDArray[Any]) -> CertifiedTable:
     _require(listed and configs, field, "a list of mappings", configs)
     names = [config["name"] for config in configs]
     _require(len({*map(str, names)}) == len(names), field, "of different names", names)
+    several = about["track"] == TRACKS[0]
+    _require(several == (len(names) > 1), field, "several on track per-layer alone", names)
     _require(isinstance(knobs, dict) and knobs, f"{name}: knobs", "a mapping", knobs)
     for knob, values in knobs.items():
         plain = isinstance(values, list) and all(isinstance(v, (str, int, float)) for v in values)

@@ -43,6 +43,12 @@ _IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
 _TASK: Final = ("points", "legal", "optimum_cycles")
 """Members of a task's record that are those of its table, whatever its layer is called."""
 
+_KINDS: Final[tuple[tuple[str, type, Any], ...]] = (
+    *(("track", str, None), ("networks", list, None), ("small_budgets", dict, None)),
+    *(("failures", list, []), ("runs_missing", int, 0), ("note", str, "")),
+)
+"""Conditions by their types, and what stands for them where they are not told."""
+
 _REMEDY: Final = "give files that 'tilewright bench tuners' wrote"
 
 
@@ -60,8 +66,8 @@ def require_parts(parts: Sequence[Mapping[str, Any]]) -> None:
         conditions: Any = part.get("conditions")
         place = f"JSON {number}"
         require(isinstance(conditions, Mapping), f"{place}: conditions", "be a mapping", conditions)
-        for name, kind in (("track", str), ("networks", list)):
-            value = conditions.get(name)
+        for name, kind, default in _KINDS:
+            value = conditions.get(name, default)
             require(isinstance(value, kind), f"{place}: {name}", "be that of a study", value)
         for name in SHARED:
             wanted, value = first.get(name), conditions.get(name)

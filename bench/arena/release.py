@@ -82,7 +82,8 @@ def unpacked(found: CertifiedTable) -> Table:
         raise _not_of_task(found, "about", reason_of(error), "describe a task") from error
     for field, ours, theirs in (
         *((f"about.{of}", expected.about[of], about[of]) for of in _OF_TASK),
-        ("knobs", list(expected.knobs.items()), list(found.knobs.items())),
+        ("knobs", list(expected.knobs), list(found.knobs)),
+        *((f"knobs.{k}", values, found.knobs.get(k)) for k, values in expected.knobs.items()),
         ("unordered", expected.unordered, found.unordered),
     ):
         if json.dumps(ours) != json.dumps(theirs):

@@ -98,7 +98,7 @@ def _require_complete(study: Document, place: str) -> None:
     require(not missing, f"{place}: conditions", f"have {', '.join(missing)}")
     most, small = conditions["budget"], conditions["small_budgets"]
     require(is_integer(most, 1), f"{place}: budget", "be at least 1", most)
-    few = isinstance(small, dict) and all(is_integer(each, 1) for each in small.values())
+    few = all(is_integer(each, 1) for each in small.values())
     require(few, f"{place}: small_budgets", "be budgets by tuner", small)
     known = [row for row in rows if row["what"] == "task"]
     require(known, f"{place}: rows", "have tasks")

@@ -26,7 +26,7 @@ class FigureTable:
         lines: list[Sequence[str | Cell]] = [self.header]
         lines += [["---", *["--:"] * (len(self.header) - 1)], *self.rows]
         return "\n".join(
-            f"| {' | '.join(_markdown(_text(cell)) for cell in line)} |" for line in lines
+            f"| {' | '.join(markdown_text(_text(cell)) for cell in line)} |" for line in lines
         )
 
     @property
@@ -48,8 +48,8 @@ class FigureTable:
         return table(self.title, columns, [Row(cells=row) for row in self.rows])
 
 
-def _markdown(text: str) -> str:
-    """A text that stays what it is in a cell, whoever named a layer."""
+def markdown_text(text: str) -> str:
+    """A text that stays what it is in Markdown, whoever named a layer."""
     return re.sub(r"[|\[]|<(?=[A-Za-z/!?])", lambda found: f"&#{ord(found[0])};", printable(text))
 
 

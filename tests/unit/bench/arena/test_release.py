@@ -181,6 +181,7 @@ SEEN_BY_ALL = {
     "other numbers": lambda _, held: held.update({NAME: held[NAME].astype(float)}),
     "two of one task": _twice,
     "track": _told(lambda t: t["about"].update(track="x/../y")),
+    "another track": _told(lambda t: t["about"].update(track="schedule")),
     "set": _told(lambda t: t["about"].update(set=["fresh"])),
     "no set": _told(lambda t: t["about"].pop("set")),
     "no twin": _told(lambda t: t["about"].pop("twin")),
