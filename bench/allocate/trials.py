@@ -13,6 +13,7 @@ import json
 import math
 import os
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -75,7 +76,9 @@ PRICES = {
 }
 
 
-_ROW_WORDS: Final = 4
+Row = tuple[int, int, int, int]
+
+_ROW_WORDS: Final = 5
 """Numbers of a row of a table's file."""
 
 
@@ -91,8 +94,8 @@ class Trial:
 class Table:
     """The schedules of a task, measured when asked for; rows are appended to one file.
 
-    A row is four int64: index in the space, cycles (0: the limit was reached), cycles that ran,
-    instructions.
+    A row is five int64: index in the space, cycles (0: the limit was reached), cycles that ran,
+    instructions, and a checksum of the four and of the file's name; a damaged row is no row.
     """
 
     def __init__(
@@ -101,15 +104,18 @@ class Table:
         self.space, self.twin, workload = space, twin, space.workload
         self.bound = rules.bound(space.hw, workload, twin.memory).cycles
         about = [space.hw.parameters(), asdict(twin.memory), workload.key, space.kind, identity]
+        about.append("rows with checksums")
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{workload.key}-{digest}.trials"
         self._shape = tuple(len(knob) for knob in space.knobs)
         self._lowering: NativeLowering | None = None
-        self._new: list[tuple[int, int, int, int]] = []
+        self._new: list[Row] = []
         rows = np.frombuffer(self._whole_rows(), dtype=np.int64).reshape(-1, _ROW_WORDS)
         self._rows: dict[int, tuple[int, int, int]] = {
-            flat: (cycles, ran, instructions) for flat, cycles, ran, instructions in rows.tolist()
+            flat: (cycles, ran, instructions)
+            for flat, cycles, ran, instructions, checksum in rows.tolist()
+            if checksum == self._checksum((flat, cycles, ran, instructions))
         }
         default = rules.default_schedule(space.hw, workload)
         self.default = space.encode(default)
@@ -157,11 +163,15 @@ class Table:
             os.truncate(self._path, whole)
         return data[:whole]
 
+    def _checksum(self, row: Row) -> int:
+        return zlib.crc32(f"{self._path.name} {row}".encode())
+
     def save(self) -> None:
         """Append what is new to the file."""
         if self._new:
             with self._path.open("ab") as file:
-                np.array(self._new, dtype=np.int64).tofile(file)
+                rows = [(*row, self._checksum(row)) for row in self._new]
+                np.array(rows, dtype=np.int64).tofile(file)
             self._new = []
 
 

@@ -21,6 +21,7 @@ from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.zoo import load_network
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.measure.measurement import Measurement, Oracle, Request
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
@@ -172,6 +173,7 @@ class WaitingStudy(Study):
         """What all rows share."""
         return {
             "fidelity": "twin",
+            "twin": identity_of("twin"),
             "board": BOARD,
             "hw": HW,
             "boards": self.settings.boards,

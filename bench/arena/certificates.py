@@ -27,6 +27,7 @@ from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import Workload
 from tilewright.interface.study import tune
+from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.rules import host_rules
 
 HARDWARE: Final = ("pynq-16x16", "pynq-16x32", "edge-8x8", "zu-32x32", "tiny-4x4")
@@ -107,6 +108,7 @@ class Certificates(Study):
         given = self.settings
         return {
             "fidelity": "twin",
+            "twin": identity_of("twin"),
             "within": given.within / 100,
             "budget": given.budget,
             "proof_seconds": given.proof_seconds,

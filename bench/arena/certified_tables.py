@@ -10,7 +10,7 @@ exact twin of the accelerator's RTL, so the optimum is known and a search can be
     tables = certified_tables.load("certified-tables.npz")
     table = tables["resnet18.C4"]
     table.knobs                         # name -> values, in the order of an index
-    table.measure((0, 3, 5, 1, 2, 0, 0))  # cycles, or None where the point is illegal
+    table.measure((0, 3, 5, 1, 2, 0, 0))  # cycles, or None where the point is no legal one
     table.optimum
 
     python certified_tables.py certified-tables.npz                     lists the problems
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import json
 import sys
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,10 +34,25 @@ import numpy.typing as npt
 FORMAT = 1
 """Version of the file."""
 
+SETS = ("fresh", "known")
+"""Layers that nothing was chosen on, and layers that constants were chosen on."""
+
+TRACKS = ("per-layer", "schedule")
+"""Problems with a choice of configurations, and on one alone."""
+
 ILLEGAL = -1
-"""Cycles of a point that the accelerator cannot run."""
+"""Cycles of a point that is outside the problem.
+
+The configuration refuses it, or its tile sizes divide no extent of the layer on this configuration:
+knobs hold the divisors on all configurations. Some points of the latter kind would run.
+"""
 
 _ABOUT = "about"
+
+_MOST_BYTES = 1 << 30
+"""Bytes of a file's arrays; more is no file of ours."""
+
+_Told = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,7 +61,8 @@ class CertifiedTable:
 
     Attributes:
         name: network and layer.
-        about: set (``fresh`` or ``known``), layer, configurations, memory, track.
+        about: set (of `SETS`), track (of `TRACKS`), layer, configurations, memory, and the twin
+            that counted.
         knobs: values of each knob by its name, in the order of an index.
         unordered: names of the knobs whose neighbouring values have nothing in common.
         cycles: int32 of the shape of the knobs' sizes, `ILLEGAL` where nothing can be measured.
@@ -101,25 +116,30 @@ def load(path: str | Path) -> dict[str, CertifiedTable]:
     """Every table of a file by its name.
 
     Raises:
-        ValueError: the file is none of tables, is cut off, or is of another version.
+        OSError: the file cannot be read.
+        ValueError: the file is none of tables, is cut off, contradicts itself, or is of another
+            version.
     """
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            about = json.loads(str(arrays[_ABOUT]))
+            if sum(each.file_size for each in arrays.zip.infolist()) > _MOST_BYTES:
+                raise ValueError(f"its arrays take more than {_MOST_BYTES:,} bytes")
+            about = json.loads(str(arrays[_ABOUT]), parse_constant=_no_number)
             if about["format"] != FORMAT:
-                raise ValueError(f"its format is {about['format']!r}, this reads {FORMAT}")
-            return {
-                name: CertifiedTable(
-                    name=name,
-                    about=told["about"],
-                    knobs={knob: tuple(values) for knob, values in told["knobs"].items()},
-                    unordered=tuple(told["unordered"]),
-                    cycles=_checked(arrays[name], told["knobs"]),
-                )
-                for name, told in about["tables"].items()
+                raise ValueError(f"its format must be {FORMAT}, not {about['format']!r}")
+            found = {
+                name: _table(name, told, arrays[name]) for name, told in about["tables"].items()
             }
-    except (LookupError, TypeError, AttributeError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is no file of certified tables: {error}") from error
+        problems: dict[str, str] = {}
+        for name, table in found.items():
+            other = problems.setdefault(_problem(table), name)
+            _require(other == name, name, f"another problem than that of {other}", table.about)
+    except OSError:
+        raise
+    except Exception as error:  # whatever a damaged file makes of NumPy, zipfile and JSON
+        why = error if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
+        raise ValueError(f"{path} is no file of certified tables: {why}") from error
+    return found
 
 
 def save(file: BinaryIO, tables: Mapping[str, CertifiedTable]) -> None:
@@ -139,12 +159,59 @@ def save(file: BinaryIO, tables: Mapping[str, CertifiedTable]) -> None:
     np.savez_compressed(file, allow_pickle=False, **{_ABOUT: np.array(json.dumps(about))}, **arrays)
 
 
-def _checked(cycles: Any, knobs: Mapping[str, Any]) -> npt.NDArray[np.int32]:
+def _table(name: str, told: _Told, cycles: npt.NDArray[Any]) -> CertifiedTable:
+    """A table of a file, when its members agree with each other."""
+    about, knobs, unordered = told["about"], told["knobs"], told["unordered"]
+    _require(isinstance(about, dict), f"{name}: about", "a mapping", about)
+    for member, known in (("set", SETS), ("track", TRACKS)):
+        value = about.get(member)
+        _require(value in known, f"{name}: about.{member}", f"one of {', '.join(known)}", value)
+    twin = about.get("twin")
+    _require(isinstance(twin, str) and twin != "", f"{name}: about.twin", "a text", twin)
+    for member in ("workload", "memory"):
+        value = about.get(member)
+        _require(isinstance(value, dict) and value, f"{name}: about.{member}", "a mapping", value)
+    configs = about.get("configurations")
+    listed = isinstance(configs, list) and all(isinstance(each, dict) for each in configs)
+    field = f"{name}: about.configurations"
+    _require(listed and configs, field, "a list of mappings", configs)
+    names = [config["name"] for config in configs]
+    _require(len({*map(str, names)}) == len(names), field, "of different names", names)
+    several = about["track"] == TRACKS[0]
+    _require(several == (len(names) > 1), field, "several on track per-layer alone", names)
+    _require(isinstance(knobs, dict) and knobs, f"{name}: knobs", "a mapping", knobs)
+    for knob, values in knobs.items():
+        plain = isinstance(values, list) and all(isinstance(v, (str, int, float)) for v in values)
+        field = f"{name}: knobs.{knob}"
+        _require(plain and len({*values}) == len(values) > 0, field, "different values", values)
+    offered = knobs.get("hw", names)
+    agree = offered == names and ("hw" in knobs) == (len(names) > 1)
+    _require(agree, f"{name}: knobs.hw", f"the configurations {', '.join(names)}", offered)
+    named = isinstance(unordered, list) and all(knob in knobs for knob in unordered)
+    _require(named, f"{name}: unordered", "names of knobs", unordered)
     shape = tuple(len(values) for values in knobs.values())
-    if cycles.shape != shape or cycles.dtype != np.int32:
-        raise ValueError(f"an array of {cycles.dtype} {cycles.shape} belongs to knobs of {shape}")
-    found: npt.NDArray[np.int32] = cycles
-    return found
+    fits = cycles.dtype == np.int32 and cycles.shape == shape
+    _require(fits, name, f"an array of int32 {shape}", f"{cycles.dtype} {cycles.shape}")
+    low = int(cycles[cycles != ILLEGAL].min(initial=np.iinfo(np.int32).max))
+    _require(low >= 1, name, f"cycles of at least 1, or {ILLEGAL} where a point is illegal", low)
+    _require(bool((cycles >= 1).any()), name, "a table with a legal point", "none")
+    values = {knob: tuple(values) for knob, values in knobs.items()}
+    return CertifiedTable(name, about, values, tuple(unordered), cycles)
+
+
+def _problem(table: CertifiedTable) -> str:
+    """What a table is of, whatever its layer is called and however often it occurs."""
+    layer = {k: v for k, v in table.about["workload"].items() if k not in {"name", "count"}}
+    return json.dumps([table.about["track"], layer], sort_keys=True)
+
+
+def _require(holds: Any, field: str, rule: str, value: Any) -> None:
+    if not holds:
+        raise ValueError(f"{field} must be {rule}, not {str(value)[:80]}")
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"it holds {text}")
 
 
 def main(arguments: list[str]) -> int:
@@ -154,23 +221,28 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         tables = load(arguments[0])
+        if len(arguments) == 1:
+            _list(tables)
+        else:
+            _write_t4(tables, *arguments[1:])
     except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+        print(f"{error}; name another file", file=sys.stderr)
         return 2
-    if len(arguments) == 1:
-        for name, table in tables.items():
-            legal = int(table.legal.sum())
-            print(f"{name}: {legal:,} of {table.cycles.size:,} points, optimum {table.optimum:,}")
-        return 0
-    if arguments[1] not in tables:
-        print(f"no table {arguments[1]!r}; the file has {', '.join(tables)}", file=sys.stderr)
-        return 2
-    if Path(arguments[2]).exists():
-        print(f"{arguments[2]} exists and is left alone: name another file", file=sys.stderr)
-        return 2
-    document = {"schema_version": "1.0.0", "results": list(tables[arguments[1]].t4())}
-    Path(arguments[2]).write_text(json.dumps(document), encoding="utf-8")
     return 0
+
+
+def _list(tables: Mapping[str, CertifiedTable]) -> None:
+    for name, table in tables.items():
+        legal = int(table.legal.sum())
+        print(f"{name}: {legal:,} of {table.cycles.size:,} points, optimum {table.optimum:,}")
+
+
+def _write_t4(tables: Mapping[str, CertifiedTable], name: str, output: str) -> None:
+    if name not in tables:
+        raise ValueError(f"no table {name!r} among {', '.join(tables)}")
+    document = {"schema_version": "1.0.0", "results": list(tables[name].t4())}
+    with Path(output).open("x", encoding="utf-8") as file:  # an existing one is left alone
+        json.dump(document, file)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Final
 
 import numpy as np
 
 from tilewright.bench.arena.records import Record
 from tilewright.bench.arena.tables import Table
-from tilewright.host.common.children import spawn_context
+from tilewright.bench.framework.study import in_processes
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.schedule import Schedule
 from tilewright.tuner.measure.measurement import Request
@@ -48,23 +47,22 @@ def confirm(
         ((*point_of(tables[task], flat), task, flat) for task, flat in wanted),
         key=lambda job: (job[0].name, job[2], job[3]),
     )
-    context = spawn_context()
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        answers = pool.map(_run, [_request(tables[job[2]], *job) for job in jobs])
-        for (hw, schedule, task, flat), (failure, cycles) in zip(jobs, answers, strict=True):
-            expected = _cycles(tables[task], flat)
-            yield {
-                "what": "confirmation",
-                "task": task,
-                "flat": flat,
-                "layer": tables[task].task.workload.name,
-                "hw": hw.name,
-                "schedule": schedule.to_mapping(),
-                "expected_cycles": expected,
-                "rtl_cycles": cycles,
-                "equal": cycles == expected and not failure,
-                "failure": failure,
-            }
+    requests = [_request(tables[job[2]], *job) for job in jobs]
+    for place, (failure, cycles) in in_processes(_run, requests, workers):
+        hw, schedule, task, flat = jobs[place]
+        expected = _cycles(tables[task], flat)
+        yield {
+            "what": "confirmation",
+            "task": task,
+            "flat": flat,
+            "layer": tables[task].task.workload.name,
+            "hw": hw.name,
+            "schedule": schedule.to_mapping(),
+            "expected_cycles": expected,
+            "rtl_cycles": cycles,
+            "equal": cycles == expected and not failure,
+            "failure": failure,
+        }
 
 
 def _request(table: Table, hw: HwConfig, schedule: Schedule, _task: str, flat: int) -> Request:

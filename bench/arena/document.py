@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 
 from tilewright.bench.arena.page_tables import Study, study_tables
+from tilewright.bench.framework.tables import markdown_text
+from tilewright.host.common.printable import printable
 from tilewright.host.common.whole_file import MARK, renew_folder, write_whole
 
 
@@ -32,7 +34,7 @@ def document(study: Study) -> str:
 def _blocks(study: Study) -> Iterator[str]:
     conditions = study["conditions"]
     parts = conditions["parts"]
-    missing = sum(part["runs_missing"] for part in parts)
+    missing = sum(part.get("runs_missing", 0) for part in parts)
     yield f"<!-- {MARK} -->"
     yield "# Study of tuners: all tables"
     yield _bullets(
@@ -48,15 +50,15 @@ def _blocks(study: Study) -> Iterator[str]:
             *(part["note"] for part in parts if part.get("note")),
         )
     )
-    if failures := dict.fromkeys(chain.from_iterable(part["failures"] for part in parts)):
+    if failures := dict.fromkeys(chain.from_iterable(part.get("failures", ()) for part in parts)):
         yield "## Runs that ended with an error"
         yield _bullets(failures)
     for table in study_tables(study):
         yield f"## {table.title}"
         yield table.markdown()
     yield "## How to repeat"
-    yield "\n".join(["```console", *(f"$ {part['command']}" for part in parts), "```"])
+    yield "\n".join(["```console", *(f"$ {printable(part['command'])}" for part in parts), "```"])
 
 
 def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
+    return "\n".join(f"- {markdown_text(line)}" for line in lines)

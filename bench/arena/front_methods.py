@@ -24,11 +24,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.arena.front_settings import INITIAL
 from tilewright.bench.arena.fronts import MARGIN, FrontTask
 from tilewright.tuner.search.fronts import Floats, Ints, front, gain
 from tilewright.tuner.search.torch_threads import one_thread
 
-INITIAL: Final = 8
 BATCH: Final = 8
 
 POPULATION: Final = 16

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tilewright.bench.framework.commands import SEARCH, command
 from tilewright.bench.framework.settings import count_option, quick_option, workers_option
+
+INITIAL: Final = 8
+"""Random points that every search measures first."""
 
 
 @command(
@@ -21,5 +25,5 @@ class ObjectivesSettings:
     networks: int = count_option(6, "Networks, in the study's order.", quick=1)
     layers: int = count_option(2, "Layers of each network.", quick=1)
     seeds: int = count_option(5, "Seeds of each search.", quick=1)
-    budget: int = count_option(64, "Measurements of a search.", quick=16)
+    budget: int = count_option(64, "Measurements of a search.", quick=16, low=INITIAL)
     workers: int = workers_option()

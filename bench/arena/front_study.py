@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from tilewright.bench.allocate.summary import over_families
-from tilewright.bench.arena.front_methods import INITIAL, METHODS, searched
+from tilewright.bench.arena.front_methods import METHODS, searched
+from tilewright.bench.arena.front_settings import INITIAL
 from tilewright.bench.arena.fronts import MARGIN, enumerated
 from tilewright.bench.arena.tasks import BOARD, KIND, drawn, enumeration_work, make_task
 from tilewright.bench.framework.records import Cell, Row
@@ -21,6 +22,7 @@ from tilewright.bench.framework.study import Study
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
+from tilewright.tuner.measure.backends import identity_of
 
 NETWORKS: Final = (
     "resnet18",
@@ -92,6 +94,7 @@ class FrontStudy(Study):
         """What all rows share."""
         return {
             "fidelity": "twin",
+            "twin": identity_of("twin"),
             "board": BOARD,
             "space": KIND,
             "energy": "counters",

@@ -19,6 +19,8 @@ from typing import Any, Final
 from tilewright.bench.arena.replay import BUDGETS, Event, Run, Trial
 from tilewright.bench.arena.runner import Contestant
 from tilewright.bench.arena.tables import Table
+from tilewright.host.common.errors import StoreError
+from tilewright.tuner.exhaustive.landscape_file import NOT_YET
 from tilewright.tuner.search import Offer, taken_by
 
 Record = dict[str, Any]
@@ -113,13 +115,35 @@ def records_of(
     runs: Sequence[Run], tables: Mapping[str, Table], contestants: Sequence[Contestant]
 ) -> list[Record]:
     """The records of a study's runs."""
-    labels = {_who(c): c.label for c in contestants}
-    return [record_of(run, tables[run.trial.task], labels[_who(run.trial)]) for run in runs]
+    labels = {who(c): c.label for c in contestants}
+    for run in runs:
+        _require_of_table(run, tables[run.trial.task])
+    return [record_of(run, tables[run.trial.task], labels[who(run.trial)]) for run in runs]
 
 
-def _who(who: Contestant | Trial) -> str:
-    transfer = who.transfer if isinstance(who, Contestant) else bool(who.past)
-    told = [who.tuner, who.prior, dict(who.options), transfer, who.ideal]
+def _require_of_table(run: Run, table: Table) -> None:
+    """Refuse a run that the table cannot have given: what it found must stand there."""
+    trials = [0, *(event.trial for event in run.events), run.trials, run.trial.budget]
+    found = [event for event in run.events if event.flat < table.cycles.size]
+    stands = [(int(table.cycles.flat[event.flat]), event.cycles) for event in found]
+    if (
+        trials != sorted(trials)
+        or len(found) < len(run.events)
+        or any(there not in (cycles, NOT_YET) for there, cycles in stands)
+        or any(cycles < table.optimum for _, cycles in stands)
+    ):
+        raise StoreError(
+            f"a kept run of {run.trial.tuner} must be one on this table",
+            field=run.trial.task,
+            value=f"seed {run.trial.seed}",
+            remedy="name another --folder",
+        )
+
+
+def who(of: Contestant | Trial) -> str:
+    """What tells contestants apart, whatever they are called."""
+    transfer = of.transfer if isinstance(of, Contestant) else bool(of.past)
+    told = [of.tuner, of.prior, dict(of.options), transfer, of.ideal]
     return json.dumps(told, sort_keys=True)
 
 

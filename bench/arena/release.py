@@ -11,6 +11,7 @@ were chosen on some of them. *Fresh* tasks are hard layers that nothing was chos
 from __future__ import annotations
 
 import io
+import json
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,17 +25,18 @@ from tilewright.bench.arena import certified_tables, tasks
 from tilewright.bench.arena.certified_tables import CertifiedTable
 from tilewright.bench.arena.tables import WHOLE_WORK, Table, load_table
 from tilewright.bench.framework.records import Cell, Row
-from tilewright.bench.framework.study import BenchResult, Study
-from tilewright.host.common.errors import StoreError
-from tilewright.host.common.whole_file import MARK, refuse_foreign, write_whole
+from tilewright.bench.framework.study import BenchResult, Files, Study
+from tilewright.host.common.errors import StoreError, TilewrightError, reason_of
+from tilewright.host.common.whole_file import MARK, write_whole
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.measure.backends import identity_of
+from tilewright.tuner.schedule.rules import host_rules
 
-FRESH, KNOWN = "fresh", "known"
-SETS: Final = (FRESH, KNOWN)
+SETS: Final = certified_tables.SETS
+FRESH, KNOWN = SETS
 
 TRACK: Final = "per-layer"
 
@@ -48,7 +50,7 @@ def packed(table: Table, name: str, of: str) -> CertifiedTable:
     about = {
         "set": of,
         "generator": MARK,
-        "twin": identity_of("twin"),
+        "twin": table.twin,
         "track": task.track,
         "workload": task.workload.to_mapping(),
         "configurations": [asdict(hw) for hw in task.configs],
@@ -59,15 +61,55 @@ def packed(table: Table, name: str, of: str) -> CertifiedTable:
 
 
 def unpacked(found: CertifiedTable) -> Table:
-    """A table of the file as the arena replays it."""
+    """A table of the file as the arena replays it.
+
+    Raises:
+        StoreError: it is not one of its task.
+    """
     about = found.about
-    task = tasks.Task(
-        track=about["track"],
-        workload=Workload.from_mapping(about["workload"]),
-        configs=tuple(HwConfig.from_mapping(hw) for hw in about["configurations"]),
-        memory=MemoryModel.from_mapping(about["memory"]),
-    )
-    return Table(task=task, cycles=found.cycles.astype(np.int64))
+    try:
+        task = tasks.Task(
+            track=about["track"],
+            workload=Workload.from_mapping(about["workload"]),
+            configs=tuple(HwConfig.from_mapping(hw) for hw in about["configurations"]),
+            memory=MemoryModel.from_mapping(about["memory"]),
+        )
+        table = Table(
+            task=task, cycles=found.cycles.astype(np.int64), twin=about["twin"], of=about["set"]
+        )
+        expected, bounds = packed(table, found.name, about["set"]), _bounds(task)
+    except (TilewrightError, TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise _not_of_task(found, "about", reason_of(error), "describe a task") from error
+    for field, ours, theirs in (
+        *((f"about.{of}", expected.about[of], about[of]) for of in _OF_TASK),
+        ("knobs", list(expected.knobs), list(found.knobs)),
+        *((f"knobs.{k}", values, found.knobs.get(k)) for k, values in expected.knobs.items()),
+        ("unordered", expected.unordered, found.unordered),
+    ):
+        if json.dumps(ours) != json.dumps(theirs):
+            raise _not_of_task(found, field, theirs, f"be {json.dumps(ours)[:200]}, as of its task")
+    for part, bound in zip(
+        table.cycles if len(bounds) > 1 else [table.cycles], bounds, strict=True
+    ):
+        low = int(part[part > 0].min(initial=np.iinfo(np.int64).max))
+        if low < bound:
+            raise _not_of_task(found, "cycles", low, f"be at least the layer's bound, {bound}")
+    return table
+
+
+_OF_TASK: Final = ("workload", "configurations", "memory")
+
+
+def _bounds(task: tasks.Task) -> list[int]:
+    """Cycles that no schedule undercuts, of each configuration."""
+    return [host_rules().bound(hw, task.workload, task.memory).cycles for hw in task.configs]
+
+
+def _not_of_task(found: CertifiedTable, field: str, value: Any, rule: str) -> StoreError:
+    return StoreError(f"must {rule}", field=f"{found.name}: {field}", value=value, remedy=_MAKE_IT)
+
+
+_MAKE_IT: Final = "make the file anew: tilewright bench tables"
 
 
 def open_tables(path: Path) -> dict[str, CertifiedTable]:
@@ -79,9 +121,7 @@ def open_tables(path: Path) -> dict[str, CertifiedTable]:
     try:
         return certified_tables.load(path)
     except (OSError, ValueError) as error:
-        raise StoreError(
-            str(error), field="--tables", remedy="make it: tilewright bench tables"
-        ) from error
+        raise StoreError(str(error), field="--tables", remedy=_MAKE_IT) from error
 
 
 def _beside(path: Path) -> Path:
@@ -105,12 +145,16 @@ class Tables(Study):
 
     kept = "what was enumerated is kept, the same command goes on"
 
+    @property
+    def writes(self) -> Files:
+        """The file, and the module that reads it."""
+        output = self.settings.output
+        return {"--output": output, "the module beside --output": _beside(output)}
+
     def measure(self, cell: Cell) -> Iterator[Row]:
         """A row for each task."""
         del cell
         given = self.settings
-        for path in (given.output, _beside(given.output)):
-            refuse_foreign(path)
         found: dict[str, CertifiedTable] = {}
         for of, name, workload in self._offered(found):
             started = time.monotonic()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many runs on worker processes, each kept as one line of a file the moment it ends.
 
-A line is found again by what the run depends on: the trial, the twin, and the sources of the
-tuner and of the replay. So a stopped study goes on where it was, and a tuner that was changed is
-run anew while the others are not.
+A line is found again by what the run depends on: the trial, the table, the twin, and the sources of
+the tuner and of the replay. So a stopped study goes on where it was, and a tuner that was changed
+is run anew while the others are not.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import importlib.util
 import inspect
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from tilewright.bench.arena.tasks import Task, drawn
 from tilewright.bench.framework.records import JsonLines
 from tilewright.bench.framework.study import in_processes
 from tilewright.host.common.errors import StoreError, TilewrightError
+from tilewright.host.common.plain_values import is_integer
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.search import TUNERS, Offer, TunerError, taken_by
 
@@ -79,7 +81,7 @@ class Contestant:
 class Plan:
     """What a study runs: every combination."""
 
-    tasks: Mapping[str, Task]  # by `Task.id`
+    tables: Mapping[str, Table]  # by `Task.id`
     contestants: Sequence[Contestant]  # tuners with their options
     seeds: int  # 0 up to this number
     arms: Sequence[str] = ("masked",)  # of `replay.ARMS`
@@ -94,7 +96,7 @@ class Plan:
         for first in range(0, self.seeds, SEED_BLOCK):
             block = range(first, min(first + SEED_BLOCK, self.seeds))
             for (arm, noise), task, who, seed in itertools.product(
-                conditions, self.tasks, self.contestants, block
+                conditions, self.tables, self.contestants, block
             ):
                 yield Trial(
                     task=task,
@@ -111,12 +113,12 @@ class Plan:
 
     def _past(self, task: str) -> tuple[str, ...]:
         """Other tasks, drawn by their names."""
-        others = [other for other in self.tasks if other != task]
+        others = [other for other in self.tables if other != task]
         if len(others) < PAST_TASKS:
             raise TunerError(
                 f"experience is drawn from {PAST_TASKS} other tasks",
                 field="tasks",
-                value=len(self.tasks),
+                value=len(self.tables),
                 remedy="add layers, or leave the contestant with transfer out",
             )
         return tuple(drawn(others, PAST_TASKS))
@@ -131,7 +133,7 @@ class RunStore:
         for data in self._lines.values():
             try:
                 self._runs[data["key"]] = _run_of(data["run"])
-            except (LookupError, TypeError) as error:
+            except (LookupError, TypeError, ValueError) as error:
                 raise StoreError(
                     "must be a file of runs", field=str(path), remedy="name another folder"
                 ) from error
@@ -164,8 +166,11 @@ def run_plan(
     seconds: float = float("inf"),
     on_progress: Callable[[int, int, Trial], None] | None = None,
 ) -> Outcome:
-    """Make every run of a plan that the store does not hold yet."""
-    trials = [(key_of(trial), trial) for trial in plan.trials()]
+    """Make every run of a plan that the store does not hold yet.
+
+    Workers read the tables from ``tables``, a file of them or a folder of landscapes.
+    """
+    trials = [(key_of(trial, plan.tables), trial) for trial in plan.trials()]
     pending = [(key, trial) for key, trial in trials if store.get(key) is None]
     done, failures = len(trials) - len(pending), dict[str, None]()
 
@@ -181,21 +186,22 @@ def run_plan(
         ended(trial)
 
     jobs = [
-        (plan.tasks[trial.task], trial, [plan.tasks[other] for other in trial.past], tables)
+        (trial, [plan.tables[task].task for task in (trial.task, *trial.past)], tables)
         for _, trial in pending
     ]
     for place, run in in_processes(_job, jobs, workers, seconds=seconds, failed=failed):
         store.add(pending[place][0], run)
         ended(pending[place][1])
-    known = [store.get(key) for key, _ in trials]
-    runs = [run for run in known if run is not None]
+    known = [(store.get(key), trial) for key, trial in trials]
+    runs = [replace(run, trial=trial) for run, trial in known if run is not None]
     return Outcome(runs=runs, failures=list(failures), missing=len(trials) - len(runs))
 
 
-def key_of(trial: Trial) -> str:
+def key_of(trial: Trial, tables: Mapping[str, Table]) -> str:
     """What a run depends on, as a text."""
     text = json.dumps(asdict(trial), sort_keys=True)
-    parts = (text, identity_of("twin"), sources_of(trial.tuner))
+    digests = (tables[task].digest for task in (trial.task, *trial.past))
+    parts = (text, *digests, identity_of("twin"), sources_of(trial.tuner))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
@@ -237,12 +243,20 @@ def _source(module: str) -> str:
 
 
 def _run_of(data: Mapping[str, Any]) -> Run:
-    return Run(
+    run = Run(
         trial=Trial(**{**data["trial"], "past": tuple(data["trial"]["past"])}),
         events=tuple(Event(**event) for event in data["events"]),
         trials=data["trials"],
         tuner_seconds=data["tuner_seconds"],
     )
+    states = [asdict(event) for event in run.events]
+    seconds = [run.tuner_seconds, *(state.pop("tuner_seconds") for state in states)]
+    counts = [run.trials, *(count for state in states for count in state.values())]
+    if not all(is_integer(count, 0) for count in counts):
+        raise ValueError("counts must be whole numbers of at least 0")
+    if not all(isinstance(each, (int, float)) and 0 <= each < math.inf for each in seconds):
+        raise ValueError("seconds must be numbers of at least 0")
+    return run
 
 
 # -- in the workers ---------------------------------------------------------------------------
@@ -259,6 +273,7 @@ def _of_file(place: Path) -> dict[str, Table]:
     return tables_of(place, SETS, hard=False)
 
 
-def _job(job: tuple[Task, Trial, Sequence[Task], Path]) -> Run:
-    task, trial, past, folder = job
-    return replay(_table(task, folder), trial, [_table(other, folder) for other in past])
+def _job(job: tuple[Trial, Sequence[Task], Path]) -> Run:
+    trial, tasks, place = job
+    table, *past = (_table(task, place) for task in tasks)
+    return replay(table, trial, past)

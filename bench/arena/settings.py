@@ -49,7 +49,8 @@ def tuners_page(
 
     for path in parts:
         require_readable(path, "JSON")
-    require_places({f"JSON ({path})": path for path in parts}, {"--output": output, "--html": html})
+    read, folder = {f"JSON ({path})": path for path in parts}, output.with_suffix("")
+    require_places(read, {"--output": output, "--html": html}, {"the folder beside it": folder})
     study = merge([read_document(path) for path in parts])
     with replacing(output):
         write_document(study, output)
@@ -85,9 +86,11 @@ def study_page(
 
     for path in (*parts, page):
         require_readable(path, "JSON" if path != page else "--page")
+    read = {f"JSON ({path})": path for path in parts}
+    require_places(read, {"the runs beside --page": page.with_suffix(".json")}, {"--page": page})
     studies = [read_document(path) for path in parts]
     for of, published in (("mapping", published_mapping), ("multicore", published_multicore)):
-        if f" bench {of} " in studies[0]["command"]:
+        if f" bench {of} " in str(studies[0].get("command")):
             return write_page(page, *published(studies))
     return write_study(studies, page)
 
@@ -181,30 +184,33 @@ class TunersSettings:
     )  # fmt: skip
     sets: tuple[str, ...] = option(
         ("fresh",), "Of --tables: fresh, known or both.", metavar="SET,...",
-        known="tilewright.bench.arena.release:SETS",
+        known="tilewright.bench.arena.release:SETS", only_with="tables",
     )  # fmt: skip
     track: str = option(
         "per-layer", "per-layer: each layer chooses a configuration; schedule: fixed hardware.",
         metavar="per-layer|schedule", quick="schedule",
-        known="tilewright.bench.arena.tasks:TRACKS",
+        known="tilewright.bench.arena.tasks:TRACKS", not_with="tables",
     )  # fmt: skip
     networks: tuple[str, ...] = option(
         (), "Networks, separated by commas; default: all.", metavar="NETWORK,...",
-        quick=("resnet18",),
+        quick=("resnet18",), not_with="tables",
     )  # fmt: skip
     layers: tuple[str, ...] = option(
         (), "Only these layers, separated by commas; default: all, quick: C7 and C10.",
-        metavar="LAYER,...", quick=("C7", "C10"),
+        metavar="LAYER,...", quick=("C7", "C10"), not_with="tables",
     )  # fmt: skip
     without: tuple[str, ...] = option(
-        (), "Leave these layers out, separated by commas.", metavar="LAYER,..."
-    )
+        (), "Leave these layers out, separated by commas.", metavar="LAYER,...",
+        not_with="tables",
+    )  # fmt: skip
     hard: bool = option(False, "Leave out tasks that random search solves quickly.")
     work_limit: float = option(
         float("inf"), "Leave out layers with more points times multiply-accumulates than this.",
-        metavar="N",
+        metavar="N", not_with="tables",
     )  # fmt: skip
-    per_network: int | None = count_option(None, "Draw this many layers per network.")
+    per_network: int | None = count_option(
+        None, "Draw this many layers per network.", not_with="tables"
+    )
     draw: int | None = count_option(None, "Draw this many of the tasks.")
     tuners: tuple[str, ...] = option(
         (), "Tuners, separated by spaces, each with its options, as in "

@@ -23,14 +23,14 @@ from tilewright.bench.arena.confirm import confirm
 from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.page_tables import exact_runs, measurements
 from tilewright.bench.arena.plots import page
-from tilewright.bench.arena.records import PRICES, Record, headline, records_of
-from tilewright.bench.arena.release import TRACK, open_tables, tables_of
+from tilewright.bench.arena.records import PRICES, Record, headline, records_of, who
+from tilewright.bench.arena.release import TRACK, tables_of
 from tilewright.bench.arena.replay import BATCH, INITIAL, Trial
 from tilewright.bench.arena.settings import TunersSettings
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.settings import require_names
-from tilewright.bench.framework.study import BenchResult, Study
+from tilewright.bench.framework.study import BenchResult, Files, Study
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.workload import Workload
@@ -41,6 +41,8 @@ from tilewright.tuner.search import TUNERS
 REPORT_SECONDS = 15.0
 TRACED = 256
 """Measurements of the run whose configurations are shown before and after confidence sampling."""
+
+RUNS: Final = "runs.jsonl"
 
 CONSOLE = Console()
 
@@ -107,6 +109,13 @@ def chosen_layers(network: str, given: TunersSettings) -> list[Workload]:
     return [found[key] for key in tasks.drawn(list(found), given.per_network)]
 
 
+def _shared(table: Table) -> Record:
+    """What the tables of a study have in common."""
+    task = table.task
+    names = [hw.name for hw in task.configs]
+    return {"twin": table.twin, "track": task.track, "configurations": names, "memory": task.memory}
+
+
 class Tuners(Study):
     """All runs of a plan; those of earlier commands are kept in the folder, and taken from it."""
 
@@ -114,8 +123,11 @@ class Tuners(Study):
 
     def __init__(self, settings: TunersSettings) -> None:
         super().__init__(settings)
-        named = [runner.Contestant.parse(name) for name in settings.tuners]
-        self.contestants: Final = named or everybody()
+        distinct: dict[str, runner.Contestant] = {}
+        for contestant in map(runner.Contestant.parse, settings.tuners):
+            distinct.setdefault(who(contestant), contestant)
+        self.contestants: Final = list(distinct.values()) or everybody()
+        self._file: Final = {} if settings.tables is None else self._read()
         networks = settings.networks or tasks.NETWORKS
         layers = {w.name for name in networks for w in load_network(name).workloads}
         require_names("--layers", settings.layers, sorted(layers))
@@ -125,11 +137,24 @@ class Tuners(Study):
         self._load = os.getloadavg()[0]
         self.outcome: runner.Outcome = runner.Outcome(runs=(), failures=(), missing=0)
 
+    @property
+    def reads(self) -> Files:
+        """The file of tables."""
+        return {"--tables": self.settings.tables}
+
+    @property
+    def keeps(self) -> Files:
+        """The file of runs."""
+        return {"the runs in --folder": self.settings.folder / RUNS}
+
     def measure(self, cell: Cell) -> Iterator[Record]:
         """Records of tables, runs, samplings and confirmations."""
         del cell
         given = self.settings
-        tables, abouts = enumerate_tasks(given) if given.tables is None else self._read()
+        tables = self._file
+        abouts = [{"what": "task", **table.summary()} for table in tables.values()]
+        if not tables:
+            tables, abouts = enumerate_tasks(given)
         yield from abouts
         runs = self.runs(tables)
         if not runs:
@@ -148,8 +173,8 @@ class Tuners(Study):
             exact = [r for r in runs if r["arm"] == "masked" and not r["noise"]]
             yield from confirm(exact, tables, workers=given.workers)
 
-    def _read(self) -> tuple[dict[str, Table], list[Record]]:
-        """Tables of the file, with what the study says of them."""
+    def _read(self) -> dict[str, Table]:
+        """Tables of the file."""
         tables = tables_of(self.settings.tables, self.settings.sets, hard=self.settings.hard)
         kept = tasks.drawn(list(tables), self.settings.draw)
         tables = {task: tables[task] for task in kept}
@@ -157,20 +182,22 @@ class Tuners(Study):
             raise ConfigError(
                 "the file has no such tasks", field="--sets", value=",".join(self.settings.sets)
             )
-        return tables, [{"what": "task", **table.summary()} for table in tables.values()]
-
-    def _twin(self) -> str:
-        """The twin that the cycles are of."""
-        if self.settings.tables is None:
-            return identity_of("twin")
-        told = [table.about["twin"] for table in open_tables(self.settings.tables).values()]
-        return ", ".join(map(str, dict.fromkeys(told)))
+        for name in ("twin", "track", "configurations", "memory"):
+            values = dict.fromkeys(map(str, (_shared(table)[name] for table in tables.values())))
+            if len(values) > 1:
+                raise ConfigError(
+                    f"tables of a study must agree in their {name}",
+                    field="--tables",
+                    value=", ".join(values),
+                    remedy="make a file of each",
+                )
+        return tables
 
     def runs(self, tables: dict[str, Table]) -> list[Record]:
         """Make the runs that have not been made; the records of all."""
         given = self.settings
         plan = runner.Plan(
-            tasks={task: table.task for task, table in tables.items()},
+            tables=tables,
             contestants=self.contestants,
             seeds=given.seeds,
             arms=given.arms,
@@ -188,7 +215,7 @@ class Tuners(Study):
         self.outcome = runner.run_plan(
             plan,
             tables=given.tables or given.folder / "tables",
-            store=runner.RunStore(given.folder / "runs.jsonl"),
+            store=runner.RunStore(given.folder / RUNS),
             workers=given.workers,
             seconds=60 * given.minutes,
             on_progress=progress,
@@ -209,17 +236,23 @@ class Tuners(Study):
     def conditions(self) -> Record:
         given = self.settings
         names = ("per_network", "draw", "selections", "confirm", "note", "seeds", "budget")
-        track = TRACK if given.tables else given.track
-        configs = tasks.pynq_z2_choice()[: None if track == "per-layer" else 1]
+        configs = tasks.pynq_z2_choice()[: None if given.track == TRACK else 1]
+        shared = {
+            "twin": identity_of("twin"),
+            "track": given.track,
+            "configurations": [hw.name for hw in configs],
+        }
+        if self._file:
+            shared = _shared(next(iter(self._file.values())))
         return {
             "fidelity": "Exact twin of the RTL, by table; legality from the table",
-            "twin": self._twin(),
+            "twin": shared["twin"],
             "board": tasks.BOARD,
             "memory": f"DRAM timing of {tasks.BOARD}",
             "space": tasks.KIND,
-            "track": track,
+            "track": shared["track"],
             "sets": list(given.sets) if given.tables else [],
-            "configurations": [hw.name for hw in configs],
+            "configurations": shared["configurations"],
             "networks": list(given.networks or tasks.NETWORKS),
             "layers": list(given.layers) or "all",
             "without": list(given.without),

@@ -7,18 +7,24 @@ test does. Prose is written by hand around the tables.
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tilewright.bench.arena.merge import require, require_parts
 from tilewright.bench.arena.page_tables import measurements, pairs, regret
-from tilewright.bench.arena.records import Record, headline
+from tilewright.bench.arena.records import BASELINE, Record, headline
+from tilewright.bench.arena.release import SETS
+from tilewright.bench.arena.replay import BUDGETS
 from tilewright.bench.arena.summary import COMPARED, search_figures
-from tilewright.bench.framework.coverage import table_of_shares
+from tilewright.bench.framework.coverage import INTERVALS, POPULATIONS, SIZES, table_of_shares
 from tilewright.bench.framework.published import write_page
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.common.plain_values import is_integer
 from tilewright.host.common.result_document import rows_of
 from tilewright.host.common.whole_file import MARK
 
@@ -43,12 +49,16 @@ def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
 
     Of a run that several documents hold the last one counts.
     """
+    require_parts(studies)
+    for number, study in enumerate(studies, 1):
+        _require_complete(study, f"JSON {number}")
+    _require_shares(shares)
     tasks: dict[str, Record] = {}
     runs: dict[tuple[Any, ...], Sequence[Any]] = {}
     for study in studies:
-        (of,) = study["conditions"]["sets"]
         for row in rows_of(study):
             if row["what"] == "task":
+                of = _set_of(row, study)
                 tasks[row["task"]] = {"set": of, **{name: row[name] for name in TASK[1:]}}
     numbers = {task: number for number, task in enumerate(tasks)}
     for study in studies:
@@ -61,7 +71,8 @@ def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
     conditions = [
         {name: {**study["conditions"], "command": command}[name] for name in CONDITIONS}
         for study in studies
-        for command in [re.sub(r"(?<= )/\S*/", "", study["command"])]  # no folders of a machine
+        # No folders of a machine.
+        for command in [re.sub(r"(?<= )/\S*/", "", study.get("command", ""))]
     ]
     return {
         "generator": MARK,
@@ -71,6 +82,55 @@ def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
         "runs": list(runs.values()),
         "intervals": {"conditions": shares["conditions"], "rows": list(rows_of(shares))},
     }
+
+
+def _set_of(row: Record, study: Document) -> Any:
+    """The set of a task; files from before tasks told theirs are of one set."""
+    sets = study["conditions"].get("sets")
+    return row.get("set", sets[0] if isinstance(sets, list) and len(sets) == 1 else None)
+
+
+def _require_complete(study: Document, place: str) -> None:
+    """Refuse a document that the tables of the page lack something of."""
+    conditions, rows = study["conditions"], rows_of(study)
+    missing = [name for name in CONDITIONS[1:] if name not in conditions]
+    require(not missing, f"{place}: conditions", f"have {', '.join(missing)}")
+    most, small = conditions["budget"], conditions["small_budgets"]
+    require(is_integer(most, 1), f"{place}: budget", "be at least 1", most)
+    few = all(is_integer(each, 1) for each in small.values())
+    require(few, f"{place}: small_budgets", "be budgets by tuner", small)
+    known = [row for row in rows if row["what"] == "task"]
+    require(known, f"{place}: rows", "have tasks")
+    for row in known:
+        of, field = _set_of(row, study), f"{place}: task {row['task']}"
+        require(of in SETS, field, f"be of a set of {', '.join(SETS)}", of)
+        counts = [row.get(name) for name in TASK[2:]]
+        require(all(is_integer(n, 0) for n in counts), field, f"have counts {TASK[2:]}", counts)
+        require(isinstance(row.get("layer"), str), field, "name its layer", row.get("layer"))
+    for row in (row for row in rows if row["what"] == "run"):
+        budget = min(most, small.get(row["tuner"].partition(":")[0], most))
+        field = f"{place}: run of {row['tuner']}"
+        require(row["budget"] == budget, field, f"have the budget {budget}", row["budget"])
+        told = [str(each) for each in BUDGETS if each <= budget]
+        require(list(row["regret"]) == told, field, f"have regret at {', '.join(told)}")
+        require(isinstance(row.get("grey"), bool), field, "have grey, true or false")
+
+
+def _require_shares(document: Document) -> None:
+    """Refuse a document that is none of `bench intervals` with all of its shares."""
+    rows = rows_of(document)
+    held = [
+        json.dumps([row.get(name) for name in ("interval", "effects", "clusters")])
+        for row in rows
+        if _is_share(row) and isinstance(row.get("share"), (int, float)) and 0 <= row["share"] <= 1
+    ]
+    wanted = [json.dumps(each) for each in itertools.product(INTERVALS, POPULATIONS, SIZES)]
+    whole = sorted(held) == sorted(wanted) and len(rows) == len(held)
+    require(whole, "JSON of 'bench intervals'", "hold every share once, and no other row")
+
+
+def _is_share(row: Any) -> bool:
+    return isinstance(row, Mapping) and "interval" in row
 
 
 def _short(value: Any) -> Any:
@@ -93,6 +153,7 @@ def tables(document: Document) -> Iterator[tuple[str, FigureTable]]:
     """Every table of the page by its name."""
     for of in dict.fromkeys(task["set"] for task in document["tasks"].values()):
         runs, left_out = headline(records(document, of))
+        require(any(run["tuner"] == BASELINE for run in runs), of, f"have runs of {BASELINE}")
         if left_out:
             raise ConfigError(
                 "every tuner must have run on every task", field=of, value=", ".join(left_out)
@@ -131,7 +192,8 @@ def _tasks(document: Document, of: str) -> FigureTable:
 
 def write_study(parts: Sequence[Document], page: Path) -> None:
     """Write the file of a study beside its page, and the page's tables."""
-    studies = [part for part in parts if "sets" in part["conditions"]]
-    (shares,) = [part for part in parts if "sets" not in part["conditions"]]
-    document = compacted(studies, shares)
+    shares = [part for part in parts if any(_is_share(row) for row in rows_of(part))]
+    studies = [part for part in parts if part not in shares]
+    require(len(shares) == 1, "JSON", "be one file of 'bench intervals' among them", len(shares))
+    document = compacted(studies, shares[0])
     write_page(page, document, dict(tables(document)))

@@ -27,10 +27,12 @@ work goes on where it was.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import comb
 from pathlib import Path
@@ -46,16 +48,13 @@ from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.tuner.exhaustive.exhaust import (
     CHUNK,
-    ILLEGAL,
-    NOT_YET,
-    Cycles,
     Progress,
     check_finished,
     exhaust,
     in_threads,
-    open_landscape,
     points_of,
 )
+from tilewright.tuner.exhaustive.landscape_file import ILLEGAL, NOT_YET, Cycles, LandscapeFile
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.layer_model import LayerModel
 from tilewright.tuner.schedule.network_prior import roomiest
@@ -71,7 +70,7 @@ class BoundedLandscape:
     """A landscape that is measured as far as somebody needs it.
 
     ``cycles`` of a point is `NOT_YET` where only its floor is known, `ILLEGAL` if its schedule is
-    not, and a view of the file; a legal schedule takes more than its floor in ``floors``.
+    not; a legal schedule takes more than its floor in ``floors``.
     """
 
     def __init__(
@@ -81,9 +80,11 @@ class BoundedLandscape:
         self._memory: Final = memory
         self._points: Final[Points] = points_of(space, 0, space.raw_size)
         self.legal: Final[Bools] = NativeLowering(space.hw, space.workload).rules(self._points) == 0
-        self.cycles: Final = open_landscape(folder, space, memory, identity)
-        self.floors: Final = open_landscape(folder, space, memory, identity, quantity="floors")
-        self.cycles[~self.legal] = ILLEGAL
+        least = host_rules().bound(space.hw, space.workload, memory).cycles
+        self._known: Final = LandscapeFile(folder, space, memory, identity, least=least)
+        self._slower: Final = LandscapeFile(folder, space, memory, identity, quantity="floors")
+        self.cycles: Final = np.where(self.legal, self._known.values, ILLEGAL)
+        self.floors: Final = self._slower.values
         self._alone: tuple[Twin, NativeLowering] | None = None
         self._lock: Final = threading.Lock()
 
@@ -100,7 +101,7 @@ class BoundedLandscape:
                     self._alone = self._models()
                 batch = self._alone[0].batch(self._alone[1], self._points[flat : flat + 1])
             check_finished(self._space, np.array([flat]), batch.refusals)
-            self.cycles[flat] = batch.cycles[0]
+            self._keep(np.array([flat]), batch.cycles)
         return int(self.cycles[flat])
 
     def below(
@@ -119,11 +120,15 @@ class BoundedLandscape:
         for part, cycles, refusals in self._runs(places, limit, workers):
             stopped = refusals == Refusal.CYCLE_LIMIT
             check_finished(self._space, part[~stopped], refusals[~stopped])
-            self.floors[part[stopped]] = limit
-            self.cycles[part[~stopped]] = cycles[~stopped]
+            self._slower.keep(part[stopped], limit)
+            self._keep(part[~stopped], cycles[~stopped])
             done += len(part)
             if on_progress is not None:
                 on_progress(done, total)
+
+    def _keep(self, places: npt.NDArray[np.int64], cycles: Cycles) -> None:
+        self._known.keep(places, cycles)
+        self.cycles[places] = cycles
 
     def _runs(
         self, places: npt.NDArray[np.int64], limit: int, workers: int
@@ -166,11 +171,15 @@ class Table:
         cycles: int64 of the shape of the knobs' sizes; `ILLEGAL` where nothing can be measured,
             `NOT_YET` where a point is known to be slower than `REACH` times the optimum.
         run: measures such a point, given its index; None: there are none.
+        twin: identity of the twin that counted.
+        of: set of the file of tables that it is from; empty: it is from none.
     """
 
     task: Task  # what was enumerated
     cycles: Cycles
     run: Callable[[Index], int] | None = None
+    twin: str = ""
+    of: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a task without a legal point."""
@@ -196,6 +205,24 @@ class Table:
     def best(self) -> int:
         """The first position with the fewest cycles."""
         return int(np.flatnonzero(self.cycles.ravel() == self.optimum)[0])
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that a run on the table depends on.
+
+        Points beyond `REACH` that are measured on demand are left out: the twin and the task say
+        what they take.
+        """
+        task, cycles = self.task, self.cycles
+        if self.run is not None:
+            cycles = np.where(cycles <= REACH * self.optimum, cycles, NOT_YET)
+        about = [
+            *(task.id, [asdict(hw) for hw in task.configs], asdict(task.memory), self.twin),
+            [[knob.name, [str(value) for value in knob.values]] for knob in task.space.knobs],
+        ]
+        found = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        found.update(cycles.astype("<i8").tobytes())
+        return found.hexdigest()
 
     def measure(self, index: Index) -> int | None:
         """Cycles of a point, None when it is not legal."""
@@ -233,6 +260,7 @@ class Table:
         points, legal = self.cycles.size, int(self.legal.sum())
         return {
             "task": self.task.id,
+            **({"set": self.of} if self.of else {}),
             "track": self.task.track,
             "layer": self.task.workload.name,
             "points": points,
@@ -255,6 +283,7 @@ def load_table(
     A task of more than `WHOLE_WORK` gets a table that is complete up to `REACH`.
     """
     classes: dict[object, _Class] = {}
+    twin = identity_of("twin")
     for hw in task.configs:
         key = timing_class(hw)
         if key not in classes:
@@ -262,12 +291,13 @@ def load_table(
     if enumeration_work(task) <= WHOLE_WORK:
         for each in classes.values():
             each.enumerate(folder, workers, on_progress)
-        return Table(task=task, cycles=_assembled(task, list(classes.values())))
+        return Table(task=task, cycles=_assembled(task, list(classes.values())), twin=twin)
     _sift(list(classes.values()), folder, workers, on_progress)
     return Table(
         task=task,
         cycles=_assembled(task, list(classes.values())),
         run=_Runner(task, list(classes.values())),
+        twin=twin,
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.arena import certified_tables
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import MemoryModel, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -30,7 +31,7 @@ BOARD: Final = "pynq-z2"
 KIND: Final = "vta"
 """Kind of every schedule space of the arena."""
 
-TRACKS: Final = ("per-layer", "schedule")
+TRACKS: Final = certified_tables.TRACKS
 
 NETWORKS: Final = (
     "resnet18",

@@ -22,7 +22,7 @@ from tilewright.bench.framework.settings import (
     settings_of,
 )
 from tilewright.cli.common.application import EXIT_CHECK_FAILED, Group, open_console, say
-from tilewright.cli.common.arguments import claim, replacing
+from tilewright.cli.common.arguments import claim, replacing, require_places
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.options import flag_of
@@ -118,9 +118,12 @@ def _shown(value: Any) -> str:
 
 def run_command(study: Study, html: Path | None, json: JsonTarget | None) -> None:
     """Run a study, print what it says, and write its document and its page."""
+    from tilewright.bench.framework.records import lines_beside
     from tilewright.bench.framework.study import run_study
 
     path = None if json is None else json.path
+    kept = {**study.keeps, "the lines beside --json": lines_beside(path) if path else None}
+    require_places(study.reads, {**study.writes, "--html": html, "--json": path}, kept)
     known = json.read() if json is not None and study.resumes else None
     try:
         result = run_study(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tilewright.bench.framework.records import Row
-from tilewright.host.common.children import limit_memory, spawn_context
+from tilewright.host.common.children import end_with_parent, limit_memory, spawn_context
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.printable import printable
 
@@ -63,6 +63,7 @@ def _serve(
     sender: Connection, measure: Callable[..., Row], arguments: tuple[Any, ...], memory_bytes: int
 ) -> None:
     """Measure in the child; what fails is told."""
+    end_with_parent()
     limit_memory(memory_bytes)
     try:
         row = measure(*arguments)

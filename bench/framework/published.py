@@ -64,7 +64,7 @@ def renewed(page: str, tables: Mapping[str, FigureTable]) -> str:
     def replaced(region: re.Match[str]) -> str:
         if region[2] not in tables:
             raise ConfigError(
-                "no such table", field="page", value=region[2],
+                "no such table", field="--page", value=region[2],
                 remedy=f"one of {', '.join(tables)}",
             )  # fmt: skip
         return f"{region[1]}\n{tables[region[2]].markdown()}\n\n{region[3]}"

@@ -35,13 +35,17 @@ class JsonLines:
             raise StoreError(
                 f"the file of runs must be writable ({error.strerror})", field=str(path)
             ) from error
+        except UnicodeDecodeError as error:
+            raise StoreError(
+                "must be a file of runs", field=str(path), remedy="name another place"
+            ) from error
 
     def values(self) -> Iterator[Any]:
         """What the file held when it was opened."""
         for line in self._text.splitlines():
             try:
                 yield json.loads(line)
-            except ValueError:  # the line that a kill cut off
+            except (ValueError, RecursionError):  # the line that a kill cut off
                 continue
 
     def add(self, value: Any) -> None:

@@ -31,6 +31,8 @@ class StudyOption(Option):
     known: str = ""
     of: str = ""  # what errors from below call the field, separated by commas
     separator: str | None = ","  # of several names
+    only_with: str = ""  # a field whose option it needs, and ...
+    not_with: str = ""  # ... one whose option it contradicts; --quick then leaves it as it is
 
     @property
     def has_quick(self) -> bool:
@@ -124,8 +126,16 @@ def settings_of(settings: type[Any], given: Mapping[str, Any]) -> Any:
     quick = bool(given.get("quick"))
     for name, kind, default, about in options_of(settings):
         value, flag = given.get(name), flag_of(name, about)
+        bound = bool(about.not_with) and given.get(about.not_with) is not None
+        alone = bool(about.only_with) and given.get(about.only_with) is None
         if value is None:
-            values[name] = about.quick if quick and about.has_quick else default
+            values[name] = about.quick if quick and about.has_quick and not bound else default
+        elif value != default and (bound or alone):
+            other = f"--{about.not_with or about.only_with}"
+            rule = f"does not go with {other}" if bound else f"needs {other}"
+            raise ConfigError(rule, field=flag, value=value, remedy="leave it out")
+        elif isinstance(value, float) and math.isnan(value):
+            raise ConfigError("must be a number", field=flag, value=value, remedy="give one")
         elif is_several(kind):
             values[name] = _several(value, get_args(kind)[0], about, flag) or default
         else:
@@ -142,12 +152,12 @@ def _several(text: str, kind: type, about: StudyOption, flag: str) -> tuple[Any,
                 "must be names, separated by commas",
                 field=flag, value=text, remedy="leave no name empty",
             )  # fmt: skip
-        return tuple(parts)
+        return tuple(dict.fromkeys(parts))
     try:
         numbers = [float(part) for part in parts]
         if not all(0 <= number < math.inf and number == kind(number) for number in numbers):
             raise ValueError
-        return tuple(kind(number) for number in numbers)
+        return tuple(dict.fromkeys(kind(number) for number in numbers))
     except ValueError as error:
         raise ConfigError(
             "must be numbers of at least 0, separated by commas",

@@ -7,22 +7,22 @@ import json
 import multiprocessing
 import os
 import platform
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from tilewright.bench.framework.records import Cell, Records, Row, lines_beside
 from tilewright.bench.framework.tables import FigureTable
-from tilewright.host.common.children import spawn_context
-from tilewright.host.common.errors import EnvironmentFaultError
+from tilewright.host.common.children import begin_worker, spawn_context
+from tilewright.host.common.errors import ConfigError, EnvironmentFaultError, reason_of
 from tilewright.host.common.whole_file import refuse_foreign
 
+Files = Mapping[str, Path | None]
 C = TypeVar("C")
 R = TypeVar("R")
 
@@ -62,6 +62,21 @@ class Study:
 
     def __init__(self, settings: Any) -> None:
         self.settings: Final = settings
+
+    @property
+    def reads(self) -> Files:
+        """Files that the settings name, by what errors call them."""
+        return {}
+
+    @property
+    def writes(self) -> Files:
+        """Files that are made anew, beside the document and the page."""
+        return {}
+
+    @property
+    def keeps(self) -> Files:
+        """Files that are added to."""
+        return {}
 
     @property
     def jobs(self) -> int:
@@ -154,8 +169,12 @@ def run_study(
         refuse_foreign(lines)
         if not study.resumes:
             lines.unlink(missing_ok=True)
-    taken = study.known(known) if known is not None and study.resumes else None
-    records = Records(study.conditions(), lines, taken)
+    conditions = study.conditions()
+    with _reading_rows():
+        taken = study.known(known) if known is not None and study.resumes else None
+        records = Records(conditions, lines, taken)
+        for row in records.rows:
+            study.line(row)
     cells = [cell for cell in study.cells() if not records.holds(cell)]
     found: dict[int, list[Row]] = {}
 
@@ -180,11 +199,26 @@ def run_study(
                 write(result())
                 records.forget()
         raise
-    last = result()
+    with _reading_rows() if records.rows else nullcontext():
+        last = result()
     if write is not None:
         write(last)
         records.forget()
     return last
+
+
+@contextmanager
+def _reading_rows() -> Iterator[None]:
+    """Tell of rows that no run of the study has written, instead of what becomes of them."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ConfigError(
+            "the file must hold rows that an earlier run of this study wrote",
+            field="--json",
+            value=f"{type(error).__name__} {reason_of(error)}",
+            remedy="name another file",
+        ) from error
 
 
 def in_processes(
@@ -203,11 +237,7 @@ def in_processes(
                 return
             yield place, measure(cell)
         return
-    # Ctrl-C reaches the whole group; this process alone ends the run.
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=spawn_context(), initializer=signal.signal, initargs=ignore
-    )
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn_context(), initializer=begin_worker)
     pending = iter(enumerate(cells))
     running: dict[Future[R], int] = {}
     try:

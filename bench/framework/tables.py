@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.host.common.printable import printable
 from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
 
 
@@ -24,7 +25,9 @@ class FigureTable:
         """The table alone: names to the left, figures to the right."""
         lines: list[Sequence[str | Cell]] = [self.header]
         lines += [["---", *["--:"] * (len(self.header) - 1)], *self.rows]
-        return "\n".join(f"| {' | '.join(map(_text, line))} |" for line in lines)
+        return "\n".join(
+            f"| {' | '.join(markdown_text(_text(cell)) for cell in line)} |" for line in lines
+        )
 
     @property
     def file_name(self) -> str:
@@ -43,6 +46,11 @@ class FigureTable:
         """The table alone, sortable."""
         columns = [Column(title=name, number=place > 0) for place, name in enumerate(self.header)]
         return table(self.title, columns, [Row(cells=row) for row in self.rows])
+
+
+def markdown_text(text: str) -> str:
+    """A text that stays what it is in Markdown, whoever named a layer."""
+    return re.sub(r"[|\[]|<(?=[A-Za-z/!?])", lambda found: f"&#{ord(found[0])};", printable(text))
 
 
 def _text(cell: str | Cell) -> str:

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.speed.timing import Amounts, Record, timed
-from tilewright.host.common.children import python_command, spawn_context
+from tilewright.host.common.children import end_with_parent, python_command, spawn_context
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.registers import COUNTERS
@@ -246,6 +246,7 @@ class StoreSpeed(Study):
 
 def _write(location: Path | str, name: str, commits: int, barrier: Any, times: Any) -> None:
     """One writer: a study that commits trials, claims included, as a session does."""
+    end_with_parent()
     trials = list(requests(settings(commits), commits))
     with Store(location) as store:
         study = store.open_study(name, {}, {})

@@ -29,6 +29,34 @@ def spawn_context() -> SpawnContext:
     return multiprocessing.get_context("spawn")
 
 
+def begin_worker() -> None:
+    """What a child of a pool does first: Ctrl-C, which reaches the whole group, is its parent's."""
+    import signal  # noqa: PLC0415  (as below)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Let this child, and the group that it leads, be killed when its parent ends, however."""
+    import threading  # noqa: PLC0415  (as below)
+
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    """Wait for the parent's end, then kill this process and all that it started."""
+    import multiprocessing.connection  # noqa: PLC0415  (after `leave_working_directory`)
+    import signal  # noqa: PLC0415
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
 def python_command(*words: str) -> list[str]:
     """The words that start this Python as a child."""
     return [sys.executable, "-P", *words]

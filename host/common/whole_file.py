@@ -175,6 +175,9 @@ def prepare_place(path: Path) -> None:
     if not all(os.access(each, os.W_OK) for each in needed):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     refuse_foreign(path)
+    if needed[-1].is_dir():  # a folder such as /proc takes no file, whatever its permissions say
+        with _named(path), tempfile.TemporaryFile(dir=needed[-1]):
+            pass
 
 
 def write_whole(path: Path, data: str | bytes) -> None:

@@ -7,17 +7,15 @@ The pool is generic (`job`). `devices.run_on_device` is the function that most j
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
-import threading
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Final, ParamSpec
 
-from tilewright.host.common.children import spawn_context
+from tilewright.host.common.children import end_with_parent, spawn_context
 from tilewright.host.common.errors import (
     DeviceError,
     EnvironmentFaultError,
@@ -198,7 +196,7 @@ def _work(connection: Connection) -> None:
     """A worker's life: read a job, run it, answer; leave when the parent is gone."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
-    threading.Thread(target=_die_with_parent, daemon=True).start()
+    end_with_parent()
     connection.send_bytes(_READY)
     while True:
         try:
@@ -206,16 +204,6 @@ def _work(connection: Connection) -> None:
         except (EOFError, OSError):
             return
         connection.send_bytes(run_payload(payload))
-
-
-def _die_with_parent() -> None:
-    """Wait for the parent's end, then kill this process and all that it started."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-    if os.getpgrp() == os.getpid():
-        os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(1)
 
 
 def _kill(process: SpawnProcess) -> None:

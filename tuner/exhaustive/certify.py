@@ -36,7 +36,8 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
-from tilewright.tuner.exhaustive.exhaust import Cycles, in_threads, positions_of
+from tilewright.tuner.exhaustive.exhaust import in_threads, positions_of
+from tilewright.tuner.exhaustive.landscape_file import Cycles
 from tilewright.tuner.exhaustive.options import CertifyOptions
 from tilewright.tuner.schedule.network_prior import roomiest
 from tilewright.tuner.schedule.rules import Rules

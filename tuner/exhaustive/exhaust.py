@@ -1,32 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exhaustive truth: the cycles of every legal schedule of a layer, on the twin.
 
-A landscape is two files in a folder, NAME.json (what was enumerated) and NAME.cycles (one int64 a
-point of the space, in index order). The second is written as it goes, so that a stopped
-enumeration goes on where it was. Tuners are judged by the optimum in it.
+What was measured stands in a `LandscapeFile`, so that a stopped enumeration goes on where it was.
+Tuners are judged by the optimum in it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from tilewright.host.common.errors import StoreError
-from tilewright.host.common.whole_file import write_whole
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.network.schedule import Schedule
 from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
+from tilewright.tuner.exhaustive.landscape_file import ILLEGAL, NOT_YET, Cycles, LandscapeFile
+from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import schedule_points
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.space import SpaceError
@@ -34,19 +29,12 @@ from tilewright.tuner.search.space import SpaceError
 P = TypeVar("P")
 T = TypeVar("T")
 
-NOT_YET: Final = 0
-ILLEGAL: Final = -1
-
 CHUNK: Final = 256
 """Points between two saves."""
-
-_NAMED: Final = 60
-"""Letters of a layer's name that the names of its files have; the digest tells layers apart."""
 
 MAX_POINTS: Final = 50_000_000
 """Largest space that is enumerated: 400 MB of cycles."""
 
-Cycles = npt.NDArray[np.int64]
 Progress = Callable[[int, int], None]
 """Called with points done and points in all."""
 
@@ -124,7 +112,9 @@ def exhaust(
             value=points,
             remedy="enumerate space vta",
         )
-    cycles = open_landscape(folder, space, memory, identity)
+    least = host_rules().bound(space.hw, space.workload, memory).cycles
+    file = LandscapeFile(folder, space, memory, identity, least=least)
+    cycles = file.values
     missing = [
         (start, min(start + CHUNK, points))
         for start in range(0, points, CHUNK)
@@ -134,12 +124,12 @@ def exhaust(
     if on_progress is not None:
         on_progress(done, points)
     for start, found in _measure(space, memory, missing, workers):
-        cycles[start : start + len(found)] = found
-        cycles.flush()
+        file.keep(np.arange(start, start + len(found)), found)
+        file.flush()
         done += len(found)
         if on_progress is not None:
             on_progress(done, points)
-    return Landscape(space=space, memory=memory, cycles=np.array(cycles))
+    return Landscape(space=space, memory=memory, cycles=cycles)
 
 
 def _measure(
@@ -212,52 +202,3 @@ def check_finished(space: ScheduleSpace, flats: Cycles, refusals: Cycles) -> Non
 
 def _schedule(space: ScheduleSpace, flat: int) -> Schedule:
     return space.decode(tuple(positions_of(space, np.array([flat]))[0].tolist()))
-
-
-def _about(space: ScheduleSpace, memory: MemoryModel, identity: str) -> dict[str, Any]:
-    return {
-        "hw": space.hw.parameters(),
-        "memory": asdict(memory),
-        "workload": space.workload.to_mapping(),
-        "space": space.kind,
-        "knobs": {knob.name: [str(value) for value in knob.values] for knob in space.knobs},
-        "rtl": identity,
-    }
-
-
-def open_landscape(
-    folder: Path,
-    space: ScheduleSpace,
-    memory: MemoryModel,
-    identity: str,
-    *,
-    quantity: str = "cycles",
-) -> np.memmap[Any, np.dtype[np.int64]]:
-    """A file of a landscape, opened or created: int64 of shape (points,), zeros at first."""
-    about = _about(space, memory, identity)
-    text = json.dumps(about, indent=1, sort_keys=True) + "\n"
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    layer = "".join(c if c.isalnum() or c in "_-." else "_" for c in space.workload.name[:_NAMED])
-    name = f"{layer}-{space.kind}-{digest}"
-    record, data = folder / f"{name}.json", folder / f"{name}.{quantity}"
-    bytes_ = space.raw_size * 8
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not record.exists() or not data.exists():
-            with data.open("ab") as file:
-                os.posix_fallocate(file.fileno(), 0, bytes_)  # a full disk kills who maps the file
-            if not record.exists():
-                write_whole(record, text)
-        size = data.stat().st_size
-        if size != bytes_:
-            raise StoreError(
-                f"the landscape must hold {bytes_} bytes",
-                field=str(data),
-                value=size,
-                remedy="delete it",
-            )
-        return np.memmap(data, dtype=np.int64, mode="r+", shape=(space.raw_size,))
-    except OSError as error:
-        raise StoreError(
-            f"the folder of landscapes must be writable ({error.strerror})", field=str(folder)
-        ) from error

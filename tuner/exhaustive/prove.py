@@ -34,12 +34,12 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, Points
 from tilewright.tuner.exhaustive.exhaust import (
-    Cycles,
     check_finished,
     in_threads,
     points_of,
     positions_of,
 )
+from tilewright.tuner.exhaustive.landscape_file import Cycles
 from tilewright.tuner.schedule.schedule_bound import ScheduleBound
 from tilewright.tuner.schedule.space_prior import schedule_points
 from tilewright.tuner.schedule.spaces import ScheduleSpace

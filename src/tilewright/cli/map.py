@@ -111,6 +111,9 @@ def map_layers(
     _refuse_other_forms(context, settings, evaluate, pareto=pareto, fuse=fuse)
     with fields_named(_FIELDS):
         arch = load_architecture(hardware)
+    read = {"LAYER|MODEL": Path(target), "--hardware": Path(hardware), "--evaluate": evaluate}
+    read |= {f"--fix ({name})": Path(name) for name in fix or []}
+    arguments.require_distinct(read, {"--json": json_path(json)})
     if fuse:
         from tilewright.cli.mapping.fuse import map_pairs, read_pairs
 
@@ -127,8 +130,6 @@ def map_layers(
         fixed = read_fixed(fix or [])
         for nest in nests:
             fixed.require_possible(nest, arch)
-    read = {"LAYER|MODEL": Path(target), "--hardware": Path(hardware), "--evaluate": evaluate}
-    read |= {f"--fix ({name})": Path(name) for name in fix or []}
     judged: Evaluation | None = None
     if evaluate is not None:
         from tilewright.cli.mapping.evaluate import read_evaluation

@@ -125,7 +125,7 @@ def run_tune(settings: StudySettings, options: TuneOptions, json: JsonTarget | N
     # The folder of the store is made, and tried, by the store, once nothing else is missing.
     beside = location == store_location("", runs)
     check = require_distinct if beside else require_places
-    check(store_places(location), report_places(name, None, runs, json))
+    check({}, report_places(name, None, runs, json), store_places(location))
     for line in filter(None, share_lines(settings.to_mapping())):
         console.say(line)
     screened = settings.screen == "twin"

@@ -11,6 +11,7 @@ from support.command_line import call
 from support.documents.browser import Browser, missing
 from support.documents.html_structure import assert_well_made
 from support.documents.seen_in_browser import assert_shown_well
+from support.randomness import fresh_rng
 
 from tilewright.bench.allocate import case, summary, trials
 from tilewright.bench.allocate import page as allocate_page
@@ -198,6 +199,20 @@ def test_rows_behind_one_that_a_full_disk_cut_are_read_as_they_were(tmp_path):
     assert third._rows == second._rows
     third._run = None  # nothing is measured a second time
     assert third.measure(point, None) == found
+
+
+def test_rows_that_are_damaged_on_disk_are_measured_anew(tmp_path):
+    first = table(trials, tmp_path)
+    for index, _ in zip(first.space.enumerate(), range(9), strict=False):
+        first.measure(first.space.decode(index), None)
+    first.save()
+    [path] = tmp_path.glob("*.trials")
+    rng, data = fresh_rng(), bytearray(path.read_bytes())
+    data[int(rng.integers(len(data)))] ^= int(rng.integers(1, 256))
+    path.write_bytes(data)
+    second = table(trials, tmp_path)
+    assert set(second._rows.items()) <= set(first._rows.items())
+    assert len(second._rows) >= len(first._rows) - 1
 
 
 def test_a_slow_trial_is_stopped_and_measured_again_only_under_a_higher_limit(

@@ -7,11 +7,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.command_line import call, rows
+from support.command_line import call, refusal, rows
 
+from tilewright.bench.arena.front_settings import ObjectivesSettings
+from tilewright.bench.arena.front_study import FrontStudy
 from tilewright.bench.framework.study import Study
 from tilewright.bench.multicore.study import Multicore
 from tilewright.host.common import clone_parts
+from tilewright.host.common.result_document import result_document
 from tilewright.host.common.whole_file import MARK
 
 COMMANDS = {
@@ -98,6 +101,44 @@ def test_a_run_that_failed_is_no_success(monkeypatch, failures, tmp_path):
 def test_a_benchmark_whose_checks_fail_exits_with_1(monkeypatch):
     stand_in(monkeypatch, COMMANDS["builds"], passed=False)
     assert call("bench", "builds").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--networks", "resnet18"), ("--layers", "C2"), ("--without", "C2"), ("--per-network", "1"),
+        ("--work-limit", "9"), ("--track", "schedule"),
+    ],
+)  # fmt: skip
+def test_options_that_choose_tasks_do_not_go_with_a_file_of_tables(words, tmp_path):
+    (tmp_path / "t.npz").touch()
+    said = refusal("bench", "tuners", "--tables", str(tmp_path / "t.npz"), *words)
+    assert f"{words[0]}: does not go with --tables" in said
+
+
+def test_a_tuner_takes_part_once(monkeypatch):
+    from tilewright.bench.arena.settings import TunersSettings  # noqa: PLC0415
+    from tilewright.bench.arena.study import Tuners  # noqa: PLC0415
+
+    given = ("random", "dcoc:batch=4,selection=top", "dcoc:selection=top,batch=4", "random")
+    labels = [each.label for each in Tuners(TunersSettings(tuners=given)).contestants]
+    assert labels == list(given[:2])
+
+
+def test_a_search_measures_its_first_points():
+    from tilewright.bench.arena.front_methods import INITIAL  # noqa: PLC0415
+
+    said = refusal("bench", "objectives", "--budget", str(INITIAL - 1))
+    assert "--budget" in said
+    assert str(INITIAL) in said
+
+
+def test_rows_of_another_twin_are_not_continued(monkeypatch, tmp_path):
+    path, study = tmp_path / "o.json", "tilewright.bench.arena.front_study"
+    conditions = FrontStudy(ObjectivesSettings()).conditions()
+    path.write_text(json.dumps(result_document("x", [], conditions), indent=1))
+    monkeypatch.setattr(f"{study}.identity_of", lambda _: "another twin")
+    assert "twin was" in refusal("bench", "objectives", "--json", str(path))
 
 
 def test_given_options_stand_with_quick(monkeypatch):

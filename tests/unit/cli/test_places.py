@@ -10,7 +10,8 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support.command_line import call, refusal
+from support.command_line import call, commands, refusal
+from support.randomness import fresh_rng
 
 from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.store.store import Store
@@ -97,13 +98,31 @@ def test_a_folder_is_no_model(home: Path, name: str) -> None:
             "--json: must be another file than --output (C2.yaml)",
         ),
         ((*TUNE, "--name", "s", "--json", "runs/s.html"), "--json: must be another file than the "),
-        ((*TUNE, "--store", "m.tw", "--json", "m.tw"), "--json: must be another file than the tri"),
+        ((*TUNE, "--store", "m.tw", "--json", "m.tw"), "--json: must be another file than --store"),
         (
             ("bench", "tuners-page", "m.tw", "--output", "f", "--html", "m.tw"),
-            "--html: must be another file than JSON (m.tw)",
+            "--html: must be another file than an argument",
         ),
         (("bench", "mapping", "--json", "f", "--html", "f"), "--html: must be another file than"),
         (("bench", "mapping", "--html", "f", "--json", "f"), "--json: must be another file than"),
+        (("bench", "tables", "--output", "f", "--json", "f"), "--json: must be another file than"),
+        (
+            ("bench", "tables", "--output", "certified_tables.py"),
+            "the module beside --output: must be another file than --output",
+        ),
+        (("bench", "tables", "--output", "/proc/x.npz"), "--output: cannot be written"),
+        (
+            ("bench", "tuners", "--folder", ".", "--json", "runs.jsonl"),
+            "--json: must be another file than the runs in --folder",
+        ),
+        (
+            ("bench", "tuners-page", "m.tw", "--output", "f"),
+            "--output: must be another file than the folder beside it",
+        ),
+        ((*TUNE, "--store", "f", "--json", "f"), "--json: must be another file than the trial st"),
+        (("map", "m.tw", "--fuse", "a+b", "--json", "m.tw"), "--json: must be another file than"),
+        (("multicore", "vision", "--platform=m.tw", "--html", "m.tw"), "--html: must be another"),
+        (("export", "s", "--csv", "f", "--plot", "f"), "--plot: must be another file than --csv"),
     ],
 )
 def test_no_file_is_written_twice(home: Path, words: tuple[str, ...], told: str) -> None:
@@ -111,6 +130,36 @@ def test_no_file_is_written_twice(home: Path, words: tuple[str, ...], told: str)
     (home / "m.tw").write_text(f"# {MARK} (mine)")
     assert told in error_of(*words)
     assert (home / "m.tw").read_text() == f"# {MARK} (mine)"
+
+
+def test_a_page_of_a_study_is_none_of_its_inputs(home: Path) -> None:
+    """`--page m/fresh.md` wrote the runs to m/fresh.json, one of the documents."""
+    (home / "m.md").write_text("mine")
+    (home / "m.json").write_text(f"# {MARK} (mine)")
+    line = error_of("bench", "study-page", "m.json", "--page", "m.md")
+    assert line.startswith("the runs beside --page: must be another file than JSON (m.json)")
+    assert (home / "m.json").read_text() == f"# {MARK} (mine)"
+
+
+def test_no_command_replaces_a_file_that_its_line_names_besides(home: Path) -> None:
+    """Configurations, studies, manifests and tables that an earlier run wrote have the mark."""
+    rng = fresh_rng()
+    offered = [
+        (name.split(), parameter.opts[0])
+        for name, command in commands()
+        for parameter in command.params
+        if any("--json" in each.opts for each in command.params)
+        and parameter.param_type_name == "option"
+        and not (parameter.is_flag or {"--json", "--help"} & set(parameter.opts))
+    ]
+    for place in rng.choice(len(offered), 25, replace=False):
+        path, option = offered[place]
+        (home / "m.yaml").write_text(f"# {MARK} (mine)")
+        one, other = (option, "m.yaml"), (f"--json={home / 'm.yaml'}",)
+        line = one + other if rng.random() < 0.5 else other + one
+        done = call(*path, *line)
+        assert done.exit_code == 2, (path, line, done.output)
+        assert (home / "m.yaml").read_text() == f"# {MARK} (mine)"
 
 
 def test_several_files_may_go_to_a_device(home: Path) -> None:

@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -115,6 +116,9 @@ _WHOLE_SUMMARY: Final = 1000
 WORDS: Final = "tilewright.words"
 """Key of a context's ``meta``: the words of the command line."""
 
+LINE: Final[ContextVar[tuple[str, ...]]] = ContextVar("tilewright.line", default=())
+"""The same, for what has no context at hand."""
+
 COMMON: Final = "Common"
 MEASURE: Final = "Measure"
 TUNE: Final = "Tune"
@@ -215,6 +219,7 @@ class _Root(Group):
         try:
             check_words(args)
             ctx.meta[WORDS] = list(args)
+            LINE.set(tuple(args))
             return super().parse_args(ctx, args)
         except TilewrightError as error:
             print_error(str(error))

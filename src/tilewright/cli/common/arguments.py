@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tilewright.cli.common.application import say
+from tilewright.cli.common.application import LINE, say
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
@@ -65,6 +65,9 @@ DEFAULT_RUNS: Final = Path("runs")
 
 _CLAIMED: Final = "tilewright.claimed"
 """Key of a context's ``meta``: files that will be written, by option."""
+
+Files = Mapping[str, Path | None]
+"""Files by what errors call them: an option, or words where no option names the file."""
 
 MODEL_FIELDS: Final = {
     "model": "MODEL",
@@ -191,9 +194,15 @@ def require_writable(path: Path, field: str) -> None:
         ) from error
 
 
-def require_places(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
-    """Refuse files that cannot be written, or would replace one that is read or written too."""
-    require_distinct(read, written)
+def require_places(read: Files, written: Files, kept: Files | None = None) -> None:
+    """Refuse files that cannot be written, or would replace one that is used otherwise.
+
+    Args:
+        read: by the command; a name may stand for what is no file.
+        written: anew.
+        kept: files that the command adds to.
+    """
+    require_distinct(read, written, kept)
     for name, path in written.items():
         if path is not None:
             require_writable(path, name)
@@ -207,13 +216,22 @@ def refuse_foreign_files(*written: Path | None) -> None:
         refuse_foreign(path)
 
 
-def require_distinct(read: Mapping[str, Path | None], written: Mapping[str, Path | None]) -> None:
-    """Refuse files that would replace one that is read or written too; no folder is made."""
+def require_distinct(read: Files, written: Files, kept: Files | None = None) -> None:
+    """Refuse files that would replace one that is used otherwise; no folder is made.
+
+    Whatever file the command line names besides is taken for one that is read.
+    """
+    kept = kept or {}
     taken = {os.path.realpath(path): name for name, path in read.items() if path and path.is_file()}
-    for name, path in written.items():
+    for name, path in {**kept, **written}.items():
         if path is None or (path.exists() and not path.is_file()):
             continue  # a device or a pipe takes several
-        other = taken.setdefault(os.path.realpath(path), name)  # of a loop of links, too
+        typed = [] if name in kept or not path.is_file() else _typed(path)
+        others = typed if len(typed) > name.startswith("-") else [name]
+        # The real path of a loop of links, too.
+        other = taken.setdefault(
+            os.path.realpath(path), next((each for each in others if each != name), name)
+        )
         if other != name:
             raise UsageError(
                 f"must be another file than {other}",
@@ -221,6 +239,19 @@ def require_distinct(read: Mapping[str, Path | None], written: Mapping[str, Path
                 value=str(path),
                 remedy="name a file of its own",
             )
+
+
+def _typed(path: Path) -> list[str]:
+    """What names a file on the command line: options, or an argument."""
+    found, before = [], ""
+    for word in LINE.get():
+        option, equals, value = word.partition("=")
+        if not (option.startswith("--") and equals):
+            option, value = before if before.startswith("-") else "an argument", word
+        if value and os.path.realpath(value) == os.path.realpath(path):
+            found.append(option)
+        before = word
+    return found
 
 
 def claim(context: typer.Context, path: Path | None, field: str) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of certified tables, read with NumPy alone, and the page of the study that uses it."""
 
+import contextlib
 import io
 import itertools
 import json
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,6 +112,7 @@ def test_a_table_in_the_t4_format_holds_every_legal_point(made, tmp_path, capsys
         assert result["invalidity"] == "correct"
     assert certified_tables.main([path, name, str(tmp_path / "two.json")]) == 2
     assert certified_tables.main([path, "none", str(tmp_path / "x.json")]) == 2
+    assert certified_tables.main([path, name, str(tmp_path / "none" / "x.json")]) == 2
     assert certified_tables.main([path]) == 0
     assert f"{name}: {len(results)} of" in capsys.readouterr().out.replace(",", "")
 
@@ -131,6 +134,135 @@ def test_a_file_that_is_not_whole_is_refused(made, tmp_path):
             release.open_tables(path)
 
 
+def rewritten(source, path, change):
+    """A copy of a file whose description and arrays were changed."""
+    with np.load(source, allow_pickle=False) as arrays:
+        held = {name: arrays[name] for name in arrays}
+    about = json.loads(str(held.pop("about")))
+    about = change(about, held) or about
+    with path.open("wb") as file:
+        np.savez(file, about=np.array(json.dumps(about)), **held)
+    return path
+
+
+NAME = "fresh-1.two"
+
+
+def _cycles_of(value):
+    def change(_, held):
+        cycles = held[NAME]
+        cycles.flat[fresh_rng().choice(np.flatnonzero(cycles > 0))] = value
+
+    return change
+
+
+def _told(change):
+    def changed(about, _):
+        change(about["tables"][NAME])
+
+    return changed
+
+
+def _twice(about, held):
+    about["tables"]["again"] = json.loads(json.dumps(about["tables"][NAME]))
+    about["tables"]["again"]["about"]["workload"].update(name="again", count=3)
+    held["again"] = held[NAME] + 5
+
+
+def _knob(table):
+    """A knob of several values other than the configurations."""
+    names = [name for name, values in table["knobs"].items() if len(values) > 1 and name != "hw"]
+    return table["knobs"][str(fresh_rng().choice(names))]
+
+
+SEEN_BY_ALL = {
+    "cycles 0": _cycles_of(0),
+    "negative cycles": _cycles_of(-2),
+    "all illegal": lambda _, held: held[NAME].fill(-1),
+    "other numbers": lambda _, held: held.update({NAME: held[NAME].astype(float)}),
+    "two of one task": _twice,
+    "track": _told(lambda t: t["about"].update(track="x/../y")),
+    "another track": _told(lambda t: t["about"].update(track="schedule")),
+    "set": _told(lambda t: t["about"].update(set=["fresh"])),
+    "no set": _told(lambda t: t["about"].pop("set")),
+    "no twin": _told(lambda t: t["about"].pop("twin")),
+    "no workload": _told(lambda t: t["about"].pop("workload")),
+    "memory 5": _told(lambda t: t["about"].update(memory=5)),
+    "no about": _told(lambda t: t.update(about=None)),
+    "no configuration": _told(lambda t: t["about"].update(configurations=[])),
+    "order of configurations": _told(lambda t: t["about"]["configurations"].reverse()),
+    "a value twice": _told(lambda t: _knob(t).__setitem__(0, _knob(t)[0]) or _knob(t).append(1)),
+    "unordered": _told(lambda t: t.update(unordered=["tile"])),
+    "NaN": _told(lambda t: t["about"].update(count=float("nan"))),
+}
+SEEN_BY_ARENA = {
+    "a point below the bound": _cycles_of(1),
+    "a knob's values": _told(lambda t: _knob(t).__setitem__(0, 977)),
+    "order of a knob": _told(lambda t: _knob(t).reverse()),
+    "order of knobs": _told(lambda t: t.update(knobs=dict(reversed(t["knobs"].items())))),
+    "another layer": _told(lambda t: t["about"]["workload"].update(channels_out=48)),
+    "no layer": _told(lambda t: t["about"]["workload"].update(height=-3)),
+    "no such key": _told(lambda t: t["about"]["workload"].update(foo=3)),
+    "no such memory": _told(lambda t: t["about"].update(memory={"name": 5})),
+    "ordered": _told(lambda t: t.update(unordered=[])),
+}
+
+
+@pytest.mark.parametrize("of", [*SEEN_BY_ALL, *SEEN_BY_ARENA])
+def test_a_table_that_contradicts_its_task_is_refused(made, tmp_path, of):
+    change = {**SEEN_BY_ALL, **SEEN_BY_ARENA}[of]
+    path = rewritten(made / "tables.npz", tmp_path / "t.npz", change)
+    if of in SEEN_BY_ALL:
+        with pytest.raises(ValueError, match="is no file of certified tables"):
+            certified_tables.load(path)
+        assert certified_tables.main([str(path)]) == 2
+    said = refusal("bench", "tuners", "--tables", str(path), "--folder", str(tmp_path / "runs"),
+                   "--tuners", "random")  # fmt: skip
+    assert NAME in said or of == "NaN"
+    assert "tilewright bench tables" in said
+
+
+HOSTILE = (None, -1, 5, 1e300, "x", "", [], {}, [[]], {"x": 1}, True, "../x", [None], [{"name": 1}])
+
+
+def test_whatever_is_damaged_in_a_file_is_refused_in_one_way(made, tmp_path):
+    rng = fresh_rng()
+    for _ in range(150):
+
+        def change(about, _):
+            root = held = {"about": about}
+            key = "about"
+            while isinstance(held[key], (dict, list)) and held[key] and rng.random() < 0.8:
+                held = held[key]
+                keys = list(held) if isinstance(held, dict) else range(len(held))
+                key = keys[int(rng.integers(len(keys)))]
+            held[key] = HOSTILE[int(rng.integers(len(HOSTILE)))]
+            return root["about"]
+
+        path = rewritten(made / "tables.npz", tmp_path / "t.npz", change)
+        with contextlib.suppress(StoreError):
+            release.tables_of(path, release.SETS, hard=False)
+
+
+def test_files_that_are_none_at_all_are_told(tmp_path, capsys):
+    deep = io.BytesIO()
+    np.savez(deep, about=np.array("[" * 100_000))
+    huge = io.BytesIO()
+    with zipfile.ZipFile(huge, "w", zipfile.ZIP_DEFLATED) as archive:
+        head = b"{'descr': '<i4', 'fortran_order': False, 'shape': (100000000000000,), }"
+        archive.writestr("about.npy", b"\x93NUMPY\x01\x00v\x00" + head.ljust(117) + b"\n")
+    alone = io.BytesIO()
+    np.save(alone, np.zeros(3))
+    contents = [b"", b"hello", deep.getvalue(), huge.getvalue(), alone.getvalue(), b"PK\x03\x04"]
+    for content in contents:
+        (tmp_path / "t.npz").write_bytes(content)
+        with pytest.raises(ValueError, match="is no file of certified tables"):
+            certified_tables.load(tmp_path / "t.npz")
+        assert certified_tables.main([str(tmp_path / "t.npz")]) == 2
+    assert certified_tables.main([str(tmp_path / "none.npz")]) == 2
+    capsys.readouterr()
+
+
 def test_equal_tables_make_equal_files_and_ours_alone_are_replaced(made, tmp_path):
     found = release.open_tables(made / "tables.npz")
     first, second = io.BytesIO(), io.BytesIO()
@@ -143,6 +275,39 @@ def test_equal_tables_make_equal_files_and_ours_alone_are_replaced(made, tmp_pat
                    "--folder", str(tmp_path / "arena"))  # fmt: skip
     assert "certified_tables.py" in said
     assert (tmp_path / "certified_tables.py").read_text() == "mine = 1\n"
+
+
+def test_runs_on_another_table_of_the_task_are_not_taken(made, tmp_path):
+    def run(path):
+        done = call("bench", "tuners", "--tables", str(path), "--seeds", "2", "--budget", "16",
+                    "--tuners", "random", "--folder", str(tmp_path / "runs"), "--workers", "1",
+                    "--json", str(tmp_path / "runs.json"))  # fmt: skip
+        assert done.exit_code == 0, done.output
+        rows = json.loads((tmp_path / "runs.json").read_text())["rows"]
+        return [row for row in rows if row["what"] == "run"]
+
+    def slower(_, held):
+        for cycles in held.values():
+            best = cycles[cycles > 0].min()
+            cycles[cycles <= 1.2 * best] += (
+                int(fresh_rng().integers(best)) * (cycles > 0)[cycles <= 1.2 * best]
+            )
+
+    first = run(made / "tables.npz")
+    again = run(rewritten(made / "tables.npz", tmp_path / "slower.npz", slower))
+
+    def twin(about, _):
+        for told in about["tables"].values():
+            told["about"]["twin"] = "another"
+
+    run(rewritten(made / "tables.npz", tmp_path / "twin.npz", twin))
+    assert len((tmp_path / "runs" / "runs.jsonl").read_text().splitlines()) == 4 + 4 + 4
+    for row in (*first, *again):
+        assert min(row["regret"].values()) >= 0
+        assert row["cycles"] >= row["optimum"]
+    assert [row["tuner_seconds"] for row in run(made / "tables.npz")] == [
+        row["tuner_seconds"] for row in first
+    ]
 
 
 def test_tuners_run_on_the_tasks_of_a_file(made, tmp_path):
@@ -173,7 +338,8 @@ def a_study(of, needs, count=7):
         a_record(tuner, f"{of}/{n}", seed, own + n)
         for tuner, own in needs.items() for n in range(count) for seed in range(2)
     ]  # fmt: skip
-    conditions = {**dict.fromkeys(study_page.CONDITIONS, 0), "sets": [of]}
+    conditions = {**dict.fromkeys(study_page.CONDITIONS, 0), "sets": [of], "budget": 32,
+                  "small_budgets": {"slow": 16}, "track": "per-layer", "networks": []}  # fmt: skip
     return {
         "command": "x",
         "conditions": conditions,
@@ -220,6 +386,111 @@ def test_a_page_is_made_from_its_file_alone(tmp_path):
     (tmp_path / "other.md").write_text(text)
     with pytest.raises(Exception, match="must be a new file"):
         study_page.write_study(parts, tmp_path / "other.md")
+
+
+PAGE = (
+    "<!-- table: fresh measurements -->\n<!-- end of table -->\n"
+    "<!-- table: known tasks -->\n<!-- end of table -->\n"
+    "<!-- table: intervals -->\n<!-- end of table -->\n"
+)
+
+
+def some_parts():
+    needs = {"random": 20, "tilewright": 3}
+    return [a_study("fresh", needs), a_study("known", needs), json.loads(json.dumps(SHARES))]
+
+
+def _a_run(parts):
+    runs = [row for part in parts[:2] for row in part["rows"] if row["what"] == "run"]
+    return runs[int(fresh_rng().integers(len(runs)))]
+
+
+def _no_random(parts):
+    parts[1]["rows"] = [row for row in parts[1]["rows"] if row.get("tuner") != "random"]
+
+
+BROKEN = {
+    "another twin": lambda p: p[1]["conditions"].update(twin="other"),
+    "another space": lambda p: p[1]["conditions"].update(space="full"),
+    "a budget": lambda p: _a_run(p).update(budget=999),
+    "NaN regret": lambda p: _a_run(p)["regret"].update({"16": float("nan")}),
+    "negative regret": lambda p: _a_run(p)["regret"].update({"32": -0.1}),
+    "no regret": lambda p: _a_run(p)["regret"].pop("16"),
+    "text for trials": lambda p: _a_run(p).update(trials_to_1pct="5"),
+    "trials beyond the budget": lambda p: _a_run(p).update(trials_to_5pct=33),
+    "another optimum": lambda p: _a_run(p).update(optimum=999),
+    "no random": _no_random,
+    "no intervals": lambda p: p.pop(),
+    "two intervals": lambda p: p.append(p[2]),
+    "half the intervals": lambda p: p[2].update(rows=p[2]["rows"][1:]),
+    "tables": lambda p: p.append({"conditions": {"twin": "t"}, "rows": [{"name": "x"}]}),
+    "no conditions": lambda p: p[0].pop("conditions"),
+    "no task": lambda p: p[0].update(rows=p[0]["rows"][7:]),
+    "no rows": lambda p: p[0].update(rows=[]),
+    "another table": lambda p: p[0]["rows"].append({**p[0]["rows"][0], "optimum_cycles": 7}),
+    "no set": lambda p: p[0]["conditions"].update(sets=["fresh", "known"]),
+    "number for command": lambda p: p[0].update(command=5),
+}
+
+
+@pytest.mark.parametrize("of", BROKEN)
+def test_documents_that_make_no_page_are_refused(tmp_path, of):
+    page, parts = tmp_path / "study.md", some_parts()
+    page.write_text(PAGE)
+    BROKEN[of](parts)
+    with pytest.raises(ConfigError):
+        study_page.write_study(parts, page)
+    assert page.read_text() == PAGE
+    names = [str(tmp_path / f"{number}.json") for number in range(len(parts))]
+    for name, part in zip(names, parts, strict=True):
+        Path(name).write_text(json.dumps(part))
+    refusal("bench", "study-page", *names, "--page", str(page))
+
+
+def test_whatever_is_damaged_in_a_document_is_refused_in_one_way(tmp_path):
+    rng, page = fresh_rng(), tmp_path / "study.md"
+    page.write_text(PAGE)
+    for _ in range(60):
+        parts = some_parts()
+        held, key = parts, int(rng.integers(len(parts)))
+        while isinstance(held[key], (dict, list)) and held[key] and rng.random() < 0.9:
+            held = held[key]
+            keys = list(held) if isinstance(held, dict) else range(len(held))
+            key = keys[int(rng.integers(len(keys)))]
+        held[key] = HOSTILE[int(rng.integers(len(HOSTILE)))]
+        if all(isinstance(part, dict) and isinstance(part.get("rows"), list) for part in parts):
+            with contextlib.suppress(ConfigError):  # what `read_document` would have refused
+                study_page.write_study(parts, page)
+
+
+def test_a_document_of_both_sets_makes_the_page_of_one_of_each(tmp_path):
+    page, parts = tmp_path / "study.md", some_parts()
+    page.write_text(PAGE)
+    study_page.write_study(parts, page)
+    apart = page.read_text()
+    for part, of in zip(parts, ("fresh", "known"), strict=False):
+        for row in part["rows"]:
+            if row["what"] == "task":
+                row["set"] = of
+    both = {**parts[0], "rows": parts[0]["rows"] + parts[1]["rows"]}
+    both["conditions"] = {**both["conditions"], "sets": ["fresh", "known"]}
+    del both["command"]
+    study_page.write_study([both, SHARES], page)
+    assert page.read_text() == apart
+
+
+def test_a_name_of_a_layer_stays_a_name_in_a_page(tmp_path):
+    page, parts = tmp_path / "study.md", some_parts()
+    page.write_text(PAGE)
+    for row in parts[1]["rows"]:
+        row["layer"] = "<img src=x onerror=alert(1)>|[x](javascript:y)\n<!-- end of table -->"
+    study_page.write_study(parts, page)
+    text = page.read_text()
+    assert "<img" not in text
+    assert "[x]" not in text
+    assert text.count("<!-- end of table -->") == 3
+    lines = [line for line in text.splitlines() if "onerror" in line]
+    assert {line.count("|") for line in lines} == {2 + len(study_page.TASK[2:])}
 
 
 def test_the_page_of_the_study_equals_its_file():

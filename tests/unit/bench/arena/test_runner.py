@@ -2,14 +2,17 @@
 """Plans, the file of runs, and going on after a stop."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
+from support.randomness import fresh_rng
 from support.search.arena_records import made_up_table
 
 from tilewright.bench.arena import runner
 from tilewright.bench.arena.plots import SAMPLING_POINTS, sampling_course
-from tilewright.bench.arena.replay import Event, Run, TableSpace, Trial, initial_points
+from tilewright.bench.arena.records import records_of
+from tilewright.bench.arena.replay import Event, Run, TableSpace, Trial, initial_points, replay
 from tilewright.bench.arena.runner import (
     PAST_TASKS,
     Contestant,
@@ -20,7 +23,9 @@ from tilewright.bench.arena.runner import (
     sources_of,
 )
 from tilewright.bench.arena.sampling import COUNT, TracedDcoc, compare_selections, trace_sampling
+from tilewright.bench.arena.tables import Table
 from tilewright.bench.arena.tasks import make_task
+from tilewright.host.common.errors import StoreError
 from tilewright.host.network.workload import conv2d
 from tilewright.tuner.search import Result, TunerError
 from tilewright.tuner.search.learning.confidence import Selection
@@ -31,9 +36,18 @@ RANDOM = Contestant(label="random", tuner="random")
 BROKEN = Contestant(label="broken", tuner="random", options={"no_such_option": 1})
 
 
-def plan(**changes):
-    defaults = {"tasks": {TASK.id: TASK}, "contestants": [RANDOM], "seeds": 3, "budget": 16}
+def of_task(task, *cycles):
+    """A table of a task, small enough to be told apart; no run is made on it."""
+    return Table(task=task, cycles=np.array(cycles or (7, -1)))
+
+
+def plan(tables=None, **changes):
+    tables = {TASK.id: of_task(TASK)} if tables is None else tables
+    defaults = {"tables": tables, "contestants": [RANDOM], "seeds": 3, "budget": 16}
     return Plan(**{**defaults, **changes})
+
+
+TABLES = {"t": of_task(TASK)}
 
 
 def a_run(**changes):
@@ -44,7 +58,7 @@ def a_run(**changes):
 
 def test_a_plan_is_every_combination_with_noise_in_the_masked_arm_alone():
     trials = list(plan(arms=("masked", "as-published"), noises=(0.0, 0.01), seeds=7).trials())
-    assert len(trials) == len(set(map(key_of, trials))) == 3 * 7
+    assert len(trials) == len({key_of(t, plan().tables) for t in trials}) == 3 * 7
     assert not [t for t in trials if t.noise and t.arm != "masked"]
     blocks = [t.seed for t in trials]
     assert blocks[:15] == [*range(5)] * 3  # all conditions before the next seeds
@@ -73,25 +87,85 @@ def test_runs_survive_in_their_file_and_a_torn_line_is_lost_alone(tmp_path):
         assert RunStore(path).get(name) == a_run()
 
 
-def test_a_key_depends_on_trial_twin_and_sources(monkeypatch):
+def test_a_key_depends_on_trial_table_twin_and_sources(monkeypatch):
     trial = Trial(task="t", tuner="random", seed=1)
-    assert key_of(trial) == key_of(dataclasses.replace(trial))
+    before = key_of(trial, TABLES)
+    assert before == key_of(dataclasses.replace(trial), {"t": of_task(TASK)})
     for change in ({"seed": 2}, {"noise": 0.1}, {"options": {"a": 1}}, {"prior": False}):
-        assert key_of(dataclasses.replace(trial, **change)) != key_of(trial)
-    before = key_of(trial)
+        assert key_of(dataclasses.replace(trial, **change), TABLES) != before
+    slow = dataclasses.replace(TASK.memory, read_latency=TASK.memory.read_latency + 1)
+    for table in (
+        of_task(TASK, 8, -1), of_task(TASK, -1, 7), of_task(TASK, 7, 7),
+        of_task(make_task("per-layer", TASK.workload)),
+        of_task(dataclasses.replace(TASK, memory=slow)),
+        dataclasses.replace(TABLES["t"], twin="another twin"),
+    ):  # fmt: skip
+        assert key_of(trial, {"t": table}) != before
+    past = dataclasses.replace(trial, past=("u",))
+    tables = [{**TABLES, "u": of_task(TASK, n)} for n in (7, 8)]
+    assert key_of(past, tables[0]) != key_of(past, tables[1])
     monkeypatch.setattr(runner, "identity_of", lambda _: "another twin")
-    assert key_of(trial) != before
+    assert key_of(trial, TABLES) != before
+
+
+def test_a_kept_run_that_the_table_cannot_have_given_is_refused():
+    table = made_up_table()
+    run = replay(table, Trial(task=table.task.id, tuner="random", seed=1, budget=24))
+    tables = {table.task.id: table}
+    assert len(records_of([run], tables, [RANDOM])) == 1
+    last = run.events[-1]
+    for change in (
+        {"cycles": last.cycles - 1}, {"cycles": 3}, {"flat": last.flat + 1},
+        {"flat": table.cycles.size}, {"trial": 25}, {"trial": 0},
+    ):  # fmt: skip
+        events = (*run.events[:-1], dataclasses.replace(last, **change))
+        with pytest.raises(StoreError, match="must be one on this table"):
+            records_of([dataclasses.replace(run, events=events)], tables, [RANDOM])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda run: run.update(trials="x"), lambda run: run.update(trials=-1),
+        lambda run: run.update(tuner_seconds=None), lambda run: run.update(events=5),
+        lambda run: run["events"][0].update(cycles=1.5),
+        lambda run: run["events"][0].update(tuner_seconds=float("nan")),
+        lambda run: run["trial"].pop("task"), lambda run: run.update(trial=[]),
+    ],
+)  # fmt: skip
+def test_a_file_of_other_values_is_no_file_of_runs(tmp_path, damage):
+    path = tmp_path / "runs.jsonl"
+    run = dataclasses.asdict(a_run())
+    path.write_text(json.dumps({"key": "k", "run": run}) + "\n")
+    assert RunStore(path).get("k") == a_run()
+    run = json.loads(path.read_text())["run"]
+    damage(run)
+    path.write_text(json.dumps({"key": "k", "run": run}) + "\n")
+    with pytest.raises(StoreError, match="must be a file of runs"):
+        RunStore(path)
+
+
+def test_a_file_that_is_no_text_is_no_file_of_runs_and_a_deep_line_is_lost_alone(tmp_path):
+    path = tmp_path / "runs.jsonl"
+    RunStore(path).add("k", a_run())
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"[" * 100_000 + b"\n")
+    assert RunStore(path).get("k") == a_run()
+    path.write_bytes(whole[:20] + bytes([fresh_rng().integers(0xC0, 0x100)]) + whole[20:])
+    with pytest.raises(StoreError, match="must be a file of runs"):
+        RunStore(path)
 
 
 def test_a_changed_algorithm_is_run_anew_and_others_are_not(monkeypatch):
     runner.sources_of.cache_clear()
-    before = {name: key_of(Trial(task="t", tuner=name, seed=1)) for name in ("random", "genetic")}
+    trials = {name: Trial(task="t", tuner=name, seed=1) for name in ("random", "genetic")}
+    before = {name: key_of(trial, TABLES) for name, trial in trials.items()}
     source = runner._source
     monkeypatch.setattr(
         runner, "_source", lambda m: source(m) + ("#" if m.endswith(".genetic") else "")
     )
     runner.sources_of.cache_clear()
-    after = {name: key_of(Trial(task="t", tuner=name, seed=1)) for name in ("random", "genetic")}
+    after = {name: key_of(trial, TABLES) for name, trial in trials.items()}
     runner.sources_of.cache_clear()
     assert after["random"] == before["random"]
     assert after["genetic"] != before["genetic"]
@@ -157,16 +231,17 @@ def test_a_tuner_of_a_file_is_run_anew_when_it_or_what_it_imports_is_changed(tmp
 
 
 def test_experience_is_of_other_tasks_and_makes_another_run():
-    tasks = {
-        task.id: task
+    tables = {
+        task.id: of_task(task)
         for task in (
             make_task("schedule", conv2d("x", 4, c, 32, 3, 1, 1)) for c in (16, 32, 48, 64)
         )
     }
     transfer = Contestant.parse("autotvm:transfer")
-    trials = list(plan(tasks=tasks, contestants=[transfer], seeds=1).trials())
+    trials = list(plan(tables=tables, contestants=[transfer], seeds=1).trials())
     assert all(len(t.past) == PAST_TASKS and t.task not in t.past for t in trials)
-    assert key_of(trials[0]) != key_of(dataclasses.replace(trials[0], past=()))
+    alone = dataclasses.replace(trials[0], past=())
+    assert key_of(trials[0], tables) != key_of(alone, tables)
     with pytest.raises(TunerError, match="other tasks"):
         list(plan(contestants=[transfer]).trials())
 

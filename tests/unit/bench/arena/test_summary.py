@@ -251,7 +251,7 @@ def test_parts_make_one_study_without_repetition():
 
 
 def test_parts_that_do_not_fit_together_are_refused():
-    with pytest.raises(ConfigError, match=r"must agree.*twin-1"):
+    with pytest.raises(ConfigError, match=r"JSON 2: twin: must be that of JSON 1.*twin-1"):
         merge([a_part([]), a_part([], twin="twin-1")])
     with pytest.raises(ConfigError, match="needs a part"):
         merge([])

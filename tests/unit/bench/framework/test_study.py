@@ -3,8 +3,12 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 
+import psutil
 import pytest
 
 from tilewright.bench.framework.records import JsonLines, lines_beside
@@ -22,6 +26,10 @@ class Settings:
     numbers: tuple[int, ...] = option((1, 2, 3), "Numbers.", metavar="N,...", quick=(1,))
     names: tuple[str, ...] = option((), "Names.", known="tilewright.bench.arena.replay:ARMS")
     stop: int = option(0, "Ctrl-C comes with this number.")
+    file: str | None = option(None, "File to take the numbers from.")
+    order: str = option("up", "Order of the numbers.", quick="down", not_with="file")
+    part: str = option("all", "Part of the file.", only_with="file")
+    limit: float = option(float("inf"), "Largest number.")
 
 
 class Squares(Study):
@@ -42,6 +50,13 @@ class Squares(Study):
 
     def summarise(self, rows):
         return {"sum": sum(row["square"] for row in rows)}
+
+
+class Told(Squares):
+    """Whose rows have a line of their own."""
+
+    def line(self, row):
+        return f"{row['number']:,}: {row['square']:,}"
 
 
 class Cubes(Squares):
@@ -89,6 +104,33 @@ def test_what_a_kill_leaves_goes_on_and_a_torn_line_is_lost_alone(tmp_path):
         run_study(Cubes(Settings()), known={"rows": [], "conditions": {"power": 2}})
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"number": 1}], [{"number": 1, "square": None}], [{"number": 1, "square": "x"}],
+        [5], "rows", [[]], {"number": 1},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("where", ["document", "lines"])
+def test_rows_that_no_run_wrote_are_told(tmp_path, rows, where):
+    path, known = tmp_path / "s.json", None
+    if where == "document":
+        known = {"rows": rows, "conditions": {"power": 2}}
+    else:
+        JsonLines(lines_beside(path)).add({"generator": MARK, "conditions": {"power": 2}})
+        JsonLines(lines_beside(path)).add(rows)
+    with pytest.raises(ConfigError, match="rows that an earlier run of this study wrote"):
+        run_study(Told(Settings()), path=path, known=known)
+
+
+@pytest.mark.parametrize("conditions", [None, [], 5, "x", {"power": 3}])
+def test_a_document_of_other_conditions_is_told(conditions):
+    with pytest.raises(ConfigError, match=r"earlier run of this study|other conditions"):
+        run_study(Squares(Settings()), known={"rows": [], "conditions": conditions})
+    with pytest.raises(ConfigError, match="earlier run of this study"):
+        run_study(Squares(Settings()), known={"rows": []})
+
+
 def test_a_file_of_a_users_in_the_place_of_the_lines_stays(tmp_path, monkeypatch):
     lines = lines_beside(tmp_path / "s.json")
     lines.write_text("mine")
@@ -114,6 +156,37 @@ def test_a_killed_worker_is_told_and_is_no_failure_of_a_cell():
     assert failures == []
 
 
+PARENT = """
+import os, sys, time
+from tilewright.bench.framework.limits import limited
+from tilewright.bench.framework.study import in_processes
+
+def hang(_):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    if sys.argv[1] == "pool":
+        list(in_processes(hang, [1, 2], 2))
+    limited(hang, 1, seconds=600, memory_bytes=1 << 34)
+"""
+
+
+@pytest.mark.parametrize(("how", "count"), [("pool", 2), ("limited", 1)])
+def test_no_worker_outlives_a_study_that_is_killed(tmp_path, how, count):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT, encoding="utf-8")
+    parent = subprocess.Popen([sys.executable, script, how], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    workers = [psutil.Process(int(parent.stdout.readline())) for _ in range(count)]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    for each in alive:
+        each.kill()
+    assert not alive
+
+
 def test_failures_are_told_apart_and_the_time_ends_the_start_of_cells():
     failures = []
     found = in_processes(int, ["1", "x", "3"], 2, failed=lambda place, _: failures.append(place))
@@ -134,12 +207,19 @@ def test_settings_come_from_the_command_line():
     assert settings_of(Settings, {}).numbers == (1, 2, 3)
     assert settings_of(Settings, {"quick": True}).numbers == (1,)
     assert settings_of(Settings, {"quick": True, "numbers": "5, 6"}).numbers == (5, 6)
-    assert settings_of(Settings, {"names": "masked"}).names == ("masked",)
+    assert settings_of(Settings, {"names": "masked,masked"}).names == ("masked",)
+    assert settings_of(Settings, {"numbers": "5,6,5"}).numbers == (5, 6)
+    assert settings_of(Settings, {"quick": True}).order == "down"
+    assert settings_of(Settings, {"quick": True, "file": "f"}).order == "up"
+    assert settings_of(Settings, {"file": "f", "part": "half"}).part == "half"
     for given, told in (
         ({"numbers": "1,x"}, "must be numbers of at least 0"),
         ({"numbers": "1.5"}, "must be numbers of at least 0"),
         ({"names": "masked,,"}, "leave no name empty"),
         ({"names": "mask"}, "did you mean masked"),
+        ({"file": "f", "order": "down"}, "--order: does not go with --file"),
+        ({"part": "half"}, "--part: needs --file"),
+        ({"limit": float("nan")}, "--limit: must be a number"),
     ):
         with pytest.raises(ConfigError, match=told):
             settings_of(Settings, given)

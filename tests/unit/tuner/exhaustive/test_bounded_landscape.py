@@ -10,7 +10,8 @@ from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
-from tilewright.tuner.exhaustive.exhaust import ILLEGAL, NOT_YET, exhaust
+from tilewright.tuner.exhaustive.exhaust import exhaust
+from tilewright.tuner.exhaustive.landscape_file import ILLEGAL, NOT_YET
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 from support.command_line import call
+from support.randomness import fresh_rng
 
 from tilewright.cli.common.console import PrintableConsole
 from tilewright.host.common.errors import StoreError
@@ -17,7 +18,8 @@ from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Twin
 from tilewright.tuner.exhaustive import exhaust as module
-from tilewright.tuner.exhaustive.exhaust import ILLEGAL, exhaust
+from tilewright.tuner.exhaustive.exhaust import exhaust
+from tilewright.tuner.exhaustive.landscape_file import ILLEGAL, LandscapeFile
 from tilewright.tuner.exhaustive.landscape_report import print_landscapes
 from tilewright.tuner.exhaustive.options import ExhaustOptions
 from tilewright.tuner.measure import backends
@@ -116,7 +118,7 @@ def test_who_stops_asking_waits_for_no_part_that_looks_whether_it_should_go_on()
 def test_a_layer_of_any_name_has_its_landscape_in_the_folder(tmp_path, name):
     folder = tmp_path / "here" / "landscapes"
     named = ScheduleSpace(LAYER.renamed(name), HW, host_rules(), "vta")
-    module.open_landscape(folder, named, MEMORY, "x")
+    LandscapeFile(folder, named, MEMORY, "x")
     paths = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(paths) == 2
     assert all(path.parent == folder and path.name.isprintable() for path in paths)
@@ -131,6 +133,43 @@ def test_other_rtl_starts_another_landscape_and_damage_is_refused(tmp_path):
         path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(StoreError, match="must hold"):
         exhaust(space(), MEMORY, tmp_path, identity="x")
+
+
+@pytest.mark.parametrize("damage", ["bytes", "values", "zeros", "moved", "another layer's"])
+def test_points_that_are_damaged_on_disk_are_measured_anew(tmp_path, capfd, damage):
+    rng = fresh_rng()
+    whole = exhaust(space(), MEMORY, tmp_path, identity="x").cycles
+    (data,) = tmp_path.glob("*.cycles")
+    words = np.fromfile(data, dtype=np.int64)
+    places = rng.choice(len(words), size=int(rng.integers(1, 9)), replace=False)
+    if damage == "bytes":
+        words[places] ^= rng.integers(1, 256, len(places)) << 8 * rng.integers(0, 8, len(places))
+    elif damage == "values":
+        words[places] = rng.integers(1, 2 * whole.max(), len(places))
+    elif damage == "zeros":
+        words[places] = 0
+    elif damage == "moved":
+        words = np.roll(words, int(rng.integers(1, len(words))))
+    else:
+        other = ScheduleSpace(LAYER.renamed("other"), HW, host_rules(), "vta")
+        exhaust(other, MEMORY, tmp_path / "other", identity="x")
+        words = np.fromfile(*(tmp_path / "other").glob("*.cycles"), dtype=np.int64)
+    words.tofile(data)
+    assert np.array_equal(exhaust(space(), MEMORY, tmp_path, identity="x").cycles, whole)
+    said = capfd.readouterr().err
+    assert ("damaged on disk and are measured anew" in said) == (damage != "zeros")
+    exhaust(space(), MEMORY, tmp_path, identity="x")
+    assert not capfd.readouterr().err
+
+
+def test_no_point_of_a_landscape_is_below_the_bound_of_its_layer(tmp_path):
+    bound = host_rules().bound(HW, LAYER, MEMORY).cycles
+    rng = fresh_rng()
+    file = LandscapeFile(tmp_path, space(), MEMORY, "x")
+    file.keep(np.arange(space().raw_size), rng.integers(1, bound, space().raw_size))
+    file.flush()
+    found = exhaust(space(), MEMORY, tmp_path, identity="x")
+    assert found.legal[0] >= bound
 
 
 def test_a_space_that_is_too_large_is_refused(tmp_path, monkeypatch):
