@@ -47,7 +47,7 @@ def end_with_parent() -> None:
 def _die_with_parent() -> None:
     """Wait for the parent's end, then kill this process and all that it started."""
     import multiprocessing.connection  # noqa: PLC0415  (after `leave_working_directory`)
-    import signal  # noqa: PLC0415
+    import signal  # noqa: PLC0415  (a worker alone needs it)
 
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -79,7 +79,7 @@ class LandscapeFile:
         if damaged:
             print(  # noqa: T201  (a line of its own beside any output)
                 f"{printable(name)}: {damaged:,} of {space.raw_size:,} points of the landscape "
-                "were damaged on disk and are measured anew",
+                "are damaged on disk, or of an older version, and are measured anew",
                 file=sys.stderr,
                 flush=True,
             )

@@ -83,8 +83,9 @@ def repeat(result: StudyResult) -> Repeat:
         words += ["--within", f"{100 * result.tolerance:g}%"]
         if search["proof_seconds"] != DEFAULT_PROOF_SECONDS:
             words += ["--proof-seconds", f"{search['proof_seconds']:g}"]
-    if count := search.get("asynchronous"):
+    if count := search.get("asynchronous", 0):
         words += ["--asynchronous", str(count)]
+    if count > 1:
         remarks.append(
             "An asynchronous search depends on the order in which its trials end: a new run may "
             "take another course. The store holds the order of this one."
@@ -375,8 +376,9 @@ def _layer_sections(result: StudyResult) -> list[str]:
 def _use(result: StudyResult) -> list[str]:
     """The command, the schedules and the configuration, to copy."""
     again = repeat(result)
+    same = "makes the same trials" if result.settings.get("asynchronous", 0) < 2 else "searches"
     parts = [
-        markup.paragraph("This command makes the same trials again, in an empty --runs folder:"),
+        markup.paragraph(f"This command {same} again, in an empty --runs folder:"),
         markup.copied(again.command, "the command"),
         *(markup.paragraph(remark, "note") for remark in again.remarks),
     ]

@@ -66,6 +66,7 @@ def conditions_of(result: StudyResult) -> dict[str, Any]:
         "fidelity": settings["fidelity"],
         "seed": settings["seed"],
         "within": result.tolerance,
+        "asynchronous": settings.get("asynchronous", 0),
     }
 
 

@@ -86,6 +86,10 @@ class Claims:
             with contextlib.suppress(StoreError):  # the claims end by themselves
                 self._store.release(self.owner, patient=False)
 
+    def give_up(self, request: Request) -> None:
+        """End the claim on a trial that another process has stored meanwhile."""
+        self._store.release(self.owner, {request_key(request, self._oracle.identity)})
+
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
         """Answer each request: by an earlier trial, another process's, or a measurement.
 

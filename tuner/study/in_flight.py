@@ -48,25 +48,26 @@ def run_in_flight(session: Session, courses: Sequence[Course]) -> None:
     """
     flight = InFlight(session)
     tickets: dict[TrialIdentity, tuple[Course, Any]] = {}
-    stopped = False
+    end: TimeUp | None = None
     while True:
-        while not stopped and len(tickets) < session.settings.asynchronous:
-            wish = next(((c, w) for c in courses if (w := c.wish()) is not None), None)
+        while end is None and len(tickets) < session.settings.asynchronous:
+            try:
+                wish = next(((c, w) for c in courses if (w := c.wish()) is not None), None)
+            except TimeUp as error:
+                end = error
+                break
             if wish is None:
                 break
             course, (proposal, ticket) = wish
-            started = flight.start(proposal)
-            if started is None:
-                stopped = True
-            else:
-                tickets[started] = course, ticket
-        if not tickets:
+            tickets[flight.start(proposal)] = course, ticket
+        landed = flight.land(last=end is not None) if tickets else None
+        if landed is None:
             break
-        identity, answer = flight.land()
+        identity, answer = landed
         course, ticket = tickets.pop(identity)
         course.learn(ticket, answer)
-    if stopped:
-        raise TimeUp
+    if end is not None or tickets:
+        raise end or TimeUp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,13 +85,15 @@ class InFlight:
     def __init__(self, session: Session) -> None:
         self._session: Final = session
         self._open: Final[dict[TrialIdentity, Proposal]] = {}
+        self._withheld: Final[set[TrialIdentity]] = set()
+        """Those of them that nobody measures: the time for new trials is over."""
         self._asked: Final[list[TrialIdentity]] = []
         self._requests: Final[list[Request]] = []
         self._answers: Final = session.claims.measure(self._requests)
         self._ended: list[_Ended] = []
 
-    def start(self, proposal: Proposal) -> TrialIdentity | None:
-        """Send a trial on its way, unless it is stored; None: it is too late for a new one.
+    def start(self, proposal: Proposal) -> TrialIdentity:
+        """Send a trial on its way, unless it is stored or too late for a new one.
 
         Raises:
             StudyError: the budget does not allow it.
@@ -102,15 +105,19 @@ class InFlight:
         identity = trial_identity(proposal, request)
         if session.number_of(identity) is None:
             if session.late:
-                return None
-            self._requests.append(request)
-            self._asked.append(identity)
+                self._withheld.add(identity)
+            else:
+                self._requests.append(request)
+                self._asked.append(identity)
         session.used += 1
         self._open[identity] = proposal
         return identity
 
-    def land(self) -> tuple[TrialIdentity, Measurement]:
+    def land(self, *, last: bool = False) -> tuple[TrialIdentity, Measurement] | None:
         """The next trial that ends: the one that is stored as the next, or else whichever is first.
+
+        None: nothing is on its way but what is too late, or, of the ``last`` ones, nothing that the
+        course has asked for.
 
         Raises:
             StudyError: what is stored does not follow from the settings.
@@ -118,8 +125,11 @@ class InFlight:
         session = self._session
         number = session.used - len(self._open)
         while (held := session.stored_as(number)) is None:
+            if not self._open.keys() - self._withheld:
+                return None
             ended = self._ended.pop(0) if self._ended else self._await()
             if ended.identity not in self._open:  # another process of this study had it, too
+                session.claims.give_up(ended.request)
                 continue
             proposal = self._open[ended.identity]
             if session.commit(number, proposal, ended.request, ended.measurement):
@@ -129,6 +139,8 @@ class InFlight:
                 raise session.astray(f"trial {number} is stored as another one")
             self._ended.append(ended)
         waiting, stored = self._open.pop(held, None), session.stored(number)
+        if waiting is None and last:
+            return None
         if waiting is None or stored is None:
             raise session.astray(f"trial {number} is stored as another one")
         return held, session.tell_replayed(waiting, stored)

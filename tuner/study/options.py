@@ -258,12 +258,12 @@ class TuneOptions:
         panel=_MEASUREMENT,
     )
     seed: int = option(0, "Seed of every random choice.", metavar="SEED", low=0)
-    asynchronous: int | None = option(
-        None,
+    asynchronous: int = option(
+        0,
         "Keep N measurements on their way and learn from each as it ends, in place of waiting for "
-        "whole batches: for boards and machines of unequal speed. N is best their number.",
+        "whole batches (0): for boards and machines of unequal speed. N is best their number.",
         metavar="N",
-        low=1,
+        low=0,
         panel=_MEASUREMENT,
     )
     workers: int | None = option(

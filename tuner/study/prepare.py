@@ -70,7 +70,7 @@ def prepare_settings(options: TuneOptions) -> StudySettings:
         bitstreams={key: bit_file(manifest)[1] for key, manifest in manifests.items()},
         within=options.within,
         proof_seconds=options.proof_seconds,
-        asynchronous=0 if options.asynchronous is None else options.asynchronous,
+        asynchronous=options.asynchronous,
     )
 
 

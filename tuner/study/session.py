@@ -436,6 +436,7 @@ class Session:
                 energy=self.energy,
             )
         except DuplicateTrialError:
+            self.claims.give_up(request)
             self._look_up()
             return False
         self._listener.trial(number, proposal, measurement, replayed=False)

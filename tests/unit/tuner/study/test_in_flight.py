@@ -14,11 +14,13 @@ from support.search.results import load_result
 from tilewright.testing.analytic import RULES, TASKS
 from tilewright.tuner.measure.measurement import Status
 from tilewright.tuner.search.plain.coordinate import CoordinateTuner
+from tilewright.tuner.store.claims import Claims
 from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.options import Mode
-from tilewright.tuner.study.session import Session, StudyError
+from tilewright.tuner.study.session import Session, StudyError, TimeUp
 from tilewright.tuner.study.settings import SettingsError
 from tilewright.tuner.study.study import STOPPED, run_study
+from tilewright.tuner.study.task_search import OverlappingSlots
 
 TUNERS = ("random", "coordinate", "genetic", "guided", "tilewright", "autotvm")
 
@@ -124,6 +126,41 @@ def test_processes_of_one_study_agree_on_the_order(tmp_path) -> None:
         assert len(store.trials(store.study("s").id)) == 60
 
 
+@pytest.mark.parametrize("asynchronous", [0, 4])
+def test_no_process_keeps_a_claim_on_what_another_one_stored(tmp_path, monkeypatch, asynchronous):
+    """A trial that failed is measured by both; whoever was second kept its claim to the end."""
+    path, kept, close = tmp_path / "s.sqlite", [], Claims.close
+    fails = {"fail": lambda request: request.schedule.tile_w % 7 < 4}
+    chosen = make(asynchronous=asynchronous, configs=1, tuner="random")
+
+    class Slow(AnalyticOracle):
+        def measure(self, requests):
+            for answer in super().measure(requests):
+                time.sleep(0.01)
+                yield answer
+
+    def closed(claims: Claims) -> None:
+        query = f"SELECT count(*) FROM claims WHERE owner = '{claims.owner}'"
+        kept.append(claims._store._database.read(lambda c: c.exec_driver_sql(query).scalar()))
+        close(claims)
+
+    def work(seed: int) -> None:
+        oracle = Slow(shuffle=any_order(seed), **fails)
+        with Store(path) as store:
+            run_study("s", chosen, store=store, oracle=oracle, rules=RULES, listener=Silent())
+
+    monkeypatch.setattr(Claims, "close", closed)
+    with Store(path) as store:
+        store.studies()
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert len(kept) == 2
+    assert max(kept) <= asynchronous, "no more than is on its way at the end"
+
+
 def test_time_that_is_up_stores_what_is_on_its_way(tmp_path, monkeypatch) -> None:
     first = AnalyticOracle(shuffle=any_order(3))
     late = property(lambda _: len(first.measured) >= 20)
@@ -136,6 +173,46 @@ def test_time_that_is_up_stores_what_is_on_its_way(tmp_path, monkeypatch) -> Non
     whole, _ = run(tmp_path, second, asynchronous=5, configs=1)
     assert course(whole)[:24] == course(stopped)
     assert len(second.measured) == 36
+
+
+def test_a_proof_that_ends_the_time_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
+    """Proofs run between trials: what is on its way is waited for when one takes the last time."""
+    wish, wishes = OverlappingSlots.wish, []
+
+    def ended(slots):
+        if len(wishes) == 9:
+            raise TimeUp
+        wishes.append(wish(slots))
+        return wishes[-1]
+
+    monkeypatch.setattr(OverlappingSlots, "wish", ended)
+    oracle = AnalyticOracle(shuffle=any_order(6))
+    stopped, _ = run(tmp_path, oracle, asynchronous=4, configs=1, seconds=1e6)
+    assert stopped.study.status == STOPPED
+    assert len(stopped.trials) == len(oracle.measured) == 9
+
+
+@settings(max_examples=8, deadline=None)
+@given(stop=st.integers(0, 59), more=st.integers(0, 9), workers=st.integers(1, 9), **STUDIES)
+def test_too_late_is_told_after_all_that_is_stored_was_replayed(
+    tmp_path_factory, stop, more, workers, **changes
+) -> None:
+    """Where the time is over while ends are replayed that later trials belong to."""
+    folder, changes["asynchronous"] = tmp_path_factory.mktemp("late"), workers
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, AnalyticOracle(shuffle=any_order(1), stop_after=stop), **changes)
+    again = AnalyticOracle(shuffle=any_order(2))
+    late = property(lambda _: len(again.measured) >= more)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Session, "late", late)
+        stopped, _ = run(folder, again, seconds=1e6, **changes)
+    kept = len(stopped.trials)
+    assert kept == stop + len(again.measured) <= stop + max(0, more + workers - 1)
+    assert stopped.study.status == (STOPPED if kept < 60 else "complete")
+    last = AnalyticOracle(shuffle=any_order(3))
+    whole, _ = run(folder, last, **changes)
+    assert course(whole)[:kept] == course(stopped)
+    assert len(last.measured) == 60 - kept
 
 
 def test_a_search_that_has_changed_since_is_refused_before_it_measures(
