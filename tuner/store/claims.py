@@ -101,7 +101,8 @@ class Claims:
         while True:
             self._admit(requests, taken, run)
             taken = len(requests)
-            yield from self._known(requests, waiting)
+            if waiting:
+                yield from self._known(requests, waiting)
             if waiting:
                 held = self._claim(waiting)
                 # Someone may have stored one between the look above and the claim.

@@ -108,9 +108,6 @@ LayersOption = Annotated[
         help="Only these layers; a name that has a comma goes in double quotes.",
     ),
 ]
-WorkersOption = Annotated[
-    int, typer.Option("--workers", metavar="N", min=1, help="Worker processes.")
-]
 QuickOption = Annotated[bool, typer.Option("--quick", help="A smaller run, in minutes.")]
 
 RunsOption = Annotated[

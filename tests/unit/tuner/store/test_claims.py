@@ -69,6 +69,20 @@ def test_what_is_on_its_way_is_not_measured_again(store: Store) -> None:
     assert oracle.measured == [wanted(2).key, wanted(1).key, wanted(1).key]
 
 
+def test_the_store_is_not_asked_once_an_answer(store: Store, monkeypatch) -> None:
+    asked, honest = [], Store.measured
+
+    def measured(self: Store, keys):
+        asked.append(list(keys))
+        return honest(self, keys)
+
+    monkeypatch.setattr(Store, "measured", measured)
+    claims = Claims(store, AnalyticOracle())
+    assert len(dict(claims.measure([wanted(tile) for tile in (1, 2, 3, 4)]))) == 4
+    claims.close()
+    assert [len(keys) for keys in asked] == [4, 4], "before the claim and after it"
+
+
 def test_a_failure_answers_every_equal_request(store: Store) -> None:
     oracle = AnalyticOracle(fail=lambda _: True)
     claims = Claims(store, oracle)
