@@ -32,7 +32,7 @@ class Extra:
 
 EXTRAS: Final[Mapping[str, Extra]] = {
     "network": Extra(
-        purpose="whole networks: compile, run, tune --compiled",
+        purpose="whole networks: compile, run, tune of a model file",
         packages={
             "onnx_ir": "onnx-ir",
             "onnxruntime": "onnxruntime",

@@ -15,8 +15,8 @@ from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_tflite_file, is_torch_file
 from tilewright.host.compiler.read.import_options import ImportOptions
-from tilewright.host.machine.board import Board
-from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.machine.board import Board, load_board
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network import zoo
 from tilewright.host.network.foreign_models import foreign_model
 from tilewright.host.network.layer_table import load_layer_table
@@ -37,18 +37,31 @@ _UNTUNED: Final = {
 
 
 @named
-def load_network(model: str | Path | NetworkTable) -> NetworkTable:
+def load_network(
+    model: str | Path | NetworkTable,
+    *,
+    hw: str | Path | HwConfig = "pynq-16x16",
+    board: str | Path | Board = "pynq-z2",
+    trust_model: bool = False,
+) -> NetworkTable:
     """The layers of a network that the accelerator can run, each with its count.
 
+    Those of an ONNX, ``.tflite`` or ``.pt2`` file are the compiler's, fused, with pooling and
+    residual adds: all that the accelerator can take, since what pays depends on the configuration
+    and the schedules that are searched. Scales do not matter to a schedule, so a float model is
+    quantised with one random input. It needs the extra ``network``.
+
     Args:
-        model: a built-in network (``resnet18``; ``tilewright networks`` lists them), or the path
-            of an ONNX file, of a compiled network (``.tw``) or of a table of layers
-            (``.yaml``). An ONNX file is read by shape inference: it needs no extra. A network
+        model: a built-in network (``resnet18``; ``tilewright networks`` lists them), or the path of
+            a model, of a compiled network (``.tw``) or of a table of layers (``.yaml``). A network
             that is loaded stays as it is.
+        hw: the configuration that a model is divided for.
+        board: the board that a model is divided for.
+        trust_model: read a ``.pt2`` file of any layout with PyTorch's own reader, which may run
+            code from it.
 
     Raises:
-        WorkloadError: there is no such network or file, it has no layer for the accelerator, or
-            it is a file of PyTorch, whose layers only the compiler finds.
+        WorkloadError: there is no such network or file, or it has no layer for the accelerator.
 
     Example:
         >>> import tilewright as tw
@@ -66,56 +79,28 @@ def load_network(model: str | Path | NetworkTable) -> NetworkTable:
             remedy="give a name (`tilewright networks` lists them), or hand a model in memory to "
             "compile",
         )
-    name = str(model)
-    if is_torch_file(Path(name)) or is_tflite_file(Path(name)):
-        maker = "PyTorch" if is_torch_file(Path(name)) else "TensorFlow Lite"
-        raise WorkloadError(
-            f"is a file of {maker}: its layers are those of its compiled graph",
-            field="model",
-            value=name,
-            remedy="take its compiled graph (--compiled), or export it to ONNX",
-        )
-    if name.lower().endswith(".tw"):
-        return network_table(load(Path(name)))
-    if name.lower().endswith(".onnx"):
-        from tilewright.host.network.onnx_layers import load_onnx  # noqa: PLC0415  (imports onnx)
-
-        return load_onnx(Path(name))
-    if Path(name).suffix.lower() in SUFFIXES:
-        return load_layer_table(Path(name))
-    if foreign := foreign_model(Path(name)):
-        raise foreign
-    return zoo.load_network(name)
-
-
-def load_compiled_graph(
-    model: str | Path, hw: HwConfig, board: Board, *, trust_model: bool = False
-) -> NetworkTable:
-    """The layers of an ONNX, TFLite or PyTorch model as a configuration's compiled graph has them.
-
-    They are fused, with pooling and residual adds. Scales do not matter to a schedule, so a float
-    model is quantised with one random input.
-    """
     path = Path(model)
+    if trust_model and not is_torch_file(path):
+        raise WorkloadError(
+            "is for .pt2 files", field="trust_model", value=str(model), remedy="leave it out"
+        )
     if path.suffix.lower() == ".tw":
-        raise WorkloadError(
-            "is compiled already", field="compiled", value=str(model), remedy="leave it out"
+        return network_table(load(path))
+    if path.suffix.lower() == ".onnx" or is_tflite_file(path) or is_torch_file(path):
+        compilation = compile_model(
+            path,
+            load_hwconfig(hw),
+            load_board(board),
+            calibration=Calibration(random_samples=1),
+            options=ImportOptions(trust_model=trust_model),
+            offload_all=True,
         )
-    if not path.is_file():
-        raise WorkloadError(
-            "needs the path of an ONNX, .tflite or .pt2 file",
-            field="compiled",
-            value=str(model),
-            remedy="check the path; a built-in network has no file: leave it out",
-        )
-    compilation = compile_model(
-        path,
-        hw,
-        board,
-        calibration=Calibration(random_samples=1),
-        options=ImportOptions(trust_model=trust_model),
-    )
-    return network_table(compilation.network)
+        return network_table(compilation.network)
+    if path.suffix.lower() in SUFFIXES:
+        return load_layer_table(path)
+    if foreign := foreign_model(path):
+        raise foreign
+    return zoo.load_network(str(model))
 
 
 def network_table(network: CompiledNetwork) -> NetworkTable:
@@ -128,16 +113,24 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
     layers = [layer for program in network.programs for layer in program.layers]
     tuned = collect(layer.workload for layer in layers if layer.workload.kind.weighs)
     rest: Counter[str] = Counter()
+    macs: Counter[str] = Counter()
     for layer in layers:
         if not layer.workload.kind.weighs:
             rest[f"{_UNTUNED[layer.workload.kind]}: on the accelerator, not tuned"] += 1
     for placed in network.placements:
         if placed.where != "accelerator":
-            rest[f"{placed.kind}: {placed.reason}"] += 1
+            text = f"{placed.kind}: {placed.reason}"
+            rest[text] += 1
+            macs[text] += placed.macs
+    operators = tuple(
+        f"{count} x {text}" + (f" ({macs[text]:,} MACs)" if macs[text] else "")
+        for text, count in rest.items()
+    )
     return NetworkTable(
         name=network.name,
         workloads=_named_apart(tuned),
-        cpu_operators=tuple(f"{count} x {text}" for text, count in rest.items()),
+        cpu_operators=operators,
+        cpu_macs=macs.total(),
     )
 
 

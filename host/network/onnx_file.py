@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX files as untrusted input: what every reader of one checks, and how it says what is wrong.
 
-`host.network.onnx_graph` reads the shapes of layers from a file, `host.compiler.read.model_file`
-the whole model with its weights.
+`host.compiler.read.model_file` reads the whole model with its weights.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def is_external(tensor: Any) -> bool:
     return tensor.data_location == onnx.TensorProto.EXTERNAL or bool(tensor.external_data)
 
 
-def require_external_file(tensor: Any, path: Path, *, links: bool) -> None:
+def require_external_file(tensor: Any, path: Path) -> None:
     """Refuse external data that are no file in the model's directory."""
     location = next((e.value for e in tensor.external_data if e.key == "location"), "")
     target = Path(location)
@@ -105,7 +104,7 @@ def require_external_file(tensor: Any, path: Path, *, links: bool) -> None:
         or target.is_absolute()
         or ".." in target.parts
         or not file.is_file()
-        or not (links or file.resolve().is_relative_to(path.parent.resolve()))
+        or not file.resolve().is_relative_to(path.parent.resolve())
     ):
         raise WorkloadError(
             "external data must be a file in the model's directory",

@@ -8,12 +8,11 @@ import subprocess
 import time
 from contextlib import closing
 
-import numpy as np
 import onnx
 import psutil
 import pytest
 from e2e.command import arguments, environment, tilewright
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from support.randomness import generator, where
 
 from tilewright.host.common.errors import StoreError
@@ -23,7 +22,7 @@ from tilewright.tuner.store.store import Store
 
 HW = "tiny-4x4"
 BUDGET = 60
-TASKS = 3
+TASKS = 4  # pooling is one
 ORPHAN_LIMIT_S = 20
 
 
@@ -240,34 +239,3 @@ def test_what_the_twin_screened_is_confirmed_on_the_rtl(work):
     default, best = network_cycles(confirmed)
     assert len(best) == TASKS
     assert sum(best.values()) < sum(default.values())
-
-
-def test_a_network_of_other_convolutions_says_that_only_its_last_layer_is_tuned(tmp_path):
-    def weights(name, *shape):
-        return numpy_helper.from_array(np.ones(shape, np.float32), name)
-
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1, 1, 1]),
-        helper.make_node("Flatten", ["c"], ["f"]),
-        helper.make_node("Gemm", ["f", "v"], ["y"]),
-    ]
-    infos = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("x", (1, 64, 2, 4, 4)), ("y", (1, 4)))
-    ]
-    constants = [weights("w", 8, 64, 3, 3, 3), weights("v", 256, 4)]
-    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    onnx.save(model, tmp_path / "conv3d.onnx")
-    done = tilewright(
-        "tune", "conv3d.onnx", "--hw", "tiny-4x4", "--budget", 2, "--fidelity", "twin", cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    start = done.stdout.splitlines()
-    left = "1 x Conv: its operand has 5 axes; 3 or 4 are offloaded (442,368 MACs)"
-    assert any(left in line for line in start)
-    warned = [i for i, line in enumerate(start) if "only 0.2 % of the network's MACs" in line]
-    assert len(warned) == 2  # before the search and in the report
-    assert warned[0] < 3
-    (report,) = (tmp_path / "runs").glob("*.html")
-    assert "WARNING: only 0.2 % of the network" in report.read_text()

@@ -90,7 +90,7 @@ def model(tmp_path):
             pytest.param,
             [
                 (("compile", "model.onnx", "--random-calibration", "1"), ("network",)),
-                (("tune", "model.onnx", "--compiled"), ("network",)),
+                (("tune", "model.onnx"), ("network",)),
                 (("tune", "resnet18", "--tuner", "metaschedule"), ("network", "search")),
                 (("tune", "resnet18", "--tuner", "nevergrad-de"), ("nevergrad",)),
                 (("tune", "resnet18", "--tuner", "botorch"), ("search",)),

@@ -147,7 +147,7 @@ def _model(settings: Any, remarks: list[str]) -> tuple[str, list[str]]:
     if not all(known.get(str(task["name"])) == task for task in tasks):
         remarks.append(
             f"The model came from a file: put its path in the place of {name}.onnx, and its "
-            "options (--compiled, --layers) if it had some."
+            "options (such as --layers) if it had some."
         )
         return f"{name}.onnx", []
     return name, ([] if names == list(known) else ["--layers", ",".join(names)])

@@ -103,8 +103,8 @@ class TuneOptions:
 
     model: str | Path | NetworkTable | Workload = option(
         "",
-        "Built-in network; ONNX, compiled (.tw) or layer (.yaml) file. In Python also a network "
-        "that `load_network` returned, or a single layer.",
+        "Built-in network; ONNX, .tflite, .pt2, compiled (.tw) or layer (.yaml) file. In Python "
+        "also a network that `load_network` returned, or a single layer.",
         kind=str,
         argument=True,
         metavar="MODEL",
@@ -244,12 +244,6 @@ class TuneOptions:
         parse=lambda given: tuple(given or ()),
         metavar="PART",
         panel=_SEARCH,
-    )
-    compiled: bool = option(
-        False,
-        "Compile an ONNX, .tflite or .pt2 model first and tune its fused layers (needs the extra "
-        "'network').",
-        panel=_MEASUREMENT,
     )
     trust_model: bool = option(
         False,

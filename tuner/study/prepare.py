@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tilewright.host.common.names import choices, counted
 from tilewright.host.compiler.read.float_model import is_torch_file
-from tilewright.host.compiler.tasks import load_compiled_graph, load_network
+from tilewright.host.compiler.tasks import load_network
 from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import (
     Board,
@@ -82,10 +82,6 @@ def _require_options(options: TuneOptions) -> None:
             "a network must be named",
             field="model",
             remedy="name a built-in network, an ONNX file or a table of layers",
-        )
-    if options.trust_model and not options.compiled:
-        raise SettingsError(
-            "needs the compiled graph", field="trust_model", remedy="ask for compiled as well"
         )
     if options.trust_model and not (isinstance(model, str | Path) and is_torch_file(Path(model))):
         raise SettingsError(
@@ -185,6 +181,4 @@ def _table(options: TuneOptions, hw: HwConfig, board: Board) -> NetworkTable:
     model = options.model
     if isinstance(model, Workload):
         return NetworkTable(name=model.name, workloads=(model,))
-    if options.compiled and not isinstance(model, NetworkTable):
-        return load_compiled_graph(model, hw, board, trust_model=options.trust_model)
-    return load_network(model)
+    return load_network(model, hw=hw, board=board, trust_model=options.trust_model)

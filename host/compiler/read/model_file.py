@@ -480,7 +480,7 @@ def _require_no_old_bodies(model: onnx.ModelProto, version: int, path: Path) -> 
 def _load_external_data(model: onnx.ModelProto, path: Path) -> None:
     for tensor in tensors_of(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            require_external_file(tensor, path, links=False)
+            require_external_file(tensor, path)
             external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
             tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]

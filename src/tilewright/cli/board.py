@@ -279,7 +279,7 @@ def calibrate(
         {"--output": path, "--json": json_path(json)},
     )
     addresses = load_board_pool(pool)
-    table = arguments.read_network(network)
+    table = arguments.read_network(network, load_hwconfig(hw), target)
     with fields_named({"layers": "--layers"}):
         workloads = table.select(split_layers(layers))
     console = open_console()

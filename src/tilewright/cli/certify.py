@@ -33,7 +33,8 @@ def exhaust(
     from tilewright.host.machine.hwconfig import load_hwconfig
     from tilewright.tuner.exhaustive.landscape_report import landscape_row, print_landscapes
 
-    config, table = load_hwconfig(settings.hw), arguments.read_network(settings.network)
+    config = load_hwconfig(settings.hw)
+    table = arguments.read_network(settings.network, config, settings.board)
     timing = arguments.simulated_memory(context, settings.memory, settings.board)
     with progress(config.name, total=1, quiet=json is not None) as steps:
         landscapes = print_landscapes(
@@ -87,7 +88,8 @@ def certify(
     from tilewright.tuner.exhaustive.certify import Certifier, class_lines
     from tilewright.tuner.schedule.rules import host_rules
 
-    table, target = arguments.read_network(network), arguments.read_board(board)
+    target = arguments.read_board(board)
+    table = arguments.read_network(network, board=target)
     timing = arguments.read_memory(memory, target)
     with fields_named(arguments.MODEL_FIELDS):
         tasks = table.select(split_layers(layers))

@@ -219,7 +219,8 @@ def export_table(
         raise UsageError(
             f"must end in {SUFFIX}", field="--output", value=path, remedy="name another file"
         )
-    config, workload = load_hwconfig(settings.hw), arguments.read_network(settings.network)[layer]
+    config = load_hwconfig(settings.hw)
+    workload = arguments.read_network(settings.network, config, settings.board)[layer]
     arguments.require_places({}, {"--output": path})
     timing = arguments.simulated_memory(context, settings.memory, settings.board)
     rules, console = host_rules(), application.open_console()

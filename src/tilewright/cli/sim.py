@@ -95,7 +95,8 @@ def sim(
     from tilewright.host.network.schedule import load_schedule
     from tilewright.sim.devices import open_simulated
 
-    config, workload = load_hwconfig(settings.hw), arguments.read_network(settings.network)[layer]
+    config = load_hwconfig(settings.hw)
+    workload = arguments.read_network(settings.network, config, settings.board)[layer]
     if device is DeviceKind.REFERENCE:
         _refuse_with_reference(context, rtl)
     _check_recording(device, waves, trace)

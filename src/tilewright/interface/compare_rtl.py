@@ -137,7 +137,7 @@ def compare_rtl(
     for name in names:  # before anything long
         with rtl_variant(manifest_of(name)):
             pass
-    table = load_network(network)
+    table = load_network(network, hw=hw)
     wanted = table.select(layers)
     with ScheduleLookup(hw, memory, budget=0) as book:
         requests = [

@@ -211,7 +211,7 @@ def test_a_file_that_is_missing_is_told_before_anything_heavy_is_loaded(folder, 
 
 def test_the_layers_of_a_models_compiled_graph_can_be_tuned_at_once(folder):
     done = tilewright(
-        "tune", "small.onnx", "--compiled", "--hw", "tiny-4x4", "--fidelity", "twin", "--screen",
+        "tune", "small.onnx", "--hw", "tiny-4x4", "--fidelity", "twin", "--screen",
         "none", "--budget", "8", "--runs", "at-once", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

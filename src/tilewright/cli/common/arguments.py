@@ -22,6 +22,7 @@ from tilewright.tuner.store.location import STORE_FILE
 
 if TYPE_CHECKING:
     from tilewright.host.machine.board import Board, MemoryModel
+    from tilewright.host.machine.hwconfig import HwConfig
     from tilewright.host.network.zoo import NetworkTable
 
 
@@ -72,7 +73,6 @@ Files = Mapping[str, Path | None]
 MODEL_FIELDS: Final = {
     "model": "MODEL",
     "layers": "--layers",
-    "compiled": "--compiled",
     "trust_model": "--trust-model",
 }
 """What the options that name a model are called in errors from below."""
@@ -258,12 +258,14 @@ def claim(context: typer.Context, path: Path | None, field: str) -> None:
     claimed[field] = path
 
 
-def read_network(name: str) -> NetworkTable:
+def read_network(
+    name: str, hw: str | HwConfig = "pynq-16x16", board: str | Board = "pynq-z2"
+) -> NetworkTable:
     """See `host.compiler.tasks.load_network`."""
     from tilewright.host.compiler.tasks import load_network
 
     with fields_named(MODEL_FIELDS):
-        return load_network(name)
+        return load_network(name, hw=hw, board=board)
 
 
 def read_board(name: str) -> Board:

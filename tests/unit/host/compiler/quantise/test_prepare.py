@@ -23,7 +23,6 @@ from tilewright.host.compiler.read.import_options import (
 )
 from tilewright.host.compiler.read.model_file import normalised, read_model
 from tilewright.host.compiler.read.remedies import GIVE_CALIBRATION
-from tilewright.host.network.onnx_layers import load_onnx
 
 PLAIN = QuantiseOptions(method="minmax", equalisation=False, bias_correction=False)
 
@@ -211,8 +210,6 @@ def test_a_batch_of_zero_is_refused(model_path) -> None:
     onnx.save(model, model_path)
     with pytest.raises(WorkloadError, match="must not have a batch of 0"):
         read_model(model_path, {})
-    with pytest.raises(WorkloadError, match="must not have a batch of 0"):
-        load_onnx(model_path)
 
 
 def test_a_child_that_takes_too_long_is_stopped(model_path) -> None:

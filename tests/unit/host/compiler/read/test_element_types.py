@@ -30,7 +30,6 @@ from tilewright.host.compiler.read.model_file import normalised
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.network.onnx_layers import load_onnx
 from tilewright.sim.reference.device import ReferenceDevice
 
 ROWS, DEPTH, OUTPUTS, STEP = 4, 16, 8, 0.1
@@ -129,12 +128,6 @@ def test_moved_constants_of_4_bits_are_those_of_8() -> None:
     real = model.add("DequantizeLinear", turned, np.float32(0.01))
     proto = model.proto(model.quantised(model.add("MatMul", x, real), STEP))
     imported_with_its_results(proto, fresh_rng(), STEP)
-
-
-def test_the_layers_of_such_a_file_are_read(tmp_path: Path) -> None:
-    onnx.save(network(SIGNED), tmp_path / "m.onnx")
-    (work,) = load_onnx(tmp_path / "m.onnx").workloads
-    assert (work.channels_in, work.channels_out) == (DEPTH, OUTPUTS)
 
 
 def float8_weights() -> onnx.ModelProto:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tasks of a model file: what the compiler finds in it for the accelerator."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+from support.randomness import fresh_rng
+
+from tilewright.host.common.errors import WorkloadError
+from tilewright.host.compiler.tasks import load_network
+
+TINY = "tiny-4x4"
+ROOT = Path(__file__).parents[4]
+
+
+def written(path, body, shape="float[1,4,8,8]"):
+    """A model in ONNX's text syntax; weights ``w`` (4x4x3x3), bounds ``zero`` and ``six``."""
+    model = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g ({shape} x) => (float y) {{ {body} }}'
+    )
+    constants = {"w": fresh_rng().normal(size=(4, 4, 3, 3)), "zero": 0.0, "six": 6.0}
+    for name, value in constants.items():
+        tensor = numpy_helper.from_array(np.array(value, np.float32), name)
+        model.graph.initializer.append(tensor)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    onnx.save(model, path)
+    return path
+
+
+CONV = "c = Conv <pads = [1, 1, 1, 1]> (x, w) "
+
+
+@pytest.mark.parametrize(
+    ("body", "relu", "residual"),
+    [
+        ("y = Relu (c)", True, False),
+        ("y = Clip (c, zero, six)", True, False),
+        ("y = Add (c, x)", False, True),
+        ("a = Add (x, c) y = Relu (a)", True, True),
+        ("y = Identity (c)", False, False),
+    ],
+)
+def test_a_task_has_the_epilogue_of_its_layer(tmp_path, body, relu, residual):
+    path = written(tmp_path / "m.onnx", CONV + body)
+    (task,) = load_network(path, hw=TINY).workloads
+    assert (task.relu, task.residual, task.macs) == (relu, residual, 8 * 8 * 16 * 9)
+
+
+def test_an_open_batch_is_one(tmp_path):
+    path = written(tmp_path / "m.onnx", CONV + "y = Relu (c)", "float[N,4,8,8]")
+    assert load_network(path, hw=TINY).workloads[0].n == 1
+
+
+def test_what_the_cpu_computes_is_told_with_its_work(tmp_path):
+    path = written(
+        tmp_path / "m.onnx", CONV + "r = Relu (c) p = MatMul (r, r) s = Sin (p) y = Neg (s)"
+    )
+    table = load_network(path, hw=TINY)
+    assert any(line.startswith("1 x Sin: ") for line in table.cpu_operators)
+    assert table.macs + table.cpu_macs >= 8 * 8 * 16 * 9
+
+
+def test_a_model_without_a_layer_is_refused_with_what_it_has(tmp_path):
+    path = written(tmp_path / "m.onnx", "y = Sin (x)")
+    with pytest.raises(WorkloadError, match="must have an operator that the accelerator") as caught:
+        load_network(path, hw=TINY)
+    assert caught.value.value == ["Sin"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "squeezenet1_1"])
+def test_the_tasks_of_a_networks_file_are_those_of_the_built_in_table(tmp_path, name, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    import torch  # noqa: PLC0415  (seconds)
+    from networks import NETWORKS, build  # noqa: PLC0415  (a folder of examples)
+
+    which = {"squeezenet1_1": "squeezenet"}.get(name, name.replace("_", "-"))
+    shape = NETWORKS[which].input_shape
+    path = tmp_path / f"{name}.pt2"
+    torch.export.save(torch.export.export(build(which).eval(), (torch.zeros(shape),)), path)
+    found, table = load_network(path), load_network(name)
+    convolutions = {w.key: w.count for w in found.workloads if w.kind.value != "depthwise"}
+    expected = {w.key: w.count for w in table.workloads if w.kind.value != "depthwise"}
+    assert convolutions == expected
