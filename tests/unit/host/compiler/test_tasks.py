@@ -67,7 +67,7 @@ def test_a_model_without_a_layer_is_refused_with_what_it_has(tmp_path):
     path = written(tmp_path / "m.onnx", "y = Sin (x)")
     with pytest.raises(WorkloadError, match="must have an operator that the accelerator") as caught:
         load_network(path, hw=TINY)
-    assert caught.value.value == ["Sin"]
+    assert "Sin" in str(caught.value)
 
 
 @pytest.mark.slow
