@@ -23,9 +23,9 @@ import onnx
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has none
 
 from tilewright.bench.accuracy.data import SEED
-from tilewright.bench.accuracy.settings import AccuracySettings
 from tilewright.bench.accuracy.subject import Answer, Subject
 from tilewright.bench.accuracy.subjects import SUBJECTS, installed
+from tilewright.bench.commands import AccuracySettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.statistics import loss
 from tilewright.bench.framework.study import Study

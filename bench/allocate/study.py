@@ -32,9 +32,9 @@ from scipy.stats import spearmanr
 
 from tilewright.bench.allocate.case import FRACTIONS, LATE, REGIMES, Beliefs, Case
 from tilewright.bench.allocate.page import page
-from tilewright.bench.allocate.settings import AllocateSettings
 from tilewright.bench.allocate.summary import NEAR, summarise
 from tilewright.bench.allocate.trials import PRICES, Search, Tables, tasks_of
+from tilewright.bench.commands import AllocateSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.host.common.result_document import rows_of

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tilewright.bench.arena.settings import DefaultTunerSettings
+from tilewright.bench.commands import DefaultTunerSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.hardware.roofline import OFFLOADED

@@ -24,8 +24,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.arena.front_settings import INITIAL
 from tilewright.bench.arena.fronts import MARGIN, FrontTask
+from tilewright.bench.commands import FIRST_POINTS
 from tilewright.tuner.search.fronts import Floats, Ints, front, gain
 from tilewright.tuner.search.torch_threads import one_thread
 
@@ -297,7 +297,7 @@ def searched(name: str, task: FrontTask, *, seed: int, budget: int) -> Iterator[
     first = np.random.default_rng([seed, 1])
     method = METHODS[name](task, np.random.default_rng([seed, 2]))
     points = len(task.costs)
-    method.tell([int(p) for p in first.choice(points, min(INITIAL, points), replace=False)])
+    method.tell([int(p) for p in first.choice(points, min(FIRST_POINTS, points), replace=False)])
     yield list(method.measured)
     while len(method.measured) < min(budget, points):
         method.tell(method.choose(min(BATCH, budget - len(method.measured))))

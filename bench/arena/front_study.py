@@ -14,9 +14,9 @@ import numpy as np
 
 from tilewright.bench.allocate.summary import over_families
 from tilewright.bench.arena.front_methods import METHODS, searched
-from tilewright.bench.arena.front_settings import INITIAL
 from tilewright.bench.arena.fronts import MARGIN, enumerated
 from tilewright.bench.arena.tasks import BOARD, KIND, drawn, enumeration_work, make_task
+from tilewright.bench.commands import FIRST_POINTS
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.framework.tables import FigureTable
@@ -99,7 +99,7 @@ class FrontStudy(Study):
             "space": KIND,
             "energy": "counters",
             "reference": f"{MARGIN} times the worst of the true front",
-            "initial": INITIAL,
+            "initial": FIRST_POINTS,
             "budget": self.settings.budget,
             "seeds": self.settings.seeds,
         }

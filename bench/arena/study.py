@@ -26,8 +26,8 @@ from tilewright.bench.arena.plots import page
 from tilewright.bench.arena.records import PRICES, Record, headline, records_of, who
 from tilewright.bench.arena.release import TRACK, tables_of
 from tilewright.bench.arena.replay import BATCH, INITIAL, Trial
-from tilewright.bench.arena.settings import TunersSettings
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
+from tilewright.bench.commands import TunersSettings
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import BenchResult, Files, Study

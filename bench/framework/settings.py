@@ -27,8 +27,8 @@ class StudyOption(Option):
     """How the command line shows and checks a field of a study."""
 
     quick: Any = _SAME  # value that --quick gives where the option is not given
-    # ``module:NAME`` of a collection, or of a function that makes one, of all names
-    known: str = ""
+    # all names, or ``module:NAME`` of a collection or of a function that makes one
+    known: str | tuple[str, ...] = ""
     of: str = ""  # what errors from below call the field, separated by commas
     separator: str | None = ","  # of several names
     only_with: str = ""  # a field whose option it needs, and ...
@@ -41,6 +41,8 @@ class StudyOption(Option):
 
     def choices(self) -> Collection[str] | None:
         """The names that may be given; None: any."""
+        if not isinstance(self.known, str):
+            return self.known
         if not self.known:
             return None
         module, _, name = self.known.partition(":")

@@ -16,10 +16,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from tilewright.bench.commands import DecodeSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.hardware.roofline import Case, measure
-from tilewright.bench.hardware.settings import DecodeSettings
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import dense

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.commands import MappingSettings
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.mapping.page import SINGLE, Row, page, summarise, tables
-from tilewright.bench.mapping.settings import MappingSettings
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.mapping.architecture import load_architecture

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from tilewright.bench.commands import NetworksSettings
 from tilewright.bench.framework.records import Row
-from tilewright.bench.networks.settings import NetworksSettings
 from tilewright.cli.partition_tables import latency_members
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pack.latency import mac_share

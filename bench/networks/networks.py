@@ -21,10 +21,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import Study
-from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.names import counted
@@ -194,7 +194,7 @@ class Networks(Study):
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in CONDITIONS},
+            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
             "keep_rounding": self.given.keep_rounding,
             "contiguous_bytes": CONTIGUOUS_BYTES,
             "rtl": rtl_digest(),

@@ -22,12 +22,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.networks.compiled_row import compiled_row
 from tilewright.bench.networks.networks import checked_run
-from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pipeline import compile_model
@@ -223,7 +223,7 @@ class TfliteFiles(Study):
     def conditions(self) -> Row:
         hw, board = load_hwconfig(self.given.hw), load_board(self.given.board)
         return {
-            **{name: getattr(self.given, name) for name in CONDITIONS},
+            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
             "clock": board.clock_text(hw.config_hash),
             "litert": LiteRt.is_there(),
             "rtl": rtl_digest(),

@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.limits import limited
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.networks import timm_networks
 from tilewright.bench.networks.compiled_row import compiled_row
-from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.quantise.agreement import Agreement
 from tilewright.host.compiler.read.calibration import Calibration
@@ -99,7 +99,7 @@ class Unseen(Study):
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in CONDITIONS},
+            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
             "seed": self.given.seed,
             "packages": timm_networks.VERSION,
             "weights": "random",

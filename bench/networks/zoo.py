@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import BenchResult, Study
 from tilewright.bench.networks.compiled_row import compiled_row
 from tilewright.bench.networks.networks import agreement, checked_run
-from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.common.names import counted
@@ -281,7 +281,7 @@ class Zoo(Study):
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in CONDITIONS},
+            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
             "weights": "random, seed 0, or trained",
             "calibration": "one random input, minmax",
             "host_runs": HOST_RUNS,

@@ -16,9 +16,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 
+from tilewright.bench.commands import BuildsSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.settings import BuildsSettings
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.synth.design import rtl_digest

@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tilewright.bench.commands import ExecutionSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.settings import ExecutionSettings
 from tilewright.bench.speed.store import stores
 from tilewright.bench.speed.timing import Amounts, Record, timed
 from tilewright.host.common.children import python_command
