@@ -181,9 +181,9 @@ def tuners_page(
     html: HtmlOption = None,
 ) -> None:
     """Write the page of a study of tuners, and its tables, from its JSON files."""
-    from tilewright.bench.arena.document import write_document
-    from tilewright.bench.arena.merge import merge
+    from tilewright.bench.arena.page_tables import write_document
     from tilewright.bench.arena.plots import page
+    from tilewright.bench.arena.summary import merge
     from tilewright.host.common.whole_file import write_whole
 
     for path in parts:
@@ -219,7 +219,7 @@ def study_page(
 ) -> None:
     """Write the tables of a study's page, and the runs that they are made from."""
     from tilewright.bench.arena.study_page import write_study
-    from tilewright.bench.framework.published import write_page
+    from tilewright.bench.framework.tables import write_page
     from tilewright.bench.mapping.page import published as published_mapping
     from tilewright.bench.multicore.page import published as published_multicore
 

@@ -22,14 +22,13 @@ import numpy as np
 import onnx
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has none
 
-from tilewright.bench.accuracy.data import SEED
-from tilewright.bench.accuracy.subject import Answer, Subject
+from tilewright.bench.accuracy.data import SEED, Answer, Subject
 from tilewright.bench.accuracy.subjects import SUBJECTS, installed
 from tilewright.bench.commands import AccuracySettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.statistics import loss
 from tilewright.bench.framework.study import Study
-from tilewright.bench.networks.compiled_row import placement
+from tilewright.bench.networks.networks import placement
 from tilewright.host.common.names import counted
 from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.lower.integer import evaluate

@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 
 from tilewright.bench.allocate.summary import over_families
-from tilewright.bench.arena.front_methods import METHODS, searched
-from tilewright.bench.arena.fronts import MARGIN, enumerated
+from tilewright.bench.arena.fronts import MARGIN, METHODS, enumerated, searched
 from tilewright.bench.arena.tasks import BOARD, KIND, drawn, enumeration_work, make_task
 from tilewright.bench.commands import FIRST_POINTS
 from tilewright.bench.framework.records import Cell, Row

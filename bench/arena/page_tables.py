@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
-from tilewright.bench.arena.confirm import SEEDS
 from tilewright.bench.arena.network_figures import COMPILE_PRICE
 from tilewright.bench.arena.records import (
     BASELINE,
@@ -26,13 +27,18 @@ from tilewright.bench.arena.records import (
 )
 from tilewright.bench.arena.summary import COMPARED
 from tilewright.bench.arena.tasks import parts_of
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, markdown_text
+from tilewright.host.common.printable import printable
+from tilewright.host.common.whole_file import MARK, renew_folder, write_whole
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.report.drawing.table import Cell
 
 Study = Mapping[str, Any]
 Regrets = Mapping[str, Mapping[str, Mapping[str, float]]]
 Row = tuple[str | Cell, ...]
+
+CONFIRMED_SEEDS: Final = 5
+"""Seeds whose winners are confirmed on the RTL."""
 
 LEAST_COVERAGE: Final = 20
 """Percent of a network's multiply-accumulates that must have been run to speak of the network."""
@@ -302,7 +308,7 @@ def confirmations(study: Study) -> FigureTable:
     winners = {
         (r["task"], r["flat"])
         for r in exact_runs(study)
-        if r["seed"] < SEEDS and r["flat"] is not None
+        if r["seed"] < CONFIRMED_SEEDS and r["flat"] is not None
     }
     run = {(r["task"], r["flat"]) for r in rows if "flat" in r}  # older files have none
     left = max(0, len(winners - run) - sum("flat" not in r for r in rows))
@@ -408,3 +414,51 @@ def _price(even: Mapping[str, float | None], other: str) -> Cell:
     value = even[other]
     text = "never" if value is None else "always" if value == 0 else f"{value:.3g}"
     return Cell(text=text, value=math.inf if value is None else value)
+
+
+def write_document(study: Study, path: Path) -> None:
+    """Write the page, and beside it a folder of its name with a CSV file for each table."""
+    write_whole(path, document(study))
+    folder = path.with_suffix("")
+    tables = {f"{table.file_name}.csv": table.csv() for table in study_tables(study)}
+    renew_folder(folder, tables)
+    for name, text in tables.items():
+        write_whole(folder / name, text)
+
+
+def document(study: Study) -> str:
+    """The page of a study (`merge.merge`)."""
+    return "\n\n".join(_blocks(study)) + "\n"
+
+
+def _blocks(study: Study) -> Iterator[str]:
+    conditions = study["conditions"]
+    parts = conditions["parts"]
+    missing = sum(part.get("runs_missing", 0) for part in parts)
+    yield f"<!-- {MARK} -->"
+    yield "# Study of tuners: all tables"
+    yield _bullets(
+        (
+            f"Track *{conditions['track']}*: {', '.join(conditions['configurations'])}",
+            f"Space `{conditions['space']}`, {conditions['memory']}",
+            f"{conditions['fidelity']} (`{conditions['twin']}`)",
+            f"Points per ask: {conditions['batch']}",
+            f"Random first points: {conditions['initial_points']}",
+            f"Runs of the plan that were not made: {missing:,}",
+            *(f"Not run on all tasks: `{tuner}`" for tuner in study["summary"]["incomplete"]),
+            *(f"Budget of `{t}`: {most}" for t, most in conditions["small_budgets"].items()),
+            *(part["note"] for part in parts if part.get("note")),
+        )
+    )
+    if failures := dict.fromkeys(chain.from_iterable(part.get("failures", ()) for part in parts)):
+        yield "## Runs that ended with an error"
+        yield _bullets(failures)
+    for table in study_tables(study):
+        yield f"## {table.title}"
+        yield table.markdown()
+    yield "## How to repeat"
+    yield "\n".join(["```console", *(f"$ {printable(part['command'])}" for part in parts), "```"])
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {markdown_text(line)}" for line in lines)

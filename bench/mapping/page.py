@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.framework.published import Document, packed, unpacked
 from tilewright.bench.framework.statistics import clustered, compare_pairs, geometric_mean
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import Document, FigureTable, packed, unpacked
 from tilewright.bench.mapping.roles import correlation_map, dendrogram, trajectories
 from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.report.drawing import page as markup

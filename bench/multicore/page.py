@@ -14,9 +14,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tilewright.bench.framework.published import Document, packed, unpacked
 from tilewright.bench.framework.statistics import clustered, compare_pairs, geometric_mean
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import Document, FigureTable, packed, unpacked
 from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash

@@ -26,8 +26,7 @@ from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.framework.tables import FigureTable
-from tilewright.bench.networks.compiled_row import compiled_row
-from tilewright.bench.networks.networks import checked_run
+from tilewright.bench.networks.networks import checked_run, compiled_row
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pipeline import compile_model

@@ -18,12 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
-from tilewright.bench.framework.limits import limited
 from tilewright.bench.framework.records import Cell, Row
-from tilewright.bench.framework.study import Study
+from tilewright.bench.framework.study import Study, limited
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.networks import timm_networks
-from tilewright.bench.networks.compiled_row import compiled_row
+from tilewright.bench.networks.networks import compiled_row
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.quantise.agreement import Agreement
 from tilewright.host.compiler.read.calibration import Calibration

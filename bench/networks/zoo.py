@@ -26,8 +26,7 @@ from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import BenchResult, Study
-from tilewright.bench.networks.compiled_row import compiled_row
-from tilewright.bench.networks.networks import agreement, checked_run
+from tilewright.bench.networks.networks import agreement, checked_run, compiled_row
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.common.names import counted

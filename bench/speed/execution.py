@@ -25,8 +25,7 @@ from typing import Final
 from tilewright.bench.commands import ExecutionSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.store import stores
-from tilewright.bench.speed.timing import Amounts, Record, timed
+from tilewright.bench.speed.store import Amounts, Record, stores, timed
 from tilewright.host.common.children import python_command
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.lowering import default_schedule, lower

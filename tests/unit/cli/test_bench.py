@@ -126,7 +126,7 @@ def test_a_tuner_takes_part_once(monkeypatch):
 
 
 def test_a_search_measures_its_first_points():
-    from tilewright.bench.arena.front_methods import FIRST_POINTS  # noqa: PLC0415  (loads much)
+    from tilewright.bench.arena.fronts import FIRST_POINTS  # noqa: PLC0415  (loads much)
 
     said = refusal("bench", "objectives", "--budget", str(FIRST_POINTS - 1))
     assert "--budget" in said

@@ -5,8 +5,14 @@ import numpy as np
 import pytest
 from support.randomness import fresh_rng
 
-from tilewright.bench.arena.front_methods import FIRST_POINTS, METHODS, searched
-from tilewright.bench.arena.fronts import FrontTask, area_share, enumerated
+from tilewright.bench.arena.fronts import (
+    FIRST_POINTS,
+    METHODS,
+    FrontTask,
+    area_share,
+    enumerated,
+    searched,
+)
 from tilewright.bench.arena.tasks import BOARD, make_task
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.registers import COUNTERS

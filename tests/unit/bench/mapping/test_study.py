@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tilewright.bench.commands import MappingSettings
-from tilewright.bench.framework.published import renewed
 from tilewright.bench.framework.study import run_study
+from tilewright.bench.framework.tables import renewed
 from tilewright.bench.mapping import study as study_module
 from tilewright.bench.mapping.page import (
     published,

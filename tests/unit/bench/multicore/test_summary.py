@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.bench.commands import MulticoreSettings
-from tilewright.bench.framework.published import renewed
+from tilewright.bench.framework.tables import renewed
 from tilewright.bench.multicore.page import (
     courses,
     page,
