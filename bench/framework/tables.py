@@ -15,13 +15,25 @@ import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.printable import printable
 from tilewright.host.common.whole_file import refuse_foreign, write_whole
 from tilewright.tuner.report.drawing.table import Cell, Column, table
 from tilewright.tuner.report.drawing.table import Row as TableRow
+
+Document = Mapping[str, Any]
+R = TypeVar("R", bound=Mapping[str, Any])
+
+
+def grouped(rows: Iterable[R], *members: str) -> dict[Any, list[R]]:
+    """Rows by one of their members, or by several, in order of first appearance."""
+    found: dict[Any, list[R]] = {}
+    for row in rows:
+        values = tuple(row[member] for member in members)
+        found.setdefault(values if len(members) > 1 else values[0], []).append(row)
+    return found
 
 
 class _Words(string.Formatter):
@@ -81,7 +93,7 @@ class FigureTable:
 
 def table_of(
     title: str,
-    rows: Iterable[Mapping[str, Any]],
+    rows: Iterable[Any],
     columns: Mapping[str, str | Callable[[Any], str | Cell]],
 ) -> FigureTable:
     """A table of rows: columns by their headings, each a text (`worded`) or a function of a row."""
@@ -103,8 +115,6 @@ def markdown_text(text: str) -> str:
 def _text(cell: str | Cell) -> str:
     return cell.text if isinstance(cell, Cell) else cell
 
-
-Document = Mapping[str, Any]
 
 _REGION: Final = re.compile(
     r"(<!-- table: ([\w, .:=-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL

@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright.tuner.report.drawing.marks import LETTER, element, label
+
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
@@ -44,6 +46,19 @@ class Axis:
             return [(tick, self.text(tick)) for tick in inside]
         step = min((b - a for a, b in itertools.pairwise(inside)), default=abs(self.high))
         return [(tick, compact(tick, step)) for tick in inside]
+
+
+def ticks_below(axis: Axis, left: float, right: float, top: float, bottom: float) -> list[str]:
+    """Grid lines of an axis below a chart, their values, and its title."""
+    parts, last = [], -1e9
+    for value, text in axis.labels(max(2, int((right - left) / 84))):
+        x, half = round(axis.place(value, left, right), 1), LETTER * len(text) / 2
+        parts.append(element("path", d=f"M{x:g} {top:g}V{bottom:g}", class_="grid"))
+        if x - half >= last + 4:
+            last = x + half
+            parts.append(label(x, bottom + 15, text, anchor="middle"))
+    middle = (left + right) / 2
+    return [*parts, label(middle, bottom + 34, axis.title, anchor="middle", kind="title")]
 
 
 def spanning(
