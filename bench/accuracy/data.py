@@ -313,11 +313,7 @@ def both_ways(phrase: Image.Image) -> tuple[Image.Image, Image.Image]:
 
 
 def spelling(answer: Answer, truth: Answer) -> tuple[int, int]:
-    """A point for each character of the truth, less one for each insertion, deletion or change.
-
-    Spaces do not count: the recogniser is trained for a script without them. There are never fewer
-    points than none.
-    """
+    """A point for each character of the truth, less one for each insertion, deletion or change."""
     found, right = (str(text).replace(" ", "") for text in (answer, truth))
     return max(len(right) - edits(found, right), 0), len(right)
 

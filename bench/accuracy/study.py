@@ -232,7 +232,6 @@ class Accuracy(Study):
             return [measure(*found, cell["form"], self.settings)]
 
     def conditions(self) -> Row:
-        """How networks are quantised and measured, and the packages that hold them."""
         present = {found.name for found in distributions()}
         return {
             **asdict(self.settings),
@@ -253,7 +252,6 @@ class Accuracy(Study):
         }
 
     def line(self, row: Row) -> str:
-        """Accuracy in each form, what ran where, and why the rest did not."""
         lowest, highest = row["points_lost_interval"]
         about = (
             f"{row['network']}, {row['form']}: {100 * row['float']:.2f} % of "

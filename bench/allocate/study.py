@@ -251,7 +251,6 @@ class Allocation(Study):
         return Case(network, seed, found, PRICES[price], self.regime)
 
     def cells(self) -> list[Cell]:
-        """One seed of all networks after the other; a file of one kind knows no other one."""
         given = self.settings
         kind = {"ablated": True} if given.ablate else {}
         return [
@@ -262,7 +261,6 @@ class Allocation(Study):
         ]
 
     def measure(self, cell: Cell) -> list[Record]:
-        """Rows of all allocators, and their curves, which the document has apart."""
         started = time.perf_counter()
         if cell["seed"] != self._seed:
             self._searches.clear()
@@ -326,7 +324,6 @@ class Allocation(Study):
         return summarise(rows)
 
     def page(self, document: Row) -> str:
-        """The figures of the paper, with the first case of each network."""
         first = self.settings.prices[0]
         return page(document, {name: self.case(name, 0, first) for name in self.settings.networks})
 

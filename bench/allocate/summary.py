@@ -39,11 +39,7 @@ def family(network: str) -> str:
 
 
 def over_families(pairs: Mapping[str, Row]) -> Row:
-    """Of each baseline the typical ratio over families of networks, with its interval.
-
-    ``pairs``: ratios by baseline and network. Verdicts are those of signed-rank tests over the
-    families, corrected by Holm for the baselines.
-    """
+    """Of each baseline the typical ratio over families of networks, with its interval."""
     found: Row = {}
     logs: dict[str, list[float]] = {}
     for baseline, values in pairs.items():

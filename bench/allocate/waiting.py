@@ -71,7 +71,6 @@ class UnequalBoards:
         """Nothing to build."""
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
-        """See `Oracle.measure`; answers come in the order of their ends."""
         running: list[tuple[float, int]] = []
         taken = 0
         while taken < len(requests) or running:
@@ -107,7 +106,6 @@ class Clock(Silent):
     def trial(
         self, sequence: int, proposal: Proposal, measurement: Measurement, *, replayed: bool
     ) -> None:
-        """See `Listener.trial`."""
         del sequence, replayed
         task, cycles, best = proposal.task.name, measurement.cycles, self._best
         if cycles is None or cycles >= best.get(task, cycles + 1):
@@ -124,7 +122,6 @@ class WaitingStudy(Study):
     resumes = True
 
     def cells(self) -> list[Cell]:
-        """Networks, spreads and seeds."""
         given = self.settings
         return [
             {"network": network, "spread": spread, "seed": seed}
@@ -134,7 +131,6 @@ class WaitingStudy(Study):
         ]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Both ways."""
         twin = TwinOracle(self.settings.workers)
         try:
             for way in ("batches", "asynchronous"):
@@ -170,7 +166,6 @@ class WaitingStudy(Study):
         }
 
     def conditions(self) -> Row:
-        """What all rows share."""
         return {
             "fidelity": "twin",
             "twin": identity_of("twin"),
@@ -181,7 +176,6 @@ class WaitingStudy(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Times with batches over times without, by spread, with intervals over networks."""
         best = {
             network: min(row["cycles"][-1] for row in rows if row["network"] == network)
             for network in dict.fromkeys(row["network"] for row in rows)
@@ -203,14 +197,12 @@ class WaitingStudy(Study):
         }
 
     def line(self, row: Row) -> str:
-        """One search."""
         return (
             f"{row['network']}, spread {row['spread']}, seed {row['seed']}: {row['way']}: "
             f"{row['budget']} trials in {row['took']:.1f} mean trials, {row['cycles'][-1]:,} cycles"
         )
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        """Ratios by spread."""
         found = document["summary"]["batches_over_asynchronous"]
         yield FigureTable(
             title="Batches over asynchronous",

@@ -57,11 +57,9 @@ class Certificates(Study):
     resumes = True
 
     def cells(self) -> list[Cell]:
-        """The layers."""
         return fresh_cells(self.settings.layers, self.settings.seed)
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Both studies of a layer."""
         with TemporaryDirectory() as folder:
             plain = self._tuned(cell, Path(folder), None)
             proven = self._tuned(cell, Path(folder), self.settings.within / 100)
@@ -104,7 +102,6 @@ class Certificates(Study):
         }
 
     def conditions(self) -> Row:
-        """What all layers share."""
         given = self.settings
         return {
             "fidelity": "twin",
@@ -116,7 +113,6 @@ class Certificates(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Shares and medians."""
         if not rows:
             return {}
         return {
@@ -131,7 +127,6 @@ class Certificates(Study):
         }
 
     def line(self, row: Row) -> str:
-        """One layer."""
         verdict = "proven" if row["proven"] else "not proven"
         return (
             f"{row['layer']} on {row['hw']}, {row['memory']}: {row['cycles']:,} cycles, {verdict} "
@@ -141,7 +136,6 @@ class Certificates(Study):
         )
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        """The layers."""
         header = (
             *("layer", "configuration", "memory", "cycles", "without", "of the loose bound"),
             *("gap", "measurements", "without ", "runs of the proof", "seconds", "without  "),

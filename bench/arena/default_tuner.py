@@ -199,7 +199,6 @@ class Layers(_DefaultTuner):
         return list(layer_rows(self.settings, cell["layer"]))
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Measurements to 1 %, over layers and seeds, by variant."""
         found = {}
         for variant in VARIANTS:
             mine = [r for r in rows if r["variant"] == variant]

@@ -47,7 +47,6 @@ class FrontStudy(Study):
     resumes = True
 
     def cells(self) -> list[Cell]:
-        """Layers that are cheap enough, drawn by their digests; none twice."""
         found: dict[str, Cell] = {}
         for network in NETWORKS[: self.settings.networks]:
             offered = {
@@ -64,7 +63,6 @@ class FrontStudy(Study):
         return list(found.values())
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Every method and seed on one layer."""
         workload = Workload.from_mapping(cell["workload"])
         task = enumerated(make_task("per-layer", workload), workers=self.settings.workers)
         budget = self.settings.budget
@@ -90,7 +88,6 @@ class FrontStudy(Study):
                 }
 
     def conditions(self) -> Row:
-        """What all rows share."""
         return {
             "fidelity": "twin",
             "twin": identity_of("twin"),
@@ -104,7 +101,6 @@ class FrontStudy(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Mean shares, and ours over each other one with intervals over networks."""
         return {
             "layers": len({(row["network"], row["layer"]) for row in rows}),
             "shares": {m: _means(_of(rows, m)) for m in METHODS},
@@ -118,7 +114,6 @@ class FrontStudy(Study):
         }
 
     def line(self, row: Row) -> str:
-        """One search."""
         return (
             f"{row['network']} {row['layer']}: {row['method']}, seed {row['seed']}: "
             f"{100 * row['share']:.2f} % of the hypervolume, {row['found']} of "
@@ -126,7 +121,6 @@ class FrontStudy(Study):
         )
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        """Methods, and ours against the others."""
         shares, budget = document["summary"]["shares"], document["conditions"]["budget"]
         marks = [n for n in MARKS if all(own[f"share_{n}"] is not None for own in shares.values())]
         yield FigureTable(

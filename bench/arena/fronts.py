@@ -208,7 +208,6 @@ class RandomMethod(Method):
     """Uniform, without repetition."""
 
     def choose(self, count: int) -> list[int]:
-        """See `Method.choose`."""
         return self.drawn(count)
 
 
@@ -218,7 +217,6 @@ class PriorMethod(Method):
     wanted: tuple[int, ...] = (0, 1, 2)
 
     def choose(self, count: int) -> list[int]:
-        """See `Method.choose`."""
         logs, doubt = self._corrected()
         rest, wanted = self.open(), list(self.wanted)
         known = self.task.costs[self.measured][:, wanted]
@@ -288,7 +286,6 @@ class NsgaMethod(Method):
         self._trials: dict[int, Any] = {}
 
     def choose(self, count: int) -> list[int]:
-        """See `Method.choose`."""
         from optuna.trial import TrialState  # noqa: PLC0415  (an optional package)
 
         chosen: list[int] = []
@@ -307,7 +304,6 @@ class NsgaMethod(Method):
         return chosen + [p for p in self.drawn(2 * count) if p not in chosen][: count - len(chosen)]
 
     def tell(self, points: Sequence[int]) -> None:
-        """See `Method.tell`."""
         from optuna.trial import create_trial  # noqa: PLC0415  (an optional package)
 
         super().tell(points)
@@ -330,7 +326,6 @@ class EhviMethod(Method):
     """BoTorch's qLogEHVI over samples and the neighbours of the front."""
 
     def choose(self, count: int) -> list[int]:
-        """See `Method.choose`."""
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return self._choose(count)

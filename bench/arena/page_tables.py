@@ -206,10 +206,7 @@ def prices(study: Study) -> FigureTable:
 
 
 def whole_networks(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
-    """Networks against the reference: throughput, and compile time at each price.
-
-    At the smallest budget of all tuners, and again at the largest for those that have it.
-    """
+    """Networks against the reference: throughput, and compile time at each price."""
     full = summary["full"]
     yield from _of_budget(summary, summary, (COMPILE_PRICE,) if full else tuple(PRICES))
     if full:

@@ -199,10 +199,7 @@ def regret_bars(regrets: page_tables.Regrets) -> BarChart:
 
 
 def selection_boxes(rows: Sequence[Record]) -> BarChart:
-    """Quality of the candidates and of what each selection takes from them.
-
-    Quantiles instead of every point: candidates number tens of thousands.
-    """
+    """Quality of the candidates and of what each selection takes from them."""
     quantiles = {}
     for name, own in by_key(rows, "selection").items():
         ratios = [ratio for row in own for ratio in row["ratios"]]

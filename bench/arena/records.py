@@ -154,10 +154,7 @@ BASELINE: Final = "random"
 
 
 def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
-    """Records of the hard tasks (of all, when none is hard) of the tuners that ran on each.
-
-    Of a tuner's runs those of the seeds that it ran on every task, so that all tasks weigh alike.
-    """
+    """Records of the hard tasks (of all, when none is hard) of the tuners that ran on each."""
     hard = [r for r in records if r["hard"]] or list(records)
     complete = _balanced(complete_runs(hard))
     present = {r["tuner"] for r in complete}
@@ -165,10 +162,7 @@ def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
 
 
 def common(records: Sequence[Record]) -> list[Record]:
-    """Records of the hard tasks (of all, when none is hard) that every tuner ran on.
-
-    Of a tuner's runs those of the seeds that it ran on every one of them.
-    """
+    """Records of the hard tasks (of all, when none is hard) that every tuner ran on."""
     hard = [r for r in records if r["hard"]] or list(records)
     tasks = (
         set.intersection(*({r["task"] for r in own} for own in by_key(hard, "tuner").values()))
@@ -252,10 +246,7 @@ PRICES: Final[Mapping[str, Price]] = {
 def break_even(
     overhead: float, trials: float, other_overhead: float, other_trials: float
 ) -> float | None:
-    """Seconds per trial above which a tuner of fewer trials and more overhead is cheaper.
-
-    0 when it is cheaper at any price, None when no price is high enough.
-    """
+    """Seconds per trial above which a tuner of fewer trials and more overhead is cheaper."""
     saved = other_trials - trials
     extra = overhead - other_overhead
     if extra <= 0 and saved >= 0:

@@ -144,16 +144,13 @@ class Tuners(Study):
 
     @property
     def reads(self) -> Files:
-        """The file of tables."""
         return {"--tables": self.settings.tables}
 
     @property
     def keeps(self) -> Files:
-        """The file of runs."""
         return {"the runs in --folder": self.settings.folder / RUNS}
 
     def measure(self, cell: Cell) -> Iterator[Record]:
-        """Records of tables, runs, samplings and confirmations."""
         del cell
         given = self.settings
         tables = self._file
@@ -230,7 +227,6 @@ class Tuners(Study):
         return records_of(self.outcome.runs, tables, self.contestants)
 
     def line(self, row: Any) -> str:
-        """Confirmations as they come; runs are told by their number."""
         if row["what"] != "confirmation":
             return ""
         return (

@@ -43,10 +43,7 @@ Document = Mapping[str, Any]
 
 
 def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
-    """The file of some documents of `bench tuners` and one of `bench intervals`.
-
-    Of a run that several documents hold the last one counts.
-    """
+    """The file of some documents of `bench tuners` and one of `bench intervals`."""
     require_parts(studies)
     for number, study in enumerate(studies, 1):
         _require_complete(study, f"JSON {number}")

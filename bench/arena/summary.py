@@ -105,10 +105,7 @@ def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]
 
 
 def longest_runs(records: Sequence[Record]) -> list[Record]:
-    """Runs of the largest budget, of the tuners that have them on all of its tasks.
-
-    None when these tuners have no runs of a smaller budget.
-    """
+    """Runs of the largest budget, of the tuners that have them on all of its tasks."""
     budget = max((r["budget"] for r in records), default=0)
     rows = complete_runs([r for r in records if r["budget"] == budget])
     tuners = {r["tuner"] for r in rows}
@@ -130,11 +127,7 @@ def longest(records: Sequence[Record]) -> dict[str, Any] | None:
 
 
 def intervals(records: Iterable[Record], target: str) -> dict[str, dict[str, float]]:
-    """Median over the tasks of their median measurements to a target, with its interval, by tuner.
-
-    Runs are followed to the tuner's smallest budget; a bound above it says that the target was not
-    reached there.
-    """
+    """Median over the tasks of their median measurements to a target, with interval, by tuner."""
     return {
         tuner: asdict(clustered_median(_needed(rows, target, min(r["budget"] for r in rows))))
         for tuner, rows in by_key(records, "tuner").items()
@@ -268,11 +261,7 @@ _REMEDY: Final = "give files that 'tilewright bench tuners' wrote"
 
 
 def require_parts(parts: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse documents that are none of this study, or that do not belong together.
-
-    Raises:
-        ConfigError: it names the document by its number and the member.
-    """
+    """Refuse documents that are none of this study, or that do not belong together."""
     if not parts:
         raise ConfigError("a study needs a part", field="parts", value=0)
     first: Any = parts[0].get("conditions")

@@ -176,10 +176,7 @@ def _require_known(value: Any, about: StudyOption, flag: str) -> None:
 
 
 def require_names(flag: str, given: Iterable[Any], known: Iterable[Any]) -> None:
-    """Refuse a name that is not known; the nearest is suggested.
-
-    A registry knows classes of one's own, too.
-    """
+    """Refuse a name that is not known; the nearest is suggested."""
     names = [str(each) for each in known]
     for each in map(str, given):
         if each not in (known if isinstance(known, Registry) else names):

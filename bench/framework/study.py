@@ -60,11 +60,7 @@ class BenchResult:
 
 
 class Study:
-    """Base of all studies; a study that resumes takes over the rows of an earlier document.
-
-    Args:
-        settings: of the dataclass that its command line is made from.
-    """
+    """Base of all studies; a study that resumes takes over the rows of an earlier document."""
 
     resumes: ClassVar[bool] = False
     """Whether cells that the document of an earlier run holds are left out."""

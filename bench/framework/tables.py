@@ -151,11 +151,7 @@ def _short(value: Any) -> Any:
 
 
 def renewed(page: str, tables: Mapping[str, FigureTable]) -> str:
-    """A page with its tables made anew.
-
-    Raises:
-        ConfigError: the page has no place for a table, or names one that there is not.
-    """
+    """A page with its tables made anew."""
 
     def replaced(region: re.Match[str]) -> str:
         if region[2] not in tables:

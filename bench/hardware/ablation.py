@@ -137,7 +137,6 @@ class Ablation(Study):
         return ""
 
     def text(self, document: Row) -> str:
-        """Cycles of each variant, and over those of the whole accelerator."""
         totals = document["summary"]
         return "\n".join(
             f"{name:22} {total:>12,} cycles  {total / totals['whole']:.3f}x"

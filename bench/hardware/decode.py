@@ -58,7 +58,6 @@ class Decode(Study):
         return hw if hw.int4_weights else hw.with_(int4_weights=1)
 
     def cells(self) -> list[Cell]:
-        """Bits of the weights; the products of a token follow one another."""
         return [{"decoded_with": bits} for bits in (8, 4)]
 
     def measure(self, cell: Cell) -> list[Row]:

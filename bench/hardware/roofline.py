@@ -255,7 +255,6 @@ class Roofline(Study):
         return int(self.settings.workers)
 
     def cells(self) -> list[Cell]:
-        """The product of configurations, bus widths, memories and the layers of networks."""
         given = self.settings
         return [
             {"hw": hw, "axi_data_bits": bits, "memory": memory, "network": network, "layer": w.name}

@@ -192,10 +192,7 @@ def layer_rows(
 
 
 def layers_of(hw: HwConfig, network: NetworkTable, names: Sequence[str]) -> list[Workload]:
-    """Layers of a network: those of ``names``, else convolutions that run as they are.
-
-    Kernel columns of layers with few channels are folded: other loops run than the layer's.
-    """
+    """Layers of a network: those of ``names``, else convolutions that run as they are."""
     if names:
         return list(network.select(names))
     return [
@@ -217,7 +214,6 @@ class Models(Study):
         return [{"against": name} for name in (*named, "rtl")]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """How far predictions agree, by group, quantity, or layer and assumption."""
         given = self.settings
         if cell["against"] == "maestro":
             for name, figures in _recorded(maestro.document, given.maestro)["groups"].items():
@@ -249,7 +245,6 @@ class Models(Study):
         return found
 
     def passed(self, result: BenchResult) -> bool:
-        """No schedule runs faster than its products alone take."""
         return all(row.get("compute_above_measured", 0) == 0 for row in result.rows)
 
 

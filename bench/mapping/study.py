@@ -137,11 +137,7 @@ def mappings_per_second(hardware: str) -> float:
 
 
 class Mapping(Study):
-    """The optimum of each task first, then every mapper, one seed of all tasks after the other.
-
-    The single agent has converged when the samples of a whole budget improved nothing. What it had
-    at the budget is in its row, too: its course does not depend on when it ends.
-    """
+    """The optimum of each task first, then every mapper, one seed of all tasks after the other."""
 
     resumes = True
 
@@ -193,7 +189,6 @@ class Mapping(Study):
 
     @cached_property
     def per_second(self) -> float:
-        """See `mappings_per_second`."""
         return mappings_per_second(self.settings.hardware)
 
     def summarise(self, rows: Sequence[Any]) -> Row:

@@ -257,10 +257,7 @@ NAMES: Final = ("methods", "gaps", "jobs", "platforms")
 
 
 def published(studies: Sequence[Document]) -> tuple[Row, Mapping[str, FigureTable]]:
-    """The file of the parts of a study, and the tables of its page.
-
-    A part is what one file holds; its name is what stands last in the file's ``--json``.
-    """
+    """The file of the parts of a study, and the tables of its page."""
     parts = {}
     for study in studies:
         name = str(study["command"]).rpartition("/")[2].removesuffix(".json")

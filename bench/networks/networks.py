@@ -125,10 +125,7 @@ def checked_run(
     inputs: Mapping[str, np.ndarray],
     cycles: int,
 ) -> NetworkRun:
-    """A run on a device that agrees with the reference in every bit and with the twin in cycles.
-
-    On the twin, which has no data, the reference's own run.
-    """
+    """A run on a device that agrees with the reference in every bit and with the twin in cycles."""
     hw = compiled.hw
     reference = open_network(compiled, ReferenceDevice(hw), trusted=True).run(inputs)
     if fidelity == "twin":

@@ -210,10 +210,7 @@ def flushes_per_s(folder: Path, number: int) -> float:
 
 @contextmanager
 def places(url: str) -> Iterator[dict[str, Callable[[], Path | str]]]:
-    """Makers of new stores: SQLite in a folder, PostgreSQL on the tests' server or on a given one.
-
-    A given server is written to in one database: only one measurement fits.
-    """
+    """Makers of new stores: SQLite in a folder, PostgreSQL on the tests' or on a given server."""
     numbers = iter(range(1000))
     with tempfile.TemporaryDirectory(prefix="tilewright-bench-") as name:
         found: dict[str, Callable[[], Path | str]] = {

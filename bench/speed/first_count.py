@@ -91,7 +91,6 @@ class FirstCount(Study):
         return [{"network": name} for name in self.settings.networks]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """Median, least and most of the runs, besides the first one, which does not count."""
         given = self.settings
         with tempfile.TemporaryDirectory(prefix="tilewright-bench-") as name:
             model = export(cell["network"], Path(name))

@@ -361,7 +361,6 @@ class SimulationSpeed(Study):
         self._before = os.getloadavg()[0]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Every simulation, then what is run on the array of 16 alone."""
         del cell
         rounds = self.settings.rounds
         tasks = {task.name: task for task in load_network(NETWORK).workloads}
