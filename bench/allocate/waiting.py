@@ -10,14 +10,14 @@ import heapq
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from tilewright.bench.allocate.summary import over_families
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, shown, table_of
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.zoo import load_network
@@ -204,19 +204,15 @@ class WaitingStudy(Study):
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
         found = document["summary"]["batches_over_asynchronous"]
-        yield FigureTable(
-            title="Batches over asynchronous",
-            header=("spread", *next(iter(found.values()))),
-            rows=[
-                (
-                    spread,
-                    *(
-                        f"{r['typical']:.2f} ({r['low']:.2f} to {r['high']:.2f})"
-                        for r in own.values()
-                    ),
-                )
-                for spread, own in found.items()
-            ],
+        names = next(iter(found.values()))
+
+        def column(name: str) -> Callable[[Any], str]:
+            return lambda of: shown(of[1][name])
+
+        yield table_of(
+            "Batches over asynchronous",
+            found.items(),
+            {"spread": lambda of: of[0], **{name: column(name) for name in names}},
         )
 
 

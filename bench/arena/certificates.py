@@ -21,7 +21,7 @@ import numpy as np
 from tilewright.bench.arena.tasks import fresh_layers
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, table_of, worded
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -113,8 +113,6 @@ class Certificates(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        if not rows:
-            return {}
         return {
             "layers": len(rows),
             "proven": sum(row["proven"] for row in rows),
@@ -136,29 +134,23 @@ class Certificates(Study):
         )
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        header = (
-            *("layer", "configuration", "memory", "cycles", "without", "of the loose bound"),
-            *("gap", "measurements", "without ", "runs of the proof", "seconds", "without  "),
+        yield table_of(
+            "Layers until they are proven",
+            document["rows"],
+            {
+                "layer": "{layer}",
+                "configuration": "{hw}",
+                "memory": "{memory}",
+                "cycles": "{cycles:,}",
+                "without": "{plain_cycles:,}",
+                "of the loose bound": "{loose_of_best:.1 %}",
+                "gap": lambda row: worded(
+                    "{gap:.2 %}" if row["proven"] else "not proven: {gap:.2 %}", row
+                ),
+                "measurements": "{measurements}",
+                "without ": "{plain_measurements}",
+                "runs of the proof": "{run:,}",
+                "seconds": "{seconds:.1f}",
+                "without  ": "{plain_seconds:.1f}",
+            },
         )
-        yield FigureTable(
-            title="Layers until they are proven",
-            header=header,
-            rows=[
-                (
-                    row["layer"],
-                    row["hw"],
-                    row["memory"],
-                    f"{row['cycles']:,}",
-                    f"{row['plain_cycles']:,}",
-                    f"{100 * row['loose_of_best']:.1f} %",
-                    f"{100 * row['gap']:.2f} %" if row["proven"] else
-                    f"not proven: {100 * row['gap']:.2f} %",
-                    str(row["measurements"]),
-                    str(row["plain_measurements"]),
-                    f"{row['run']:,}",
-                    f"{row['seconds']:.1f}",
-                    f"{row['plain_seconds']:.1f}",
-                )
-                for row in document["rows"]
-            ],
-        )  # fmt: skip

@@ -7,7 +7,7 @@ tilewright bench objectives --quick
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from tilewright.bench.arena.tasks import BOARD, KIND, drawn, enumeration_work, m
 from tilewright.bench.commands import FIRST_POINTS
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, shown, table_of
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.measure.backends import identity_of
@@ -123,32 +123,26 @@ class FrontStudy(Study):
     def tables(self, document: Row) -> Iterator[FigureTable]:
         shares, budget = document["summary"]["shares"], document["conditions"]["budget"]
         marks = [n for n in MARKS if all(own[f"share_{n}"] is not None for own in shares.values())]
-        yield FigureTable(
-            title="Share of the true front's hypervolume",
-            header=(
-                "search",
-                *(f"after {mark}" for mark in marks),
-                f"points of the front after {budget}",
-                "core-seconds",
-            ),
-            rows=[
-                (
-                    method,
-                    *(f"{100 * own[f'share_{mark}']:.1f} %" for mark in marks),
-                    f"{100 * own['found']:.0f} %",
-                    f"{own['seconds']:.1f}",
-                )
-                for method, own in shares.items()
-            ],
+        yield table_of(
+            "Share of the true front's hypervolume",
+            ({"search": method, **own} for method, own in shares.items()),
+            {
+                "search": "{search}",
+                **{f"after {mark}": f"{{share_{mark}:.1 %}}" for mark in marks},
+                f"points of the front after {budget}": "{found:.0 %}",
+                "core-seconds": "{seconds:.1f}",
+            },
         )
         ours = document["summary"]["ours_over"]
-        yield FigureTable(
-            title="Hypervolume of prior over that of the others",
-            header=("search", *(f"after {mark}" for mark in marks)),
-            rows=[
-                (other, *(_told(ours[f"share_{mark}"][other]) for mark in marks))
-                for other in ours["share"]
-            ],
+
+        def column(mark: int) -> Callable[[str], str]:
+            found = ours[f"share_{mark}"]
+            return lambda other: f"{shown(found[other], 3)}, {found[other]['verdict']}"
+
+        yield table_of(
+            "Hypervolume of prior over that of the others",
+            ours["share"],
+            {"search": str, **{f"after {mark}": column(mark) for mark in marks}},
         )
 
 
@@ -176,7 +170,3 @@ def _ratios(rows: Sequence[Row], other: str, mark: str) -> dict[str, float]:
         )
         found.setdefault(network, []).append(float(np.log(ours / theirs)))
     return {network: float(np.exp(np.mean(logs))) for network, logs in found.items()}
-
-
-def _told(ratio: Row) -> str:
-    return f"{ratio['typical']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f}), {ratio['verdict']}"

@@ -21,13 +21,12 @@ from tilewright.bench.arena.records import (
     REFERENCE,
     TARGETS,
     Record,
-    by_key,
     common,
     headline,
 )
 from tilewright.bench.arena.summary import COMPARED
 from tilewright.bench.arena.tasks import parts_of
-from tilewright.bench.framework.tables import FigureTable, markdown_text
+from tilewright.bench.framework.tables import FigureTable, grouped, markdown_text, shown
 from tilewright.host.common.printable import printable
 from tilewright.host.common.whole_file import MARK, renew_folder, write_whole
 from tilewright.host.network.zoo import load_network
@@ -126,9 +125,9 @@ def measurements(
     """Median measurements to the targets, the fewest of each track first."""
     medians = [figures[f"trials_to_{target}"] for target in TARGETS]
     rows: list[Row] = []
-    for tuner, own in by_key(runs, "tuner").items():
+    for tuner, own in grouped(runs, "tuner").items():
         budgets = sorted({r["budget"] for r in own})
-        seeds = [len({r["seed"] for r in task}) for task in by_key(own, "task").values()]
+        seeds = [len({r["seed"] for r in task}) for task in grouped(own, "task").values()]
         cells = [
             _median(values[tuner], figures[f"interval_to_{target}"][tuner], budgets[0])
             for target, values in zip(TARGETS, medians, strict=True)
@@ -292,7 +291,7 @@ def selections(study: Study) -> FigureTable:
                 for pick in (min, statistics.median, max)
             ),
         )
-        for name, own in by_key(of_kind(study, "selection"), "selection").items()
+        for name, own in grouped(of_kind(study, "selection"), "selection").items()
     ]  # fmt: skip
     header = ("selection", "sets", "best", "median", "worst")
     title = "Confidence sampling on identical candidates"
@@ -385,10 +384,9 @@ def _ratio(ratio: Mapping[str, Any] | None) -> Cell:
     """A ratio with its interval, and on which side some of its medians are censored."""
     if ratio is None:
         return Cell(text="-")
-    text = "{value:.2f} ({low:.2f} to {high:.2f})".format(**ratio)
     signs = {(True, False): "> ", (False, True): "< ", (True, True): "~ "}
     sign = signs.get((ratio["bound"], ratio["ceiling"]), "")
-    return Cell(text=sign + text, value=ratio["value"])
+    return Cell(text=sign + shown(ratio), value=ratio["value"])
 
 
 def _percent(interval: Mapping[str, float] | None) -> Cell:
@@ -398,10 +396,7 @@ def _percent(interval: Mapping[str, float] | None) -> Cell:
 
 def percent_interval(interval: Mapping[str, float] | None) -> str:
     """An estimate with its interval, both in percent."""
-    if interval is None:
-        return "-"
-    value, low, high = (100 * interval[k] for k in ("value", "low", "high"))
-    return f"{value:.2f} ({low:.2f} to {high:.2f})"
+    return shown(interval, 2, 100)
 
 
 def _price(even: Mapping[str, float | None], other: str) -> Cell:

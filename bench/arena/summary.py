@@ -16,7 +16,6 @@ from tilewright.bench.arena.records import (
     BASELINE,
     TARGETS,
     Record,
-    by_key,
     by_run,
     common,
     complete_runs,
@@ -30,6 +29,7 @@ from tilewright.bench.framework.statistics import (
     typical,
     typical_ratio,
 )
+from tilewright.bench.framework.tables import grouped
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.plain_values import is_integer
 from tilewright.host.common.result_document import rows_of
@@ -85,7 +85,7 @@ def trials_to(records: Iterable[Record], target: str) -> dict[str, float | None]
     return {
         tuner: _within(median, min(r["budget"] for r in rows))
         for (tuner, rows), median in zip(
-            by_key(records, "tuner").items(), intervals(records, target).values(), strict=True
+            grouped(records, "tuner").items(), intervals(records, target).values(), strict=True
         )
     }
 
@@ -97,9 +97,11 @@ def _within(median: Mapping[str, float], budget: int) -> float | None:
 def regrets(records: Iterable[Record]) -> dict[str, dict[str, dict[str, float]]]:
     """Log-regret by budget and tuner: typical value over the tasks with its interval."""
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for tuner, rows in by_key(records, "tuner").items():
+    for tuner, rows in grouped(records, "tuner").items():
         for budget in sorted(set.intersection(*(set(r["regret"]) for r in rows)), key=int):
-            strata = [[r["regret"][budget] for r in task] for task in by_key(rows, "task").values()]
+            strata = [
+                [r["regret"][budget] for r in task] for task in grouped(rows, "task").values()
+            ]
             found.setdefault(budget, {})[tuner] = asdict(typical(strata))
     return {budget: found[budget] for budget in sorted(found, key=int)}
 
@@ -130,7 +132,7 @@ def intervals(records: Iterable[Record], target: str) -> dict[str, dict[str, flo
     """Median over the tasks of their median measurements to a target, with interval, by tuner."""
     return {
         tuner: asdict(clustered_median(_needed(rows, target, min(r["budget"] for r in rows))))
-        for tuner, rows in by_key(records, "tuner").items()
+        for tuner, rows in grouped(records, "tuner").items()
     }
 
 
@@ -143,7 +145,7 @@ def ratios(records: Sequence[Record], target: str) -> dict[str, dict[str, dict[s
     other or of the own tuner. Verdicts are those of signed-rank tests, corrected by Holm for the
     comparisons of a tuner.
     """
-    runs = {tuner: by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
+    runs = {tuner: by_run(rows) for tuner, rows in grouped(records, "tuner").items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     logs: dict[str, dict[str, list[float]]] = {}
     for own, other in itertools.permutations(runs, 2):
@@ -178,7 +180,7 @@ def _needed(records: Sequence[Record], target: str, budget: int) -> list[list[fl
     """Measurements to a target by task; a run that misses it counts as one more than the budget."""
     return [
         [min(budget + 1, r[f"trials_to_{target}"] or budget + 1) for r in rows]
-        for rows in by_key(records, "task").values()
+        for rows in grouped(records, "task").values()
     ]
 
 
@@ -186,7 +188,7 @@ def overheads(records: Iterable[Record]) -> dict[str, float]:
     """Core-seconds inside the tuner for 100 measurements, median of the runs."""
     return {
         tuner: plain.median(100 * r["tuner_seconds"] / max(1, r["trials"]) for r in rows)
-        for tuner, rows in by_key(records, "tuner").items()
+        for tuner, rows in grouped(records, "tuner").items()
     }
 
 
@@ -200,7 +202,7 @@ def arms(records: Iterable[Record]) -> dict[str, Any]:
     if len(groups) < 2:
         return {"conditions": [], "tuners": {}}
     tuners: dict[str, Any] = {}
-    by_tuner = {name: by_key(rows, "tuner") for name, rows in groups.items()}
+    by_tuner = {name: grouped(rows, "tuner") for name, rows in groups.items()}
     for tuner in dict.fromkeys(t for owners in by_tuner.values() for t in owners):
         runs = {n: by_run(owners[tuner]) for n, owners in by_tuner.items() if tuner in owners}
         keys = set.intersection(*(set(own) for own in runs.values()))

@@ -15,11 +15,16 @@ Curve = tuple[Sequence[float], Sequence[float | None]]
 
 
 def study_page(
-    title: str, more: str, *parts: str, tables: Iterable[FigureTable] = (), last: Iterable[str] = ()
+    title: str,
+    more: str,
+    *parts: str,
+    tables: Iterable[FigureTable] = (),
+    last: Iterable[str] = (),
+    head: str = "",
 ) -> str:
-    """Parts, tables, and what else holds."""
+    """Parts, tables, and what else holds; ``head``: what the browser's title adds."""
     return markup.document(
-        title,
+        f"{title}: {head}" if head else title,
         markup.heading(title, more),
         *parts,
         *(markup.section(table.title, table.html()) for table in tables),

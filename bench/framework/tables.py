@@ -52,7 +52,8 @@ def shown(interval: Mapping[str, float] | None, digits: int = 2, scale: float = 
     """An estimate with its interval; the estimate stands first in it."""
     if interval is None:
         return "-"
-    value, low, high = (f"{scale * each:.{digits}f}" for each in list(interval.values())[:3])
+    ends = (next(iter(interval.values())), interval["low"], interval["high"])
+    value, low, high = (f"{scale * each:.{digits}f}" for each in ends)
     return f"{value} ({low} to {high})"
 
 
@@ -101,7 +102,7 @@ def table_of(
         title=title,
         header=list(columns),
         rows=[
-            [worded(of, row) if isinstance(of, str) else of(row) for of in columns.values()]
+            tuple(worded(of, row) if isinstance(of, str) else of(row) for of in columns.values())
             for row in rows
         ],
     )

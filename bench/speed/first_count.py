@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, table_of
 from tilewright.host.common.children import python_command
 from tilewright.host.common.clone_parts import clone_part
 
@@ -118,22 +118,15 @@ class FirstCount(Study):
         return ""
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        names = {
-            "progress": "progress, s",
-            "count": "count, s",
-            "whole": "whole, s",
-            "cpu": "CPU s",
-        }
-        rows = [
-            (
-                row["network"],
-                *(
-                    f"{row[f'{what}_seconds']} ({row[f'{what}_seconds_least']} to "
-                    f"{row[f'{what}_seconds_most']})"
-                    for what in names
-                ),
-            )
-            for row in document["rows"]
-        ]
-        header = ("network", *(f"{name}, s" for name in names))
-        yield FigureTable(title="From a file to its cycle count", header=header, rows=rows)
+        yield table_of(
+            "From a file to its cycle count",
+            document["rows"],
+            {
+                "network": "{network}",
+                **{
+                    f"{what}, s": f"{{{what}_seconds}} ({{{what}_seconds_least}} to "
+                    f"{{{what}_seconds_most}})"
+                    for what in ("progress", "count", "whole", "cpu")
+                },
+            },
+        )
