@@ -214,6 +214,8 @@ class Allocation(Study):
 
     resumes = True
 
+    says = ""
+
     def __init__(self, settings: AllocateSettings) -> None:
         super().__init__(settings)
         changed = {name: getattr(settings, name) for name in ("tuner", "trials", "slots")}
@@ -284,10 +286,6 @@ class Allocation(Study):
             flush=True,
         )
         return rows
-
-    def line(self, row: Row) -> str:
-        del row
-        return ""
 
     def conditions(self) -> Row:
         given = self.settings

@@ -121,6 +121,11 @@ class WaitingStudy(Study):
 
     resumes = True
 
+    says = (
+        "{network}, spread {spread}, seed {seed}: {way}: "
+        "{budget} trials in {took:.1f} mean trials, {cycles[-1]:,} cycles"
+    )
+
     def cells(self) -> list[Cell]:
         given = self.settings
         return [
@@ -195,12 +200,6 @@ class WaitingStudy(Study):
                 for spread in SPREADS
             },
         }
-
-    def line(self, row: Row) -> str:
-        return (
-            f"{row['network']}, spread {row['spread']}, seed {row['seed']}: {row['way']}: "
-            f"{row['budget']} trials in {row['took']:.1f} mean trials, {row['cycles'][-1]:,} cycles"
-        )
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
         found = document["summary"]["batches_over_asynchronous"]

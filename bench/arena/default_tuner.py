@@ -218,6 +218,8 @@ class Layers(_DefaultTuner):
 class NetworkStudies(_DefaultTuner):
     """Studies in shared mode: whole, and without each part of the tuner."""
 
+    says = "without {without or 'nothing'}, seed {seed}: {cycles:,} cycles"
+
     def cells(self) -> list[Cell]:
         name = load_network(self.settings.network).name
         return [
@@ -234,8 +236,3 @@ class NetworkStudies(_DefaultTuner):
         for row in rows:
             cycles.setdefault(f"without {row['without'] or 'nothing'}", []).append(row["cycles"])
         return {name: statistics.median(found) for name, found in cycles.items()}
-
-    def line(self, row: Row) -> str:
-        return (
-            f"without {row['without'] or 'nothing'}, seed {row['seed']}: {row['cycles']:,} cycles"
-        )

@@ -46,6 +46,12 @@ class FrontStudy(Study):
 
     resumes = True
 
+    says = (
+        "{network} {layer}: {method}, seed {seed}: "
+        "{share:.2 %} of the hypervolume, {found} of "
+        "{front_points} points, {seconds:.1f} s"
+    )
+
     def cells(self) -> list[Cell]:
         found: dict[str, Cell] = {}
         for network in NETWORKS[: self.settings.networks]:
@@ -112,13 +118,6 @@ class FrontStudy(Study):
                 if all(row[mark] is not None for row in rows)
             },
         }
-
-    def line(self, row: Row) -> str:
-        return (
-            f"{row['network']} {row['layer']}: {row['method']}, seed {row['seed']}: "
-            f"{100 * row['share']:.2f} % of the hypervolume, {row['found']} of "
-            f"{row['front_points']} points, {row['seconds']:.1f} s"
-        )
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
         shares, budget = document["summary"]["shares"], document["conditions"]["budget"]

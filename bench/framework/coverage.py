@@ -75,6 +75,8 @@ class Intervals(Study):
 
     resumes = True
 
+    says = "{interval}, {effects} effects, {clusters} clusters: {share:.1 %}"
+
     def cells(self) -> list[Cell]:
         return [
             {"interval": interval, "effects": effects, "clusters": size}
@@ -101,12 +103,6 @@ class Intervals(Study):
             "runs": RUNS,
             "run_deviation": RUN_DEVIATION,
         }
-
-    def line(self, row: Row) -> str:
-        return (
-            f"{row['interval']}, {row['effects']} effects, {row['clusters']} clusters: "
-            f"{100 * row['share']:.1f} %"
-        )
 
     def summarise(self, rows: Sequence[Row]) -> Row:
         return {

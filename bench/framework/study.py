@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from tilewright.bench.framework.records import Cell, Records, Row, lines_beside
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, worded
 from tilewright.host.common.children import (
     begin_worker,
     end_with_parent,
@@ -71,6 +71,9 @@ class Study:
     tells: ClassVar[bool] = True
     """Whether tables or figures are printed at the end; else the rows have told everything."""
 
+    says: ClassVar[str | None] = None
+    """What `line` tells of a row (`worded`); empty: nothing; None: every member."""
+
     def __init__(self, settings: Any) -> None:
         self.settings: Final = settings
 
@@ -117,7 +120,9 @@ class Study:
 
     def line(self, row: Row) -> str:
         """A row as it is told when it is there; empty: it is not told."""
-        return " ".join(f"{name} {value}" for name, value in row.items())
+        if self.says is None:
+            return " ".join(f"{name} {value}" for name, value in row.items())
+        return worded(self.says, row)
 
     def passed(self, result: BenchResult) -> bool:
         """Whether every check held."""

@@ -84,6 +84,8 @@ VARIANTS = (
 class Ablation(Study):
     """Every layer's best schedule of the whole accelerator on every variant."""
 
+    says = ""
+
     @cached_property
     def schedules(self) -> dict[str, Schedule]:
         """The best schedule of each layer."""
@@ -131,10 +133,6 @@ class Ablation(Study):
             cycles = row["cycles"] * row["count"]
             totals[row["variant"]] = totals.get(row["variant"], 0) + cycles
         return totals
-
-    def line(self, row: Row) -> str:
-        del row
-        return ""
 
     def text(self, document: Row) -> str:
         totals = document["summary"]

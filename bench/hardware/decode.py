@@ -51,6 +51,8 @@ def tokens_per_second(rows: Sequence[Row], clock_mhz: float) -> float:
 class Decode(Study):
     """Both precisions of the constant weights."""
 
+    says = "{layer}, int{weight_bits}: {cycles:,} cycles (bound {bound:,}), {of_token} per token"
+
     @cached_property
     def hw(self) -> HwConfig:
         """The configuration; weights of 4 bits are added where it has none."""
@@ -87,9 +89,3 @@ class Decode(Study):
             "tokens_per_second_int4": round(four, 3),
             "int4_over_int8": round(four / eight, 3),
         }
-
-    def line(self, row: Row) -> str:
-        return (
-            f"{row['layer']}, int{row['weight_bits']}: {row['cycles']:,} cycles (bound "
-            f"{row['bound']:,}), {row['of_token']} per token"
-        )

@@ -198,6 +198,8 @@ def _bracket(cycles: int, estimate: ClockEstimate | None) -> str:
 class TfliteFiles(Study):
     """Quantised files of a folder, one after another."""
 
+    says = "{network}: {cycles:,} cycles, {seconds:.1f} s"
+
     def __init__(self, settings: NetworksSettings) -> None:
         super().__init__(settings)
         self.given: Final = settings.chosen(fidelity="dpi")
@@ -236,9 +238,6 @@ class TfliteFiles(Study):
             "largest_steps_operator": max(steps, default=None),
             "bit_exact": True,
         }
-
-    def line(self, row: Row) -> str:
-        return f"{row['network']}: {row['cycles']:,} cycles, {row['seconds']:.1f} s"
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
         rows, hw = document["rows"], load_hwconfig(self.given.hw)

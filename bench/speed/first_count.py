@@ -87,6 +87,8 @@ def _read(terminal: int) -> bytes:
 class FirstCount(Study):
     """Networks one after another."""
 
+    says = ""
+
     def cells(self) -> list[Cell]:
         return [{"network": name} for name in self.settings.networks]
 
@@ -112,10 +114,6 @@ class FirstCount(Study):
             "processor": platform.processor() or platform.machine(),
             "python": platform.python_version(),
         }
-
-    def line(self, row: Row) -> str:
-        del row
-        return ""
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
         yield table_of(

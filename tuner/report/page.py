@@ -47,11 +47,7 @@ class Repeat:
 
 
 def repeat(result: StudyResult) -> Repeat:
-    """The command that makes the trials of a study again, from its stored settings.
-
-    Names are used where they still mean what the study used; otherwise the command names a file
-    that the user has to put there, and a remark says so.
-    """
+    """The command that makes the trials of a study again, from its stored settings."""
     search, remarks = result.search.settings, list[str]()
     model, layers = _model(search, remarks)
     words = ["tilewright", "tune", model]

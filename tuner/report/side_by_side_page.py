@@ -37,16 +37,12 @@ WORDS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """A frame on a core.
-
-    Attributes:
-        begin, end: cycles from the first start of the run.
-    """
+    """A frame on a core."""
 
     network: str  # whose it is
     number: int  # of the frame, from 0
     core: int  # that runs it
-    begin: int
+    begin: int  # cycles from the first start of the run
     end: int
     alone: int  # cycles that it takes alone
 

@@ -24,17 +24,13 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """What one entry of the legend stands for.
-
-    Attributes:
-        low, high: ends of an interval per row; empty: none.
-    """
+    """What one entry of the legend stands for."""
 
     name: str  # in the legend
     values: Sequence[float | None]  # one per row; None: nothing is drawn
     colour: str  # of the palette
     tips: Sequence[str]  # what each bar says when pointed at
-    low: Sequence[float | None] = ()
+    low: Sequence[float | None] = ()  # ends of an interval per row; empty: none
     high: Sequence[float | None] = ()
     tick: bool = False  # a line across the row in place of a bar
 

@@ -13,14 +13,10 @@ from tilewright.tuner.report.drawing.marks import LETTER, element, label
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """What an axis shows.
-
-    Attributes:
-        low, high: ends of the axis in data units.
-    """
+    """What an axis shows."""
 
     title: str  # quantity and unit
-    low: float
+    low: float  # end of the axis in data units
     high: float
     log: bool = False  # logarithmic; then ``low`` is above 0
     ticks: tuple[float, ...] = ()  # where labels stand; empty: at round values
@@ -85,10 +81,7 @@ def spanning(
 
 
 def linear_ticks(low: float, high: float, count: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten between two values.
-
-    There are about ``count`` of them, and at least two.
-    """
+    """Multiples of 1, 2 or 5 times a power of ten between two values."""
     raw = (high - low) / max(1, count)
     magnitude = 10 ** math.floor(math.log10(raw))
     steps = [s * m for m in (magnitude / 10, magnitude) for s in (1, 2, 5)] + [10 * magnitude]
@@ -103,10 +96,7 @@ def linear_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def log_ticks(low: float, high: float, count: int) -> list[float]:
-    """Round values between two positive ones on a logarithmic axis.
-
-    Powers of ten where the axis spans several of them, otherwise round values in between.
-    """
+    """Round values between two positive ones on a logarithmic axis."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5)):
         ticks = [s * 10.0**d for d in decades for s in steps]

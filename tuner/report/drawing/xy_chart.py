@@ -27,16 +27,11 @@ from tilewright.tuner.report.drawing.scales import Axis
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """What one entry of the legend stands for.
-
-    Attributes:
-        x, y: data; a ``y`` of None is a gap.
-        low, high: ends of a band around the line; empty: none.
-    """
+    """What one entry of the legend stands for."""
 
     name: str  # in the legend; series of one name are hidden together
     x: Sequence[float]
-    y: Sequence[float | None]
+    y: Sequence[float | None]  # None: a gap
     colour: str = "c0"  # of the palette (``c0`` to ``c7``, ``ink``, ``pale``)
     dash: str = ""  # of `palette.DASHES`
     width: float = 2.0  # of the line in pixels; 0: no line
@@ -45,7 +40,7 @@ class Series:
     size: float = 8.0  # of the points in pixels
     tips: Sequence[str] = ()  # what each point says when pointed at; empty: nothing
     labels: Sequence[str] = ()  # written beside the points; empty: nothing
-    low: Sequence[float] = ()
+    low: Sequence[float] = ()  # ends of a band around the line; empty: none
     high: Sequence[float] = ()
     faint: bool = False  # drawn weakly, behind others
     legend: bool = True  # listed in the legend
@@ -54,11 +49,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class XYChart(Chart):
-    """A chart of series over two axes.
-
-    Attributes:
-        x, y: axes.
-    """
+    """A chart of series over two axes."""
 
     alt: str  # what it shows, for who cannot see it
     x: Axis
