@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from PIL import Image
 from skimage import data
 
-from tilewright.bench.accuracy.subject import Answer, Array, Subject, exact, most_likely
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.compiler.read.torch_export import export_module
 
@@ -313,11 +313,7 @@ def both_ways(phrase: Image.Image) -> tuple[Image.Image, Image.Image]:
 
 
 def spelling(answer: Answer, truth: Answer) -> tuple[int, int]:
-    """A point for each character of the truth, less one for each insertion, deletion or change.
-
-    Spaces do not count: the recogniser is trained for a script without them. There are never fewer
-    points than none.
-    """
+    """A point for each character of the truth, less one for each insertion, deletion or change."""
     found, right = (str(text).replace(" ", "") for text in (answer, truth))
     return max(len(right) - edits(found, right), 0), len(right)
 
@@ -330,3 +326,33 @@ def edits(first: str, second: str) -> int:
         for j, b in enumerate(second, 1):
             diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
     return row[-1]
+
+
+Array = np.ndarray[Any, Any]
+Answer = int | str | bytes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """A trained network and images to judge it by."""
+
+    name: str  # label
+    source: str  # where network and images come from
+    load: Callable[[], onnx.ModelProto]  # makes the float model
+    calibration: Array  # inputs of any type, the first axis counts them
+    images: Array  # test inputs, likewise M of them
+    truths: Sequence[Any]  # the M right answers
+    answer: Callable[[Array], Answer]  # a network's answer, from its first output for one image
+    # right and all points of an answer, given the truth
+    credit: Callable[[Answer, Any], tuple[int, int]]
+    unit: str  # what a point is
+
+
+def most_likely(result: Array) -> int:
+    """The class of the largest value."""
+    return int(result.argmax())
+
+
+def exact(answer: Answer, truth: Answer) -> tuple[int, int]:
+    """One point for the right answer."""
+    return int(answer == truth), 1

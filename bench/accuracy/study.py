@@ -22,14 +22,13 @@ import numpy as np
 import onnx
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has none
 
-from tilewright.bench.accuracy.data import SEED
-from tilewright.bench.accuracy.settings import AccuracySettings
-from tilewright.bench.accuracy.subject import Answer, Subject
+from tilewright.bench.accuracy.data import SEED, Answer, Subject
 from tilewright.bench.accuracy.subjects import SUBJECTS, installed
+from tilewright.bench.commands import AccuracySettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.statistics import loss
 from tilewright.bench.framework.study import Study
-from tilewright.bench.networks.compiled_row import placement
+from tilewright.bench.networks.networks import placement
 from tilewright.host.common.names import counted
 from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.lower.integer import evaluate
@@ -233,7 +232,6 @@ class Accuracy(Study):
             return [measure(*found, cell["form"], self.settings)]
 
     def conditions(self) -> Row:
-        """How networks are quantised and measured, and the packages that hold them."""
         present = {found.name for found in distributions()}
         return {
             **asdict(self.settings),
@@ -254,7 +252,6 @@ class Accuracy(Study):
         }
 
     def line(self, row: Row) -> str:
-        """Accuracy in each form, what ran where, and why the rest did not."""
         lowest, highest = row["points_lost_interval"]
         about = (
             f"{row['network']}, {row['form']}: {100 * row['float']:.2f} % of "

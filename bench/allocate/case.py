@@ -133,10 +133,7 @@ class Oracle:
 
 
 class _Relaxation:
-    """The lower convex hull of the sum of several arms: what parts of steps could give.
-
-    Steps of all hulls in order of their slopes; the empty choices are where it begins.
-    """
+    """The lower convex hull of the sum of several arms: what parts of steps could give."""
 
     def __init__(self, arms: Sequence[_Choices]) -> None:
         steps = sorted(

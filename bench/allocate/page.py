@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.page import Curve, conditions, courses, study_page
+from tilewright.bench.framework.tables import FigureTable, grouped
 from tilewright.tuner.allocate.belief import WALKERS, Belief, corners, fit_belief, last_piece
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars
-from tilewright.tuner.report.drawing.marks import series_colour, series_dash, series_marker
+from tilewright.tuner.report.drawing.marks import series_colour, series_marker
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Cell
-from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+from tilewright.tuner.report.drawing.xy_chart import Series, XYChart, heights
 
 NAMES = ("a", "b", "c", "ln sigma")
 STEPS = 120
@@ -35,10 +36,9 @@ def page(result: Mapping[str, Any], cases: Mapping[str, Any]) -> str:
     rows = [r for r in rows if r["price"] == price]
     fits = _fits(cases)
     untuned, seconds = _untuned(rows), _seconds(result["rows"])
-    title = "Who gets the next slot of tuning time"
-    return markup.document(
-        f"{title}: {', '.join(cases)}",
-        markup.heading(title, ", ".join(cases)),
+    return study_page(
+        "Who gets the next slot of tuning time",
+        ", ".join(cases),
         markup.section(
             "Network latency by tuning time",
             markup.paragraph(f"Medians over seeds at the price of {price}.", "note"),
@@ -68,38 +68,32 @@ def page(result: Mapping[str, Any], cases: Mapping[str, Any]) -> str:
             "Cycles saved by tuning against operations of a task, count included",
             markup.figure(_flops(cases), "flops"),
         ),
-        markup.section(
-            "Conditions",
-            markup.bullets((f"{k}: {v}" for k, v in result["conditions"].items()), "note"),
-        ),
+        conditions(result, kind="note"),
+        head=", ".join(cases),
     )
 
 
 def _courses(curves: Sequence[Row], price: str) -> Panels:
     """Median latency over seeds, a panel per network, a line per allocator."""
-    curves = [c for c in curves if c["price"] == price]
-    charts = []
-    for network in dict.fromkeys(c["network"] for c in curves):
-        here = [c["curves"] for c in curves if c["network"] == network]
-        series = []
-        for number, name in enumerate(here[0]):
-            data = np.median([c[name] for c in here], axis=0)
-            series.append(
-                Series(
-                    name=name, x=np.linspace(0, 1, len(data)).round(4).tolist(), y=data.tolist(),
-                    colour=series_colour(number), dash=series_dash(number), hover=True,
-                    width=3.2 if name == "dynatune" else 1.6,
-                )
-            )  # fmt: skip
-        chart = XYChart(
-            alt=f"Latency of {network} by share of the budget, a line per allocator",
-            x=Axis(title="share of the budget", low=0, high=1),
-            y=spanning("latency / untuned", [y for s in series for y in s.y if y is not None]),
-            series=series,
-            height=300,
+
+    def curve(values: Sequence[Sequence[float]]) -> Curve:
+        data = np.median(values, axis=0)
+        return np.linspace(0, 1, len(data)).round(4).tolist(), data.tolist()
+
+    return [
+        (
+            network,
+            courses(
+                {name: curve([c["curves"][name] for c in here]) for name in here[0]["curves"]},
+                f"Latency of {network} by share of the budget, a line per allocator",
+                Axis(title="share of the budget", low=0, high=1),
+                "latency / untuned", 300, ("dynatune",),
+            ),
         )
-        charts.append((network, chart))
-    return charts
+        for network, here in grouped(
+            (c for c in curves if c["price"] == price), "network"
+        ).items()
+    ]  # fmt: skip
 
 
 def _fits(cases: Mapping[str, Any]) -> list[tuple[str, Any, Any, Belief]]:
@@ -290,7 +284,7 @@ def _flops(cases: Mapping[str, Any]) -> XYChart:
     return XYChart(
         alt="Cycles saved by tuning against multiply-accumulates, a point per task",
         x=spanning("MACs", [x for each in series for x in each.x], log=True),
-        y=spanning("cycles saved", [y for s in series for y in s.y if y is not None], log=True),
+        y=spanning("cycles saved", heights(series), log=True),
         series=series,
         height=420,
     )

@@ -32,9 +32,9 @@ from scipy.stats import spearmanr
 
 from tilewright.bench.allocate.case import FRACTIONS, LATE, REGIMES, Beliefs, Case
 from tilewright.bench.allocate.page import page
-from tilewright.bench.allocate.settings import AllocateSettings
 from tilewright.bench.allocate.summary import NEAR, summarise
 from tilewright.bench.allocate.trials import PRICES, Search, Tables, tasks_of
+from tilewright.bench.commands import AllocateSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.host.common.result_document import rows_of
@@ -214,6 +214,8 @@ class Allocation(Study):
 
     resumes = True
 
+    says = ""
+
     def __init__(self, settings: AllocateSettings) -> None:
         super().__init__(settings)
         changed = {name: getattr(settings, name) for name in ("tuner", "trials", "slots")}
@@ -251,7 +253,6 @@ class Allocation(Study):
         return Case(network, seed, found, PRICES[price], self.regime)
 
     def cells(self) -> list[Cell]:
-        """One seed of all networks after the other; a file of one kind knows no other one."""
         given = self.settings
         kind = {"ablated": True} if given.ablate else {}
         return [
@@ -262,7 +263,6 @@ class Allocation(Study):
         ]
 
     def measure(self, cell: Cell) -> list[Record]:
-        """Rows of all allocators, and their curves, which the document has apart."""
         started = time.perf_counter()
         if cell["seed"] != self._seed:
             self._searches.clear()
@@ -286,10 +286,6 @@ class Allocation(Study):
             flush=True,
         )
         return rows
-
-    def line(self, row: Row) -> str:
-        del row
-        return ""
 
     def conditions(self) -> Row:
         given = self.settings
@@ -326,7 +322,6 @@ class Allocation(Study):
         return summarise(rows)
 
     def page(self, document: Row) -> str:
-        """The figures of the paper, with the first case of each network."""
         first = self.settings.prices[0]
         return page(document, {name: self.case(name, 0, first) for name in self.settings.networks})
 

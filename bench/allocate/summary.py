@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.bench.framework.statistics import clustered, compare_pairs, typical_ratio
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, shown
 from tilewright.host.common.result_document import rows_of
 
 Row = dict[str, Any]
@@ -39,11 +39,7 @@ def family(network: str) -> str:
 
 
 def over_families(pairs: Mapping[str, Row]) -> Row:
-    """Of each baseline the typical ratio over families of networks, with its interval.
-
-    ``pairs``: ratios by baseline and network. Verdicts are those of signed-rank tests over the
-    families, corrected by Holm for the baselines.
-    """
+    """Of each baseline the typical ratio over families of networks, with its interval."""
     found: Row = {}
     logs: dict[str, list[float]] = {}
     for baseline, values in pairs.items():
@@ -167,9 +163,6 @@ def _by_network(runs: Sequence[Row], key: str) -> Row:
     return _grouped(runs, ("network", "allocator"), median)
 
 
-_INTERVAL = "{median:.2f} ({low:.2f} to {high:.2f})"
-
-
 def crossed(title: str, figures: Mapping[str, Mapping[str, str]]) -> FigureTable:
     """Texts by column and row; a column may lack a row."""
     names = dict.fromkeys(name for column in figures.values() for name in column)
@@ -182,7 +175,7 @@ def speed_ups(summary: Row, seeds: Row, challenger: str) -> FigureTable:
 
     def text(pair: Row) -> str:
         never = f", {pair['censored']} never" if pair["censored"] else ""
-        return _INTERVAL.format(**pair) + never
+        return shown(pair) + never
 
     found = summary["speedup_to_final_latency"][challenger]
     texts = {
@@ -194,18 +187,18 @@ def speed_ups(summary: Row, seeds: Row, challenger: str) -> FigureTable:
 
 def over_networks(summary: Row) -> FigureTable:
     """Speed-ups over all networks, with intervals over families of networks."""
-    form = "{typical:.2f} ({low:.2f} to {high:.2f}), {verdict}"
     found = summary["speedup_over_networks"]
-    texts = {c: {b: form.format(**each) for b, each in own.items()} for c, own in found.items()}
+    texts = {
+        c: {b: f"{shown(each)}, {each['verdict']}" for b, each in own.items()}
+        for c, own in found.items()
+    }
     return crossed("against", texts)
 
 
 def limits(summary: Row) -> FigureTable:
     """What any allocator could gain over each one: exact, over the recorded searches."""
     found = summary["limit_of_any_allocator"]
-    texts = {
-        n: {a: _INTERVAL.format(**each) for a, each in own.items()} for n, own in found.items()
-    }
+    texts = {n: {a: shown(each) for a, each in own.items()} for n, own in found.items()}
     return crossed("least time against", texts)
 
 

@@ -151,10 +151,7 @@ class Table:
         return row[1:]
 
     def _whole_rows(self) -> bytes:
-        """The rows of the file; a part of one, which a kill or a full disk left, is cut off.
-
-        What is appended behind such a part would be read as other rows than it is.
-        """
+        """The rows of the file; a part of one, which a kill or a full disk left, is cut off."""
         if not self._path.exists():
             return b""
         data = self._path.read_bytes()
@@ -176,10 +173,7 @@ class Table:
 
 
 class Search:
-    """The trials that a search tuner makes on a task, in order, as far as anyone has asked.
-
-    ``start`` is the cycles known before the first trial; None without ``untuned``.
-    """
+    """The trials that a search tuner makes on a task, in order, as far as anyone has asked."""
 
     def __init__(self, table: Table, tuner: str, seed: int, *, untuned: bool = True) -> None:
         self.table = table
@@ -218,10 +212,7 @@ class Search:
         return self.trials[number]
 
     def future(self, trials: int, price: Price) -> tuple[np.ndarray, np.ndarray]:
-        """Price spent and best cycles after each of the first trials, both of shape (trials,).
-
-        Cycles are infinite before the first valid measurement.
-        """
+        """Price spent and best cycles after each of the first trials, both of shape (trials,)."""
         found = [t for n in range(trials) if (t := self.trial(n)) is not None]
         best = [self.start or math.inf, *(t.cycles or math.inf for t in found)]
         spent = np.cumsum([price.seconds(t) for t in found])

@@ -10,14 +10,14 @@ import heapq
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from tilewright.bench.allocate.summary import over_families
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, shown, table_of
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.zoo import load_network
@@ -71,7 +71,6 @@ class UnequalBoards:
         """Nothing to build."""
 
     def measure(self, requests: Sequence[Request]) -> Iterator[tuple[int, Measurement]]:
-        """See `Oracle.measure`; answers come in the order of their ends."""
         running: list[tuple[float, int]] = []
         taken = 0
         while taken < len(requests) or running:
@@ -107,7 +106,6 @@ class Clock(Silent):
     def trial(
         self, sequence: int, proposal: Proposal, measurement: Measurement, *, replayed: bool
     ) -> None:
-        """See `Listener.trial`."""
         del sequence, replayed
         task, cycles, best = proposal.task.name, measurement.cycles, self._best
         if cycles is None or cycles >= best.get(task, cycles + 1):
@@ -123,8 +121,12 @@ class WaitingStudy(Study):
 
     resumes = True
 
+    says = (
+        "{network}, spread {spread}, seed {seed}: {way}: "
+        "{budget} trials in {took:.1f} mean trials, {cycles[-1]:,} cycles"
+    )
+
     def cells(self) -> list[Cell]:
-        """Networks, spreads and seeds."""
         given = self.settings
         return [
             {"network": network, "spread": spread, "seed": seed}
@@ -134,7 +136,6 @@ class WaitingStudy(Study):
         ]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Both ways."""
         twin = TwinOracle(self.settings.workers)
         try:
             for way in ("batches", "asynchronous"):
@@ -170,7 +171,6 @@ class WaitingStudy(Study):
         }
 
     def conditions(self) -> Row:
-        """What all rows share."""
         return {
             "fidelity": "twin",
             "twin": identity_of("twin"),
@@ -181,7 +181,6 @@ class WaitingStudy(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Times with batches over times without, by spread, with intervals over networks."""
         best = {
             network: min(row["cycles"][-1] for row in rows if row["network"] == network)
             for network in dict.fromkeys(row["network"] for row in rows)
@@ -202,29 +201,17 @@ class WaitingStudy(Study):
             },
         }
 
-    def line(self, row: Row) -> str:
-        """One search."""
-        return (
-            f"{row['network']}, spread {row['spread']}, seed {row['seed']}: {row['way']}: "
-            f"{row['budget']} trials in {row['took']:.1f} mean trials, {row['cycles'][-1]:,} cycles"
-        )
-
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        """Ratios by spread."""
         found = document["summary"]["batches_over_asynchronous"]
-        yield FigureTable(
-            title="Batches over asynchronous",
-            header=("spread", *next(iter(found.values()))),
-            rows=[
-                (
-                    spread,
-                    *(
-                        f"{r['typical']:.2f} ({r['low']:.2f} to {r['high']:.2f})"
-                        for r in own.values()
-                    ),
-                )
-                for spread, own in found.items()
-            ],
+        names = next(iter(found.values()))
+
+        def column(name: str) -> Callable[[Any], str]:
+            return lambda of: shown(of[1][name])
+
+        yield table_of(
+            "Batches over asynchronous",
+            found.items(),
+            {"spread": lambda of: of[0], **{name: column(name) for name in names}},
         )
 
 

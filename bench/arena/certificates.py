@@ -21,7 +21,7 @@ import numpy as np
 from tilewright.bench.arena.tasks import fresh_layers
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, table_of, worded
 from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -57,11 +57,9 @@ class Certificates(Study):
     resumes = True
 
     def cells(self) -> list[Cell]:
-        """The layers."""
         return fresh_cells(self.settings.layers, self.settings.seed)
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Both studies of a layer."""
         with TemporaryDirectory() as folder:
             plain = self._tuned(cell, Path(folder), None)
             proven = self._tuned(cell, Path(folder), self.settings.within / 100)
@@ -104,7 +102,6 @@ class Certificates(Study):
         }
 
     def conditions(self) -> Row:
-        """What all layers share."""
         given = self.settings
         return {
             "fidelity": "twin",
@@ -116,9 +113,6 @@ class Certificates(Study):
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Shares and medians."""
-        if not rows:
-            return {}
         return {
             "layers": len(rows),
             "proven": sum(row["proven"] for row in rows),
@@ -131,7 +125,6 @@ class Certificates(Study):
         }
 
     def line(self, row: Row) -> str:
-        """One layer."""
         verdict = "proven" if row["proven"] else "not proven"
         return (
             f"{row['layer']} on {row['hw']}, {row['memory']}: {row['cycles']:,} cycles, {verdict} "
@@ -141,30 +134,23 @@ class Certificates(Study):
         )
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        """The layers."""
-        header = (
-            *("layer", "configuration", "memory", "cycles", "without", "of the loose bound"),
-            *("gap", "measurements", "without ", "runs of the proof", "seconds", "without  "),
+        yield table_of(
+            "Layers until they are proven",
+            document["rows"],
+            {
+                "layer": "{layer}",
+                "configuration": "{hw}",
+                "memory": "{memory}",
+                "cycles": "{cycles:,}",
+                "without": "{plain_cycles:,}",
+                "of the loose bound": "{loose_of_best:.1 %}",
+                "gap": lambda row: worded(
+                    "{gap:.2 %}" if row["proven"] else "not proven: {gap:.2 %}", row
+                ),
+                "measurements": "{measurements}",
+                "without ": "{plain_measurements}",
+                "runs of the proof": "{run:,}",
+                "seconds": "{seconds:.1f}",
+                "without  ": "{plain_seconds:.1f}",
+            },
         )
-        yield FigureTable(
-            title="Layers until they are proven",
-            header=header,
-            rows=[
-                (
-                    row["layer"],
-                    row["hw"],
-                    row["memory"],
-                    f"{row['cycles']:,}",
-                    f"{row['plain_cycles']:,}",
-                    f"{100 * row['loose_of_best']:.1f} %",
-                    f"{100 * row['gap']:.2f} %" if row["proven"] else
-                    f"not proven: {100 * row['gap']:.2f} %",
-                    str(row["measurements"]),
-                    str(row["plain_measurements"]),
-                    f"{row['run']:,}",
-                    f"{row['seconds']:.1f}",
-                    f"{row['plain_seconds']:.1f}",
-                )
-                for row in document["rows"]
-            ],
-        )  # fmt: skip

@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tilewright.bench.arena.settings import DefaultTunerSettings
+from tilewright.bench.commands import DefaultTunerSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.hardware.roofline import OFFLOADED
@@ -199,7 +199,6 @@ class Layers(_DefaultTuner):
         return list(layer_rows(self.settings, cell["layer"]))
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Measurements to 1 %, over layers and seeds, by variant."""
         found = {}
         for variant in VARIANTS:
             mine = [r for r in rows if r["variant"] == variant]
@@ -219,6 +218,8 @@ class Layers(_DefaultTuner):
 class NetworkStudies(_DefaultTuner):
     """Studies in shared mode: whole, and without each part of the tuner."""
 
+    says = "without {without or 'nothing'}, seed {seed}: {cycles:,} cycles"
+
     def cells(self) -> list[Cell]:
         name = load_network(self.settings.network).name
         return [
@@ -235,8 +236,3 @@ class NetworkStudies(_DefaultTuner):
         for row in rows:
             cycles.setdefault(f"without {row['without'] or 'nothing'}", []).append(row["cycles"])
         return {name: statistics.median(found) for name, found in cycles.items()}
-
-    def line(self, row: Row) -> str:
-        return (
-            f"without {row['without'] or 'nothing'}, seed {row['seed']}: {row['cycles']:,} cycles"
-        )

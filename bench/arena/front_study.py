@@ -7,19 +7,18 @@ tilewright bench objectives --quick
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from tilewright.bench.allocate.summary import over_families
-from tilewright.bench.arena.front_methods import METHODS, searched
-from tilewright.bench.arena.front_settings import INITIAL
-from tilewright.bench.arena.fronts import MARGIN, enumerated
+from tilewright.bench.arena.fronts import MARGIN, METHODS, enumerated, searched
 from tilewright.bench.arena.tasks import BOARD, KIND, drawn, enumeration_work, make_task
+from tilewright.bench.commands import FIRST_POINTS
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, shown, table_of
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.measure.backends import identity_of
@@ -47,8 +46,13 @@ class FrontStudy(Study):
 
     resumes = True
 
+    says = (
+        "{network} {layer}: {method}, seed {seed}: "
+        "{share:.2 %} of the hypervolume, {found} of "
+        "{front_points} points, {seconds:.1f} s"
+    )
+
     def cells(self) -> list[Cell]:
-        """Layers that are cheap enough, drawn by their digests; none twice."""
         found: dict[str, Cell] = {}
         for network in NETWORKS[: self.settings.networks]:
             offered = {
@@ -65,7 +69,6 @@ class FrontStudy(Study):
         return list(found.values())
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Every method and seed on one layer."""
         workload = Workload.from_mapping(cell["workload"])
         task = enumerated(make_task("per-layer", workload), workers=self.settings.workers)
         budget = self.settings.budget
@@ -91,7 +94,6 @@ class FrontStudy(Study):
                 }
 
     def conditions(self) -> Row:
-        """What all rows share."""
         return {
             "fidelity": "twin",
             "twin": identity_of("twin"),
@@ -99,13 +101,12 @@ class FrontStudy(Study):
             "space": KIND,
             "energy": "counters",
             "reference": f"{MARGIN} times the worst of the true front",
-            "initial": INITIAL,
+            "initial": FIRST_POINTS,
             "budget": self.settings.budget,
             "seeds": self.settings.seeds,
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Mean shares, and ours over each other one with intervals over networks."""
         return {
             "layers": len({(row["network"], row["layer"]) for row in rows}),
             "shares": {m: _means(_of(rows, m)) for m in METHODS},
@@ -118,44 +119,29 @@ class FrontStudy(Study):
             },
         }
 
-    def line(self, row: Row) -> str:
-        """One search."""
-        return (
-            f"{row['network']} {row['layer']}: {row['method']}, seed {row['seed']}: "
-            f"{100 * row['share']:.2f} % of the hypervolume, {row['found']} of "
-            f"{row['front_points']} points, {row['seconds']:.1f} s"
-        )
-
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        """Methods, and ours against the others."""
         shares, budget = document["summary"]["shares"], document["conditions"]["budget"]
         marks = [n for n in MARKS if all(own[f"share_{n}"] is not None for own in shares.values())]
-        yield FigureTable(
-            title="Share of the true front's hypervolume",
-            header=(
-                "search",
-                *(f"after {mark}" for mark in marks),
-                f"points of the front after {budget}",
-                "core-seconds",
-            ),
-            rows=[
-                (
-                    method,
-                    *(f"{100 * own[f'share_{mark}']:.1f} %" for mark in marks),
-                    f"{100 * own['found']:.0f} %",
-                    f"{own['seconds']:.1f}",
-                )
-                for method, own in shares.items()
-            ],
+        yield table_of(
+            "Share of the true front's hypervolume",
+            ({"search": method, **own} for method, own in shares.items()),
+            {
+                "search": "{search}",
+                **{f"after {mark}": f"{{share_{mark}:.1 %}}" for mark in marks},
+                f"points of the front after {budget}": "{found:.0 %}",
+                "core-seconds": "{seconds:.1f}",
+            },
         )
         ours = document["summary"]["ours_over"]
-        yield FigureTable(
-            title="Hypervolume of prior over that of the others",
-            header=("search", *(f"after {mark}" for mark in marks)),
-            rows=[
-                (other, *(_told(ours[f"share_{mark}"][other]) for mark in marks))
-                for other in ours["share"]
-            ],
+
+        def column(mark: int) -> Callable[[str], str]:
+            found = ours[f"share_{mark}"]
+            return lambda other: f"{shown(found[other], 3)}, {found[other]['verdict']}"
+
+        yield table_of(
+            "Hypervolume of prior over that of the others",
+            ours["share"],
+            {"search": str, **{f"after {mark}": column(mark) for mark in marks}},
         )
 
 
@@ -183,7 +169,3 @@ def _ratios(rows: Sequence[Row], other: str, mark: str) -> dict[str, float]:
         )
         found.setdefault(network, []).append(float(np.log(ours / theirs)))
     return {network: float(np.exp(np.mean(logs))) for network, logs in found.items()}
-
-
-def _told(ratio: Row) -> str:
-    return f"{ratio['typical']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f}), {ratio['verdict']}"

@@ -17,12 +17,12 @@ from tilewright.bench.arena.records import (
     Price,
     Record,
     break_even,
-    by_key,
     by_run,
     incumbent_at,
 )
 from tilewright.bench.arena.runner import SMALL_BUDGETS
 from tilewright.bench.arena.tasks import parts_of
+from tilewright.bench.framework.tables import grouped
 from tilewright.host.network.zoo import load_network
 
 READ: Final = ("dcoc", REFERENCE)
@@ -76,7 +76,7 @@ def network_budgets(records: Iterable[Record]) -> list[int]:
     return sorted(
         {
             min(r["budget"] for r in rows)
-            for tuner, rows in by_key(records, "tuner").items()
+            for tuner, rows in grouped(records, "tuner").items()
             if tuner.partition(":")[0] not in SMALL_BUDGETS
         }
     )
@@ -88,7 +88,7 @@ def break_evens(records: Iterable[Record]) -> dict[str, dict[str, float | None]]
     Of mean measurements and mean core-seconds to the target over the tasks and seeds that both
     have, runs that miss it with the smaller budget; `prices.break_even` defines 0 and None.
     """
-    runs = {tuner: by_run(rows) for tuner, rows in by_key(records, "tuner").items()}
+    runs = {tuner: by_run(rows) for tuner, rows in grouped(records, "tuner").items()}
     found: dict[str, dict[str, float | None]] = {}
     for tuner, own in runs.items():
         found[tuner] = {}
@@ -194,8 +194,8 @@ def _over_reference(
 ) -> dict[str, dict[str, list[float]]]:
     """A figure of a whole network against the reference's, in percent, seed by seed."""
     tuners = {
-        tuner: {seed: {r["task"]: r for r in own} for seed, own in by_key(rows, "seed").items()}
-        for tuner, rows in by_key(records, "tuner").items()
+        tuner: {seed: {r["task"]: r for r in own} for seed, own in grouped(rows, "seed").items()}
+        for tuner, rows in grouped(records, "tuner").items()
     }
     tasks = {task for seeds in tuners.values() for rows in seeds.values() for task in rows}
     found: dict[str, dict[str, list[float]]] = {}
@@ -224,7 +224,7 @@ def _with_budget(records: Sequence[Record], budget: int) -> list[Record]:
     """Records of the tuners whose runs all have a budget, or more."""
     return [
         r
-        for rows in by_key(records, "tuner").values()
+        for rows in grouped(records, "tuner").values()
         if all(r["budget"] >= budget for r in rows)
         for r in rows
     ]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
-from tilewright.bench.arena.confirm import SEEDS
 from tilewright.bench.arena.network_figures import COMPILE_PRICE
 from tilewright.bench.arena.records import (
     BASELINE,
@@ -20,19 +21,23 @@ from tilewright.bench.arena.records import (
     REFERENCE,
     TARGETS,
     Record,
-    by_key,
     common,
     headline,
 )
 from tilewright.bench.arena.summary import COMPARED
 from tilewright.bench.arena.tasks import parts_of
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, grouped, markdown_text, shown
+from tilewright.host.common.printable import printable
+from tilewright.host.common.whole_file import MARK, renew_folder, write_whole
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.report.drawing.table import Cell
 
 Study = Mapping[str, Any]
 Regrets = Mapping[str, Mapping[str, Mapping[str, float]]]
 Row = tuple[str | Cell, ...]
+
+CONFIRMED_SEEDS: Final = 5
+"""Seeds whose winners are confirmed on the RTL."""
 
 LEAST_COVERAGE: Final = 20
 """Percent of a network's multiply-accumulates that must have been run to speak of the network."""
@@ -120,9 +125,9 @@ def measurements(
     """Median measurements to the targets, the fewest of each track first."""
     medians = [figures[f"trials_to_{target}"] for target in TARGETS]
     rows: list[Row] = []
-    for tuner, own in by_key(runs, "tuner").items():
+    for tuner, own in grouped(runs, "tuner").items():
         budgets = sorted({r["budget"] for r in own})
-        seeds = [len({r["seed"] for r in task}) for task in by_key(own, "task").values()]
+        seeds = [len({r["seed"] for r in task}) for task in grouped(own, "task").values()]
         cells = [
             _median(values[tuner], figures[f"interval_to_{target}"][tuner], budgets[0])
             for target, values in zip(TARGETS, medians, strict=True)
@@ -200,10 +205,7 @@ def prices(study: Study) -> FigureTable:
 
 
 def whole_networks(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
-    """Networks against the reference: throughput, and compile time at each price.
-
-    At the smallest budget of all tuners, and again at the largest for those that have it.
-    """
+    """Networks against the reference: throughput, and compile time at each price."""
     full = summary["full"]
     yield from _of_budget(summary, summary, (COMPILE_PRICE,) if full else tuple(PRICES))
     if full:
@@ -289,7 +291,7 @@ def selections(study: Study) -> FigureTable:
                 for pick in (min, statistics.median, max)
             ),
         )
-        for name, own in by_key(of_kind(study, "selection"), "selection").items()
+        for name, own in grouped(of_kind(study, "selection"), "selection").items()
     ]  # fmt: skip
     header = ("selection", "sets", "best", "median", "worst")
     title = "Confidence sampling on identical candidates"
@@ -302,7 +304,7 @@ def confirmations(study: Study) -> FigureTable:
     winners = {
         (r["task"], r["flat"])
         for r in exact_runs(study)
-        if r["seed"] < SEEDS and r["flat"] is not None
+        if r["seed"] < CONFIRMED_SEEDS and r["flat"] is not None
     }
     run = {(r["task"], r["flat"]) for r in rows if "flat" in r}  # older files have none
     left = max(0, len(winners - run) - sum("flat" not in r for r in rows))
@@ -382,10 +384,9 @@ def _ratio(ratio: Mapping[str, Any] | None) -> Cell:
     """A ratio with its interval, and on which side some of its medians are censored."""
     if ratio is None:
         return Cell(text="-")
-    text = "{value:.2f} ({low:.2f} to {high:.2f})".format(**ratio)
     signs = {(True, False): "> ", (False, True): "< ", (True, True): "~ "}
     sign = signs.get((ratio["bound"], ratio["ceiling"]), "")
-    return Cell(text=sign + text, value=ratio["value"])
+    return Cell(text=sign + shown(ratio), value=ratio["value"])
 
 
 def _percent(interval: Mapping[str, float] | None) -> Cell:
@@ -395,10 +396,7 @@ def _percent(interval: Mapping[str, float] | None) -> Cell:
 
 def percent_interval(interval: Mapping[str, float] | None) -> str:
     """An estimate with its interval, both in percent."""
-    if interval is None:
-        return "-"
-    value, low, high = (100 * interval[k] for k in ("value", "low", "high"))
-    return f"{value:.2f} ({low:.2f} to {high:.2f})"
+    return shown(interval, 2, 100)
 
 
 def _price(even: Mapping[str, float | None], other: str) -> Cell:
@@ -408,3 +406,51 @@ def _price(even: Mapping[str, float | None], other: str) -> Cell:
     value = even[other]
     text = "never" if value is None else "always" if value == 0 else f"{value:.3g}"
     return Cell(text=text, value=math.inf if value is None else value)
+
+
+def write_document(study: Study, path: Path) -> None:
+    """Write the page, and beside it a folder of its name with a CSV file for each table."""
+    write_whole(path, document(study))
+    folder = path.with_suffix("")
+    tables = {f"{table.file_name}.csv": table.csv() for table in study_tables(study)}
+    renew_folder(folder, tables)
+    for name, text in tables.items():
+        write_whole(folder / name, text)
+
+
+def document(study: Study) -> str:
+    """The page of a study (`merge.merge`)."""
+    return "\n\n".join(_blocks(study)) + "\n"
+
+
+def _blocks(study: Study) -> Iterator[str]:
+    conditions = study["conditions"]
+    parts = conditions["parts"]
+    missing = sum(part.get("runs_missing", 0) for part in parts)
+    yield f"<!-- {MARK} -->"
+    yield "# Study of tuners: all tables"
+    yield _bullets(
+        (
+            f"Track *{conditions['track']}*: {', '.join(conditions['configurations'])}",
+            f"Space `{conditions['space']}`, {conditions['memory']}",
+            f"{conditions['fidelity']} (`{conditions['twin']}`)",
+            f"Points per ask: {conditions['batch']}",
+            f"Random first points: {conditions['initial_points']}",
+            f"Runs of the plan that were not made: {missing:,}",
+            *(f"Not run on all tasks: `{tuner}`" for tuner in study["summary"]["incomplete"]),
+            *(f"Budget of `{t}`: {most}" for t, most in conditions["small_budgets"].items()),
+            *(part["note"] for part in parts if part.get("note")),
+        )
+    )
+    if failures := dict.fromkeys(chain.from_iterable(part.get("failures", ()) for part in parts)):
+        yield "## Runs that ended with an error"
+        yield _bullets(failures)
+    for table in study_tables(study):
+        yield f"## {table.title}"
+        yield table.markdown()
+    yield "## How to repeat"
+    yield "\n".join(["```console", *(f"$ {printable(part['command'])}" for part in parts), "```"])
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {markdown_text(line)}" for line in lines)

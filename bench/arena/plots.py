@@ -10,15 +10,17 @@ from typing import Any, Final
 import numpy as np
 
 from tilewright.bench.arena import page_tables
-from tilewright.bench.arena.records import Record, by_key, common, headline, incumbent_at
+from tilewright.bench.arena.records import Record, common, headline, incumbent_at
 from tilewright.bench.arena.replay import BUDGETS, INITIAL
 from tilewright.bench.arena.summary import longest_runs
+from tilewright.bench.framework.page import Curve
 from tilewright.bench.framework.statistics import typical
+from tilewright.bench.framework.tables import grouped
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Box
 from tilewright.tuner.report.drawing.marks import series_colour, series_dash
 from tilewright.tuner.report.drawing.scales import Axis, spanning
-from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+from tilewright.tuner.report.drawing.xy_chart import Series, XYChart, heights, numbered
 
 CURVE_POINTS: Final = 40
 """Places at which a curve is drawn."""
@@ -120,28 +122,25 @@ def _search_sections(
 def curves(records: Sequence[Record]) -> XYChart:
     """Best-so-far curves with intervals, one per tuner, as far as all of its runs go."""
     series = []
-    for number, (tuner, rows) in enumerate(by_key(records, "tuner").items()):
+    for number, (tuner, rows) in enumerate(grouped(records, "tuner").items()):
         budget = min(r["budget"] for r in rows)
-        places = np.unique(np.geomspace(8, max(9, budget), CURVE_POINTS).astype(int))
-        intervals = []
-        for place in places:
-            strata = [
-                [incumbent_at(r["curve"], int(place)) / r["optimum"] for r in task]
-                for task in by_key(rows, "task").values()
-            ]
-            intervals.append(typical(strata))
+        places = np.unique(np.geomspace(8, max(9, budget), CURVE_POINTS).astype(int)).tolist()
+        tasks = grouped(rows, "task").values()
+        intervals = [
+            typical([[incumbent_at(r["curve"], at) / r["optimum"] for r in task] for task in tasks])
+            for at in places
+        ]
         series.append(
             Series(
-                name=tuner, x=[int(place) for place in places], y=[i.value for i in intervals],
+                name=tuner, x=places, y=[i.value for i in intervals],
                 low=[i.low for i in intervals], high=[i.high for i in intervals],
                 colour=series_colour(number), dash=series_dash(number), hover=True,
             )
         )  # fmt: skip
-    values = [y for each in series for y in each.y if y is not None]
     return XYChart(
         alt="Cycles over the optimum against measurements, a line per tuner",
         x=_measurements_axis(series),
-        y=spanning("cycles / optimum", values, log=True),
+        y=spanning("cycles / optimum", heights(series), log=True),
         series=series,
         height=460,
     )
@@ -149,18 +148,14 @@ def curves(records: Sequence[Record]) -> XYChart:
 
 def reached(records: Sequence[Record]) -> XYChart:
     """Share of runs within 1 % against measurements, as far as all runs of a tuner go."""
-    series = []
-    for number, (tuner, rows) in enumerate(by_key(records, "tuner").items()):
+    found: dict[str, Curve] = {}
+    for tuner, rows in grouped(records, "tuner").items():
         budget = min(r["budget"] for r in rows)
-        found = [r["trials_to_1pct"] for r in rows if r["trials_to_1pct"] is not None]
-        hits = sorted(trials for trials in found if trials <= budget)
-        series.append(
-            Series(
-                name=tuner, x=[1, *hits, budget], step=True, hover=True,
-                y=[0, *((n + 1) / len(rows) for n in range(len(hits))), len(hits) / len(rows)],
-                colour=series_colour(number), dash=series_dash(number),
-            )
-        )  # fmt: skip
+        known = [r["trials_to_1pct"] for r in rows if r["trials_to_1pct"] is not None]
+        hits = sorted(trials for trials in known if trials <= budget)
+        shares = [(n + 1) / len(rows) for n in range(len(hits))]
+        found[tuner] = [1, *hits, budget], [0, *shares, len(hits) / len(rows)]
+    series = numbered(found, step=True, hover=True)
     return XYChart(
         alt="Share of runs within 1 % of the optimum against measurements, a line per tuner",
         x=_measurements_axis(series),
@@ -199,12 +194,9 @@ def regret_bars(regrets: page_tables.Regrets) -> BarChart:
 
 
 def selection_boxes(rows: Sequence[Record]) -> BarChart:
-    """Quality of the candidates and of what each selection takes from them.
-
-    Quantiles instead of every point: candidates number tens of thousands.
-    """
+    """Quality of the candidates and of what each selection takes from them."""
     quantiles = {}
-    for name, own in by_key(rows, "selection").items():
+    for name, own in grouped(rows, "selection").items():
         ratios = [ratio for row in own for ratio in row["ratios"]]
         quantiles[name] = tuple(np.quantile(ratios, (0.05, 0.25, 0.5, 0.75, 0.95)).tolist())
     return BarChart(
@@ -221,7 +213,7 @@ def selection_boxes(rows: Sequence[Record]) -> BarChart:
 def sampling_course(rows: Sequence[Record]) -> list[tuple[str, XYChart]]:
     """Configurations over time, before and after confidence sampling: two charts per task."""
     charts = []
-    for of_task in by_key(rows, "task").values():
+    for of_task in grouped(rows, "task").values():
         own = sorted(of_task, key=lambda r: r["trial"])
         counts, quality = [], []
         for side, colour in (("before", "c5"), ("after", "c4")):
@@ -244,28 +236,17 @@ def sampling_course(rows: Sequence[Record]) -> list[tuple[str, XYChart]]:
             quality.append(Series(name=name, x=trials, y=medians, colour=colour, legend=False))
         x_axis = spanning("measurements made", [r["trial"] for r in own])
         most = [len(r[side]) for r in own for side in ("before", "after")]
-        layer = own[0]["layer"]
-        charts += [
-            (
-                f"{layer}: configurations",
-                XYChart(
-                    alt=f"{layer}: configurations before and after the sampling",
-                    x=x_axis, y=spanning("configurations", most, log=True), series=counts,
-                    height=260,
-                ),
-            ),
-            (
-                f"{layer}: their quality",
-                XYChart(
-                    alt=f"{layer}: cycles over the optimum before and after the sampling",
-                    x=x_axis, series=quality, height=260,
-                    y=spanning(
-                        "cycles / optimum", [y for s in quality for y in s.y if y is not None],
-                        log=True,
-                    ),
-                ),
-            ),
-        ]  # fmt: skip
+        layer, sides = own[0]["layer"], "before and after the sampling"
+        for title, alt, y, series in (
+            ("configurations", "configurations", spanning("configurations", most, log=True),
+             counts),
+            ("their quality", "cycles over the optimum",
+             spanning("cycles / optimum", heights(quality), log=True), quality),
+        ):  # fmt: skip
+            text = f"{layer}: {alt} {sides}"
+            charts.append(
+                (f"{layer}: {title}", XYChart(alt=text, x=x_axis, y=y, series=series, height=260))
+            )
     return charts
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from tilewright.bench.arena.replay import BUDGETS, Event, Run, Trial
 from tilewright.bench.arena.runner import Contestant
 from tilewright.bench.arena.tables import Table
+from tilewright.bench.framework.tables import grouped
 from tilewright.host.common.errors import StoreError
 from tilewright.tuner.exhaustive.landscape_file import NOT_YET
 from tilewright.tuner.search import Offer, taken_by
@@ -154,24 +155,18 @@ BASELINE: Final = "random"
 
 
 def headline(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
-    """Records of the hard tasks (of all, when none is hard) of the tuners that ran on each.
-
-    Of a tuner's runs those of the seeds that it ran on every task, so that all tasks weigh alike.
-    """
+    """Records of the hard tasks (of all, when none is hard) of the tuners that ran on each."""
     hard = [r for r in records if r["hard"]] or list(records)
     complete = _balanced(complete_runs(hard))
     present = {r["tuner"] for r in complete}
-    return complete, [tuner for tuner in by_key(hard, "tuner") if tuner not in present]
+    return complete, [tuner for tuner in grouped(hard, "tuner") if tuner not in present]
 
 
 def common(records: Sequence[Record]) -> list[Record]:
-    """Records of the hard tasks (of all, when none is hard) that every tuner ran on.
-
-    Of a tuner's runs those of the seeds that it ran on every one of them.
-    """
+    """Records of the hard tasks (of all, when none is hard) that every tuner ran on."""
     hard = [r for r in records if r["hard"]] or list(records)
     tasks = (
-        set.intersection(*({r["task"] for r in own} for own in by_key(hard, "tuner").values()))
+        set.intersection(*({r["task"] for r in own} for own in grouped(hard, "tuner").values()))
         if hard
         else set()
     )
@@ -183,7 +178,7 @@ def complete_runs(records: Sequence[Record]) -> list[Record]:
     tasks = {r["task"] for r in records}
     return [
         r
-        for rows in by_key(records, "tuner").values()
+        for rows in grouped(records, "tuner").values()
         if {r["task"] for r in rows} == tasks
         for r in rows
     ]
@@ -192,19 +187,11 @@ def complete_runs(records: Sequence[Record]) -> list[Record]:
 def _balanced(records: Sequence[Record]) -> list[Record]:
     """Of every tuner the records of the seeds that it ran on all of its tasks."""
     kept: list[Record] = []
-    for rows in by_key(records, "tuner").values():
-        seeds = [{r["seed"] for r in task} for task in by_key(rows, "task").values()]
+    for rows in grouped(records, "tuner").values():
+        seeds = [{r["seed"] for r in task} for task in grouped(rows, "task").values()]
         shared = set.intersection(*seeds)
         kept += [r for r in rows if r["seed"] in shared]
     return kept
-
-
-def by_key(records: Iterable[Record], key: str) -> dict[Any, list[Record]]:
-    """Records by one of their members, in order of first appearance."""
-    groups: dict[Any, list[Record]] = {}
-    for record in records:
-        groups.setdefault(record[key], []).append(record)
-    return groups
 
 
 def by_run(records: Iterable[Record]) -> dict[tuple[str, int], Record]:
@@ -252,10 +239,7 @@ PRICES: Final[Mapping[str, Price]] = {
 def break_even(
     overhead: float, trials: float, other_overhead: float, other_trials: float
 ) -> float | None:
-    """Seconds per trial above which a tuner of fewer trials and more overhead is cheaper.
-
-    0 when it is cheaper at any price, None when no price is high enough.
-    """
+    """Seconds per trial above which a tuner of fewer trials and more overhead is cheaper."""
     saved = other_trials - trials
     extra = overhead - other_overhead
     if extra <= 0 and saved >= 0:

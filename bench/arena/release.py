@@ -61,11 +61,7 @@ def packed(table: Table, name: str, of: str) -> CertifiedTable:
 
 
 def unpacked(found: CertifiedTable) -> Table:
-    """A table of the file as the arena replays it.
-
-    Raises:
-        StoreError: it is not one of its task.
-    """
+    """A table of the file as the arena replays it."""
     about = found.about
     try:
         task = tasks.Task(
@@ -113,11 +109,7 @@ _MAKE_IT: Final = "make the file anew: tilewright bench tables"
 
 
 def open_tables(path: Path) -> dict[str, CertifiedTable]:
-    """The tables of a file.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
+    """The tables of a file."""
     try:
         return certified_tables.load(path)
     except (OSError, ValueError) as error:
@@ -147,12 +139,10 @@ class Tables(Study):
 
     @property
     def writes(self) -> Files:
-        """The file, and the module that reads it."""
         output = self.settings.output
         return {"--output": output, "the module beside --output": _beside(output)}
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """A row for each task."""
         del cell
         given = self.settings
         found: dict[str, CertifiedTable] = {}
@@ -188,11 +178,9 @@ class Tables(Study):
                     yield KNOWN, f"{network}.{workload.name}", workload
 
     def conditions(self) -> Row:
-        """What all tables share."""
         return {"twin": identity_of("twin"), "board": tasks.BOARD, "space": tasks.KIND}
 
     def line(self, row: Row) -> str:
-        """One task."""
         state = "hard" if row["hard"] else "easy"
         return (
             f"{row['name']}: {row['legal']:,} of {row['points']:,} points legal, optimum "
@@ -201,7 +189,6 @@ class Tables(Study):
         )
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Counts, and the size of the file."""
         kept = [row for row in rows if row["kept"]]
         path = self.settings.output
         return {
@@ -213,7 +200,6 @@ class Tables(Study):
         }
 
     def passed(self, result: BenchResult) -> bool:
-        """Tables that are enumerated hold."""
         return all(row["whole"] for row in result.rows)
 
 

@@ -63,10 +63,7 @@ class Contestant:
 
     @classmethod
     def parse(cls, text: str) -> Contestant:
-        """A tuner as everywhere, with its options (`Registry`), and more: `FLAGS`.
-
-        The text is the contestant's label.
-        """
+        """A tuner as everywhere, with its options (`Registry`), and more: `FLAGS`."""
         TUNERS.check(text, FLAGS)
         name, options = TUNERS.parse(text, FLAGS)
         prior = not options.pop("no-prior", False)
@@ -166,10 +163,7 @@ def run_plan(
     seconds: float = float("inf"),
     on_progress: Callable[[int, int, Trial], None] | None = None,
 ) -> Outcome:
-    """Make every run of a plan that the store does not hold yet.
-
-    Workers read the tables from ``tables``, a file of them or a folder of landscapes.
-    """
+    """Make every run of a plan that the store does not hold yet."""
     trials = [(key_of(trial, plan.tables), trial) for trial in plan.trials()]
     pending = [(key, trial) for key, trial in trials if store.get(key) is None]
     done, failures = len(trials) - len(pending), dict[str, None]()
@@ -207,10 +201,7 @@ def key_of(trial: Trial, tables: Mapping[str, Table]) -> str:
 
 @functools.cache
 def sources_of(tuner: str) -> str:
-    """Digest of an algorithm, of the tuner's modules that it imports, and of the replay.
-
-    Of a user's own, its file and what it imports from beside it.
-    """
+    """Digest of an algorithm, of the tuner's modules that it imports, and of the replay."""
     entry = TUNERS.find(tuner)
     pending = [f"{_SEARCH}.tuner" if entry.source else entry.module, f"{_SEARCH}.tuner"]
     if Offer.PRIOR in taken_by(tuner):

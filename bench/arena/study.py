@@ -13,30 +13,35 @@ import math
 import os
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 from rich.console import Console
 
 from tilewright.bench.arena import runner, tasks
-from tilewright.bench.arena.confirm import confirm
-from tilewright.bench.arena.merge import merge
-from tilewright.bench.arena.page_tables import exact_runs, measurements
+from tilewright.bench.arena.page_tables import CONFIRMED_SEEDS, exact_runs, measurements
 from tilewright.bench.arena.plots import page
 from tilewright.bench.arena.records import PRICES, Record, headline, records_of, who
 from tilewright.bench.arena.release import TRACK, tables_of
 from tilewright.bench.arena.replay import BATCH, INITIAL, Trial
-from tilewright.bench.arena.settings import TunersSettings
+from tilewright.bench.arena.summary import merge
 from tilewright.bench.arena.tables import HARD_TRIALS, Table, load_table
+from tilewright.bench.commands import TunersSettings
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.settings import require_names
-from tilewright.bench.framework.study import BenchResult, Files, Study
+from tilewright.bench.framework.study import BenchResult, Files, Study, in_processes
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.host.common.errors import ConfigError
+from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.measure.backends import identity_of
+from tilewright.tuner.measure.measurement import Request
+from tilewright.tuner.measure.oracle import build_job, trial_job
 from tilewright.tuner.search import TUNERS
+from tilewright.tuner.search.space import Index
 
 REPORT_SECONDS = 15.0
 TRACED = 256
@@ -139,16 +144,13 @@ class Tuners(Study):
 
     @property
     def reads(self) -> Files:
-        """The file of tables."""
         return {"--tables": self.settings.tables}
 
     @property
     def keeps(self) -> Files:
-        """The file of runs."""
         return {"the runs in --folder": self.settings.folder / RUNS}
 
     def measure(self, cell: Cell) -> Iterator[Record]:
-        """Records of tables, runs, samplings and confirmations."""
         del cell
         given = self.settings
         tables = self._file
@@ -225,7 +227,6 @@ class Tuners(Study):
         return records_of(self.outcome.runs, tables, self.contestants)
 
     def line(self, row: Any) -> str:
-        """Confirmations as they come; runs are told by their number."""
         if row["what"] != "confirmation":
             return ""
         return (
@@ -290,3 +291,74 @@ class Tuners(Study):
 
     def page(self, document: Any) -> str:
         return page(merge([document]))
+
+
+SLACK_CYCLES: Final = 1_000
+"""The RTL may run so many cycles longer than the table says before it is stopped as wrong."""
+
+
+def point_of(table: Table, flat: int) -> tuple[HwConfig, Schedule]:
+    """Configuration and schedule at a position of a table."""
+    point = table.task.space.decode(_index(table, flat))
+    if isinstance(point, Schedule):
+        return table.task.configs[0], point
+    return point.hw, point.schedule
+
+
+def confirm(
+    records: Iterable[Record], tables: Mapping[str, Table], *, workers: int = 2
+) -> Iterator[dict[str, Any]]:
+    """Run each distinct winner of the first seeds, and each optimum, on the full RTL."""
+    wanted: dict[tuple[str, int], None] = {}
+    for record in records:
+        if record["seed"] < CONFIRMED_SEEDS and record["flat"] is not None:
+            wanted[record["task"], record["flat"]] = None
+            table = tables[record["task"]]
+            wanted[record["task"], table.best] = None
+    # Points of one configuration follow each other, so that a worker builds few of them.
+    jobs = sorted(
+        ((*point_of(tables[task], flat), task, flat) for task, flat in wanted),
+        key=lambda job: (job[0].name, job[2], job[3]),
+    )
+    requests = [_request(tables[job[2]], *job) for job in jobs]
+    for place, (failure, cycles) in in_processes(_run, requests, workers):
+        hw, schedule, task, flat = jobs[place]
+        expected = _cycles(tables[task], flat)
+        yield {
+            "what": "confirmation",
+            "task": task,
+            "flat": flat,
+            "layer": tables[task].task.workload.name,
+            "hw": hw.name,
+            "schedule": schedule.to_mapping(),
+            "expected_cycles": expected,
+            "rtl_cycles": cycles,
+            "equal": cycles == expected and not failure,
+            "failure": failure,
+        }
+
+
+def _request(table: Table, hw: HwConfig, schedule: Schedule, _task: str, flat: int) -> Request:
+    return Request(
+        hw=hw,
+        workload=table.task.workload,
+        schedule=schedule,
+        memory=table.task.memory,
+        max_cycles=_cycles(table, flat) + SLACK_CYCLES,
+    )
+
+
+def _cycles(table: Table, flat: int) -> int:
+    """What a table says of a legal position."""
+    return table.measure(_index(table, flat)) or 0
+
+
+def _index(table: Table, flat: int) -> Index:
+    return tuple(int(i) for i in np.unravel_index(flat, table.cycles.shape))
+
+
+def _run(request: Request) -> tuple[str, int | None]:
+    """Why a point has no valid measurement on the RTL, and its cycles."""
+    build_job("rtl", request.hw)
+    measurement = trial_job("rtl", request)
+    return measurement.failure, measurement.cycles if measurement.valid else None

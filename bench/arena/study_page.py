@@ -14,15 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tilewright.bench.arena.merge import require, require_parts
 from tilewright.bench.arena.page_tables import measurements, pairs, regret
 from tilewright.bench.arena.records import BASELINE, Record, headline
 from tilewright.bench.arena.release import SETS
 from tilewright.bench.arena.replay import BUDGETS
-from tilewright.bench.arena.summary import COMPARED, search_figures
+from tilewright.bench.arena.summary import COMPARED, require, require_parts, search_figures
 from tilewright.bench.framework.coverage import INTERVALS, POPULATIONS, SIZES, table_of_shares
-from tilewright.bench.framework.published import write_page
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, write_page
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.plain_values import is_integer
 from tilewright.host.common.result_document import rows_of
@@ -45,10 +43,7 @@ Document = Mapping[str, Any]
 
 
 def compacted(studies: Sequence[Document], shares: Document) -> dict[str, Any]:
-    """The file of some documents of `bench tuners` and one of `bench intervals`.
-
-    Of a run that several documents hold the last one counts.
-    """
+    """The file of some documents of `bench tuners` and one of `bench intervals`."""
     require_parts(studies)
     for number, study in enumerate(studies, 1):
         _require_complete(study, f"JSON {number}")

@@ -67,11 +67,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class BoundedLandscape:
-    """A landscape that is measured as far as somebody needs it.
-
-    ``cycles`` of a point is `NOT_YET` where only its floor is known, `ILLEGAL` if its schedule is
-    not; a legal schedule takes more than its floor in ``floors``.
-    """
+    """A landscape that is measured as far as somebody needs it."""
 
     def __init__(
         self, space: ScheduleSpace, memory: MemoryModel, folder: Path, *, identity: str
@@ -208,11 +204,7 @@ class Table:
 
     @cached_property
     def digest(self) -> str:
-        """Of all that a run on the table depends on.
-
-        Points beyond `REACH` that are measured on demand are left out: the twin and the task say
-        what they take.
-        """
+        """Of all that a run on the table depends on."""
         task, cycles = self.task, self.cycles
         if self.run is not None:
             cycles = np.where(cycles <= REACH * self.optimum, cycles, NOT_YET)
@@ -236,10 +228,7 @@ class Table:
         return int(((self.cycles > 0) & (self.cycles <= ratio * self.optimum)).sum())
 
     def random_median(self, ratio: float = 1.01) -> int:
-        """Median measurements of uniform random-legal search without repetition to a ratio.
-
-        Exact: with K of N points good, k draws all miss with probability C(N-K, k) / C(N, k).
-        """
+        """Median measurements of uniform random-legal search without repetition to a ratio."""
         points, good = int(self.legal.sum()), self.within(ratio)
         low, high = 1, points - good + 1
         while low < high:
@@ -278,10 +267,7 @@ class Table:
 def load_table(
     task: Task, folder: Path, *, workers: int = 1, on_progress: Progress | None = None
 ) -> Table:
-    """The table of a task; what is not on disk yet is enumerated.
-
-    A task of more than `WHOLE_WORK` gets a table that is complete up to `REACH`.
-    """
+    """The table of a task; what is not on disk yet is enumerated."""
     classes: dict[object, _Class] = {}
     twin = identity_of("twin")
     for hw in task.configs:
@@ -302,10 +288,7 @@ def load_table(
 
 
 class _Class:
-    """The configurations of a task that differ in depths alone, and their common landscape.
-
-    Its schedules are those on the configuration of the largest depths, which holds all cycles.
-    """
+    """The configurations of a task that differ in depths alone, and their common landscape."""
 
     def __init__(self, task: Task, configs: list[HwConfig]) -> None:
         self.task: Final = task

@@ -75,15 +75,15 @@ class Intervals(Study):
 
     resumes = True
 
+    says = "{interval}, {effects} effects, {clusters} clusters: {share:.1 %}"
+
     def cells(self) -> list[Cell]:
-        """Every interval on every population at every size."""
         return [
             {"interval": interval, "effects": effects, "clusters": size}
             for interval, effects, size in itertools.product(INTERVALS, POPULATIONS, SIZES)
         ]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """One share; the truth is of the cell's interval and population alone."""
         interval, population = INTERVALS[cell["interval"]], POPULATIONS[cell["effects"]]
         places = [list(INTERVALS).index(cell["interval"]), list(POPULATIONS).index(cell["effects"])]
         truth = _truth(cell["interval"], cell["effects"])
@@ -96,7 +96,6 @@ class Intervals(Study):
         yield {"samples": len(found), "held": held, "share": held / len(found)}
 
     def conditions(self) -> Row:
-        """What all shares have in common."""
         return {
             "seed": self.settings.seed,
             "samples": self.settings.samples,
@@ -105,22 +104,13 @@ class Intervals(Study):
             "run_deviation": RUN_DEVIATION,
         }
 
-    def line(self, row: Row) -> str:
-        """One share."""
-        return (
-            f"{row['interval']}, {row['effects']} effects, {row['clusters']} clusters: "
-            f"{100 * row['share']:.1f} %"
-        )
-
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """The least share of each interval."""
         return {
             name: min(row["share"] for row in rows if row["interval"] == name)
             for name in dict.fromkeys(row["interval"] for row in rows)
         }
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        """Shares by size."""
         yield table_of_shares(document["rows"])
 
 

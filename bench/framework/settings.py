@@ -27,8 +27,8 @@ class StudyOption(Option):
     """How the command line shows and checks a field of a study."""
 
     quick: Any = _SAME  # value that --quick gives where the option is not given
-    # ``module:NAME`` of a collection, or of a function that makes one, of all names
-    known: str = ""
+    # all names, or ``module:NAME`` of a collection or of a function that makes one
+    known: str | tuple[str, ...] = ""
     of: str = ""  # what errors from below call the field, separated by commas
     separator: str | None = ","  # of several names
     only_with: str = ""  # a field whose option it needs, and ...
@@ -41,6 +41,8 @@ class StudyOption(Option):
 
     def choices(self) -> Collection[str] | None:
         """The names that may be given; None: any."""
+        if not isinstance(self.known, str):
+            return self.known
         if not self.known:
             return None
         module, _, name = self.known.partition(":")
@@ -174,10 +176,7 @@ def _require_known(value: Any, about: StudyOption, flag: str) -> None:
 
 
 def require_names(flag: str, given: Iterable[Any], known: Iterable[Any]) -> None:
-    """Refuse a name that is not known; the nearest is suggested.
-
-    A registry knows classes of one's own, too.
-    """
+    """Refuse a name that is not known; the nearest is suggested."""
     names = [str(each) for each in known]
     for each in map(str, given):
         if each not in (known if isinstance(known, Registry) else names):

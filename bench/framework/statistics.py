@@ -118,6 +118,28 @@ def geometric_mean(clusters: Sequence[Sequence[float]]) -> Interval:
     return Interval(value=math.exp(middle), low=low, high=high)
 
 
+def mean_ratio(
+    values: Iterable[tuple[Hashable, float]], digits: int = 4, *, above_1: bool = False
+) -> dict[str, float]:
+    """`geometric_mean` of ratios by what they are of, rounded."""
+    return geometric_mean(clustered(values)).rounded(digits, above_1=above_1)
+
+
+def verdicts(
+    ratios: Mapping[str, Iterable[tuple[Hashable, float]]], *, less: bool = True
+) -> dict[str, str]:
+    """Of ratios to a reference by name: signed ranks over clusters, by Holm over the names."""
+    sign = 1 if less else -1
+    logs = {
+        name: [sign * float(np.log(cluster).mean()) for cluster in clustered(values)]
+        for name, values in ratios.items()
+    }
+    return {
+        name: f"{found.verdict}, p {found.p_holm:.2g}"
+        for name, found in compare_pairs(logs).items()
+    }
+
+
 def _student(freedom: int) -> float:
     """Deviations to either side that hold `CONFIDENCE` of Student's t."""
     from scipy import stats  # noqa: PLC0415  (of the extra `search`; loaded when used)

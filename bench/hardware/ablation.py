@@ -84,6 +84,8 @@ VARIANTS = (
 class Ablation(Study):
     """Every layer's best schedule of the whole accelerator on every variant."""
 
+    says = ""
+
     @cached_property
     def schedules(self) -> dict[str, Schedule]:
         """The best schedule of each layer."""
@@ -132,12 +134,7 @@ class Ablation(Study):
             totals[row["variant"]] = totals.get(row["variant"], 0) + cycles
         return totals
 
-    def line(self, row: Row) -> str:
-        del row
-        return ""
-
     def text(self, document: Row) -> str:
-        """Cycles of each variant, and over those of the whole accelerator."""
         totals = document["summary"]
         return "\n".join(
             f"{name:22} {total:>12,} cycles  {total / totals['whole']:.3f}x"

@@ -16,10 +16,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from tilewright.bench.commands import DecodeSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
 from tilewright.bench.hardware.roofline import Case, measure
-from tilewright.bench.hardware.settings import DecodeSettings
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import dense
@@ -51,6 +51,8 @@ def tokens_per_second(rows: Sequence[Row], clock_mhz: float) -> float:
 class Decode(Study):
     """Both precisions of the constant weights."""
 
+    says = "{layer}, int{weight_bits}: {cycles:,} cycles (bound {bound:,}), {of_token} per token"
+
     @cached_property
     def hw(self) -> HwConfig:
         """The configuration; weights of 4 bits are added where it has none."""
@@ -58,7 +60,6 @@ class Decode(Study):
         return hw if hw.int4_weights else hw.with_(int4_weights=1)
 
     def cells(self) -> list[Cell]:
-        """Bits of the weights; the products of a token follow one another."""
         return [{"decoded_with": bits} for bits in (8, 4)]
 
     def measure(self, cell: Cell) -> list[Row]:
@@ -88,9 +89,3 @@ class Decode(Study):
             "tokens_per_second_int4": round(four, 3),
             "int4_over_int8": round(four / eight, 3),
         }
-
-    def line(self, row: Row) -> str:
-        return (
-            f"{row['layer']}, int{row['weight_bits']}: {row['cycles']:,} cycles (bound "
-            f"{row['bound']:,}), {row['of_token']} per token"
-        )

@@ -250,12 +250,16 @@ class Roofline(Study):
 
     resumes = True
 
+    says = (
+        "{hw:12} {axi_data_bits:4} {memory:8} {network:12} "
+        "{layer:14} {cycles:>11,} of {bound:>11,}  {ratio:.3f}"
+    )
+
     @property
     def jobs(self) -> int:
         return int(self.settings.workers)
 
     def cells(self) -> list[Cell]:
-        """The product of configurations, bus widths, memories and the layers of networks."""
         given = self.settings
         return [
             {"hw": hw, "axi_data_bits": bits, "memory": memory, "network": network, "layer": w.name}
@@ -290,9 +294,3 @@ class Roofline(Study):
 
     def summarise(self, rows: Sequence[Row]) -> Row:
         return summarise(rows)
-
-    def line(self, row: Row) -> str:
-        return (
-            f"{row['hw']:12} {row['axi_data_bits']:4} {row['memory']:8} {row['network']:12} "
-            f"{row['layer']:14} {row['cycles']:>11,} of {row['bound']:>11,}  {row['ratio']:.3f}"
-        )

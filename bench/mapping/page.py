@@ -8,20 +8,27 @@ Ratios are geometric means over layers; the runs of a layer are one cluster (`st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from tilewright.bench.framework.published import Document, packed, unpacked
-from tilewright.bench.framework.statistics import clustered, compare_pairs, geometric_mean
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.page import Curve, conditions, courses, study_page
+from tilewright.bench.framework.statistics import mean_ratio, verdicts
+from tilewright.bench.framework.tables import (
+    Document,
+    FigureTable,
+    grouped,
+    packed,
+    shown,
+    table_of,
+    unpacked,
+)
 from tilewright.bench.mapping.roles import correlation_map, dendrogram, trajectories
 from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.report.drawing import page as markup
-from tilewright.tuner.report.drawing.marks import series_colour, series_dash
-from tilewright.tuner.report.drawing.scales import spanning
-from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+from tilewright.tuner.report.drawing.xy_chart import XYChart
 
 Row = dict[str, Any]
 
@@ -59,47 +66,73 @@ def summarise(rows: Sequence[Row]) -> Row:
     }
     if not runs:
         return found
-    objectives = list(dict.fromkeys(run["objective"] for run in runs))
-    methods = list(dict.fromkeys(run["method"] for run in runs))
-    budget = _budget(runs)
+    objectives, by_method = grouped(runs, "objective"), grouped(runs, "method")
     best = {task: row["value"] for task, row in optima.items()}
-    ratios = {
-        objective: _ratios([r for r in runs if r["objective"] == objective], methods, budget)
-        for objective in objectives
-    }
+    budget = _budget(runs)
+    tenth = max(1, budget // TENTH)
+
+    def regrets(own: Sequence[Row], at: int) -> list[tuple[Any, float]]:
+        """Cost over the optimum after some samples, by layer."""
+        return [(_layer(r), value_at(r, at) / best[_task(r)]) for r in own]
+
+    def regret_pct(at: int) -> Row:
+        return {
+            objective: {
+                method: mean_ratio(pairs, 3, above_1=True)
+                for method in by_method
+                if (
+                    pairs := regrets(
+                        [r for r in own if r["method"] == method and value_at(r, at) < math.inf], at
+                    )
+                )
+            }
+            for objective, own in objectives.items()
+        }
+
+    def near(at: int) -> Row:
+        """Share of runs within `NEAR_PCT` of the optimum after some samples."""
+        limit = 1 + NEAR_PCT / 100
+        return {
+            m: round(float(np.mean([value_at(r, at) <= best[_task(r)] * limit for r in own])), 4)
+            for m, own in by_method.items()
+        }
+
+    ratios = {name: _ratios(own, by_method, budget) for name, own in objectives.items()}
     found["ratio_to_marl"] = {
-        objective: {m: geometric_mean(clusters).rounded() for m, clusters in of.items()}
-        for objective, of in ratios.items()
+        name: {method: mean_ratio(pairs) for method, pairs in of.items()}
+        for name, of in ratios.items()
     }
-    found["verdict_to_marl"] = {objective: _verdicts(of) for objective, of in ratios.items()}
-    found["single"] = {
-        objective: _single([r for r in runs if r["objective"] == objective], best, budget)
-        for objective in objectives
+    found["verdict_to_marl"] = {
+        name: verdicts({method: pairs for method, pairs in of.items() if method != REFERENCE})
+        for name, of in ratios.items()
     }
+    found["single"] = {}
+    for objective, own in objectives.items():
+        mine = [run for run in own if run["method"] == SINGLE]
+        samples = [run["samples"] for run in mine]
+        found["single"][objective] = (
+            None
+            if not mine
+            else {
+                "samples_median": int(np.median(samples)),
+                "samples_max": max(samples),
+                "at_budget": mean_ratio(regrets(mine, budget), 3, above_1=True),
+                "converged": mean_ratio(
+                    ((_layer(r), r["value"] / best[_task(r)]) for r in mine), 3, above_1=True
+                ),
+            }
+        )
     found["agents"] = {
         method: [min(counts), max(counts)]
-        for method in methods
-        if (counts := [_agents(r) for r in runs if r["method"] == method and _agents(r)])
+        for method, own in by_method.items()
+        if (counts := [count for r in own if (count := _agents(r))])
     }
-    for name, at in (("regret_pct", budget), ("regret_pct_at_tenth", max(1, budget // TENTH))):
-        found[name] = {
-            objective: {
-                method: geometric_mean(clusters).rounded(3, above_1=True)
-                for method in methods
-                if (clusters := _regrets(runs, best, objective, method, at))
-            }
-            for objective in objectives
-        }
-    found["share_within_1_pct"] = {method: _near(runs, best, method, budget) for method in methods}
-    found["share_within_1_pct_at_tenth"] = {
-        method: _near(runs, best, method, max(1, budget // TENTH)) for method in methods
-    }
-    found["sample_efficiency_over_ppo"] = _efficiency(runs, methods, budget)
+    found["regret_pct"], found["regret_pct_at_tenth"] = regret_pct(budget), regret_pct(tenth)
+    found["share_within_1_pct"], found["share_within_1_pct_at_tenth"] = near(budget), near(tenth)
+    found["sample_efficiency_over_ppo"] = _efficiency(by_method, budget)
     found["core_seconds_per_run"] = {
-        method: round(
-            float(np.median([r["core_seconds"] for r in runs if r["method"] == method])), 2
-        )
-        for method in methods
+        method: round(float(np.median([r["core_seconds"] for r in own])), 2)
+        for method, own in by_method.items()
     }
     return found
 
@@ -108,23 +141,6 @@ def _budget(runs: Sequence[Row]) -> int:
     """Samples of a run; the single agent may have more, and what is capped has fewer."""
     others = [run["samples"] for run in runs if run["method"] != SINGLE]
     return int(max(others or [run["samples"] for run in runs]))
-
-
-def _single(runs: Sequence[Row], best: Mapping[Any, float], budget: int) -> Row | None:
-    """How the single agent converged."""
-    mine = [run for run in runs if run["method"] == SINGLE]
-    if not mine:
-        return None
-    samples = [run["samples"] for run in mine]
-    values = clustered((_layer(run), run["value"] / best[_task(run)]) for run in mine)
-    return {
-        "samples_median": int(np.median(samples)),
-        "samples_max": max(samples),
-        "at_budget": geometric_mean(
-            clustered((_layer(run), value_at(run, budget) / best[_task(run)]) for run in mine)
-        ).rounded(3, above_1=True),
-        "converged": geometric_mean(values).rounded(3, above_1=True),
-    }
 
 
 def _agents(run: Row) -> int:
@@ -141,69 +157,30 @@ def _layer(row: Row) -> tuple[Any, ...]:
 
 
 def _ratios(
-    runs: Sequence[Row], methods: Sequence[str], at: int
-) -> Mapping[str, list[list[float]]]:
+    runs: Sequence[Row], methods: Iterable[str], at: int
+) -> dict[str, list[tuple[Any, float]]]:
     """How much higher each method's cost is than that of `REFERENCE`, seed by seed, by layer."""
     reference = {(_task(r), r["seed"]): r["value"] for r in runs if r["method"] == REFERENCE}
-    found = {}
-    for method in methods:
-        values = [
-            (_layer(r), value_at(r, at) / reference[_task(r), r["seed"]])
-            for r in runs
-            if r["method"] == method and (_task(r), r["seed"]) in reference
-        ]
-        if values:
-            found[method] = clustered(values)
-    return found
+    found: dict[str, list[tuple[Any, float]]] = {method: [] for method in methods}
+    for r in runs:
+        if (theirs := reference.get((_task(r), r["seed"]))) is not None:
+            found[r["method"]].append((_layer(r), value_at(r, at) / theirs))
+    return {method: pairs for method, pairs in found.items() if pairs}
 
 
-def _verdicts(ratios: Mapping[str, list[list[float]]]) -> Mapping[str, str]:
-    """Of each method against `REFERENCE`: signed ranks over layers, by Holm over the methods."""
-    logs = {
-        method: [float(np.log(cluster).mean()) for cluster in clusters]
-        for method, clusters in ratios.items()
-        if method != REFERENCE
-    }
-    return {
-        method: f"{found.verdict}, p {found.p_holm:.2g}"
-        for method, found in compare_pairs(logs).items()
-    }
-
-
-def _regrets(
-    runs: Sequence[Row], best: Mapping[Any, float], objective: str, method: str, at: int
-) -> list[list[float]]:
-    """Cost over the optimum after some samples, by layer."""
-    return clustered(
-        (_layer(r), value_at(r, at) / best[_task(r)])
-        for r in runs
-        if r["objective"] == objective and r["method"] == method and value_at(r, at) < float("inf")
-    )
-
-
-def _near(runs: Sequence[Row], best: Mapping[Any, float], method: str, at: int) -> float:
-    """Share of runs within `NEAR_PCT` of the optimum after some samples."""
-    near = [
-        value_at(r, at) <= best[_task(r)] * (1 + NEAR_PCT / 100)
-        for r in runs
-        if r["method"] == method
-    ]
-    return round(float(np.mean(near)), 4)
-
-
-def _efficiency(runs: Sequence[Row], methods: Sequence[str], budget: int) -> Row:
+def _efficiency(by_method: Mapping[str, Sequence[Row]], budget: int) -> Row:
     """How many times fewer samples a method takes to what PPO ends with.
 
     A run that never gets there counts with the whole budget, so its figure is an upper bound.
     ``with_setup`` charges the samples of a data set, too.
     """
-    single = {(_task(r), r["seed"]): r for r in runs if r["method"] == SINGLE}
+    single = {(_task(r), r["seed"]): r for r in by_method.get(SINGLE, ())}
     found = {}
-    for method in methods:
+    for method, runs in by_method.items():
         ratios, with_setup, missed = [], [], 0
         for run in runs:
             theirs = single.get((_task(run), run["seed"]))
-            if run["method"] != method or theirs is None:
+            if theirs is None:
                 continue
             needed = samples_to(run, theirs["value"])
             missed += needed is None
@@ -213,8 +190,8 @@ def _efficiency(runs: Sequence[Row], methods: Sequence[str], budget: int) -> Row
             with_setup.append((_layer(run), paid / (ours + run["setup_samples"])))
         if ratios:
             found[method] = {
-                "ratio": geometric_mean(clustered(ratios)).rounded(),
-                "with_setup": geometric_mean(clustered(with_setup)).rounded(),
+                "ratio": mean_ratio(ratios),
+                "with_setup": mean_ratio(with_setup),
                 "missed": round(missed / len(ratios), 4),
             }
     return found
@@ -229,79 +206,74 @@ LEAST_PCT: Final = 0.01
 def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
     """The tables of a study."""
     regret, ratio = summary["regret_pct"], summary["ratio_to_marl"]
+    tenth, verdict = summary["regret_pct_at_tenth"], summary["verdict_to_marl"]
     methods = list(dict.fromkeys(m for of in regret.values() for m in of))
     objectives = list(regret)
-    yield FigureTable(
-        title="Regret to the certified optimum, per cent",
-        header=["mapper", *objectives, *(f"{o}, tenth of the budget" for o in objectives)],
-        rows=[
-            [
-                method,
-                *(_interval(regret[o].get(method)) for o in objectives),
-                *(_interval(summary["regret_pct_at_tenth"][o].get(method)) for o in objectives),
-            ]
-            for method in methods
-        ],
+
+    def of_objectives(
+        text: str, of: Callable[[str, str], str]
+    ) -> dict[str, str | Callable[[Any], str]]:
+        """A column for each objective, of the mappers that rows are or begin with."""
+
+        def column(name: str) -> Callable[[Any], str]:
+            return lambda row: of(name, row if isinstance(row, str) else row[0])
+
+        return {text.format(name): column(name) for name in objectives}
+
+    of_regret = of_objectives("{}", lambda o, m: _interval(regret[o].get(m)))
+    yield table_of(
+        "Regret to the certified optimum, per cent",
+        methods,
+        {
+            "mapper": str,
+            **of_regret,
+            **of_objectives("{}, tenth of the budget", lambda o, m: _interval(tenth[o].get(m))),
+        },
     )
-    yield FigureTable(
-        title="Cost over that of the clustered agents",
-        header=["mapper", *(text for o in objectives for text in (o, f"{o}, verdict"))],
-        rows=[
-            [
-                m,
-                *(
-                    text
-                    for o in objectives
-                    for text in (
-                        _interval(ratio[o].get(m)), summary["verdict_to_marl"][o].get(m, "-")
-                    )
-                ),
-            ]
-            for m in methods
-        ],
-    )  # fmt: skip
+    ratios = of_objectives("{}", lambda o, m: _interval(ratio[o].get(m)))
+    told = of_objectives("{}, verdict", lambda o, m: verdict[o].get(m, "-"))
+    pairs = zip(ratios.items(), told.items(), strict=True)
+    yield table_of(
+        "Cost over that of the clustered agents",
+        methods,
+        {"mapper": str, **dict(column for pair in pairs for column in pair)},
+    )
     efficiency, seconds = summary["sample_efficiency_over_ppo"], summary["core_seconds_per_run"]
-    yield FigureTable(
-        title="Samples to what the single agent ends with, and time",
-        header=[
-            "mapper", "times fewer samples than PPO", "data set charged", "never got there",
-            "runs within 1 %", "at a tenth of the budget", "core-seconds per run",
-        ],
-        rows=[
-            [
-                method,
-                _interval(efficiency.get(method, {}).get("ratio")),
-                _interval(efficiency.get(method, {}).get("with_setup")),
-                _share(efficiency.get(method, {}).get("missed")),
-                _share(summary["share_within_1_pct"][method]),
-                _share(summary["share_within_1_pct_at_tenth"][method]),
-                f"{seconds[method]:.1f}",
-            ]
-            for method in methods
-        ],
-    )  # fmt: skip
-    yield FigureTable(
-        title="The single agent until it converged",
-        header=["objective", "samples, median", "most", "regret at the budget, %", "at its end, %"],
-        rows=[
-            [
-                objective,
-                f"{single['samples_median']:,}",
-                f"{single['samples_max']:,}",
-                _interval(single["at_budget"]),
-                _interval(single["converged"]),
-            ]
-            for objective, single in summary["single"].items()
-            if single
-        ],
+    yield table_of(
+        "Samples to what the single agent ends with, and time",
+        [(method, efficiency.get(method, {})) for method in methods],
+        {
+            "mapper": lambda of: of[0],
+            "times fewer samples than PPO": lambda of: _interval(of[1].get("ratio")),
+            "data set charged": lambda of: _interval(of[1].get("with_setup")),
+            "never got there": lambda of: _share(of[1].get("missed")),
+            "runs within 1 %": lambda of: _share(summary["share_within_1_pct"][of[0]]),
+            "at a tenth of the budget": lambda of: _share(
+                summary["share_within_1_pct_at_tenth"][of[0]]
+            ),
+            "core-seconds per run": lambda of: f"{seconds[of[0]]:.1f}",
+        },
     )
-    yield FigureTable(
-        title="Agents of each team",
-        header=["mapper", "agents, fewest", "most", *(f"{o} regret, %" for o in objectives)],
-        rows=[
-            [m, str(low), str(high), *(_interval(regret[o].get(m)) for o in objectives)]
-            for m, (low, high) in summary["agents"].items()
-        ],
+    yield table_of(
+        "The single agent until it converged",
+        [{"objective": name, **single} for name, single in summary["single"].items() if single],
+        {
+            "objective": "{objective}",
+            "samples, median": "{samples_median:,}",
+            "most": "{samples_max:,}",
+            "regret at the budget, %": lambda row: _interval(row["at_budget"]),
+            "at its end, %": lambda row: _interval(row["converged"]),
+        },
+    )
+    yield table_of(
+        "Agents of each team",
+        [(m, *counts) for m, counts in summary["agents"].items()],
+        {
+            "mapper": lambda team: team[0],
+            "agents, fewest": lambda team: str(team[1]),
+            "most": lambda team: str(team[2]),
+            **of_objectives("{} regret, %", lambda o, m: _interval(regret[o].get(m))),
+        },
     )
 
 
@@ -361,10 +333,9 @@ def _told(run: Row, budget: int, single: float | None) -> list[list[float]]:
 
 def page(result: Mapping[str, Any]) -> str:
     """The page as HTML."""
-    title = "Mappers against certified optima"
-    return markup.document(
-        title,
-        markup.heading(title, str(result["conditions"]["hardware"])),
+    return study_page(
+        "Mappers against certified optima",
+        str(result["conditions"]["hardware"]),
         markup.section(
             "Regret by samples",
             markup.paragraph(
@@ -372,11 +343,8 @@ def page(result: Mapping[str, Any]) -> str:
             ),
             markup.panels(_courses(result["rows"]), "courses", width=markup.HALF),
         ),
-        *(markup.section(table.title, table.html()) for table in tables(result["summary"])),
-        *_roles(result["rows"]),
-        markup.section(
-            "Conditions", markup.bullets((f"{k}: {v}" for k, v in result["conditions"].items()))
-        ),
+        tables=tables(result["summary"]),
+        last=(*_roles(result["rows"]), conditions(result)),
     )
 
 
@@ -386,33 +354,23 @@ def _courses(rows: Sequence[Row]) -> list[tuple[str, XYChart]]:
     runs = [r for r in rows if r["what"] == "run"]
     budget = max(r["samples"] for r in runs)
     samples = np.unique(np.geomspace(min(100, budget), budget, POINTS).astype(int)).tolist()
-    charts = []
-    for objective in dict.fromkeys(r["objective"] for r in runs):
-        here = [r for r in runs if r["objective"] == objective]
-        series = []
-        for number, method in enumerate(dict.fromkeys(r["method"] for r in here)):
-            logs = [
-                [np.log(value_at(r, at) / best[_task(r)]) for at in samples]
-                for r in here
-                if r["method"] == method
-            ]
-            regret = np.maximum((np.exp(np.mean(logs, axis=0)) - 1) * 100, LEAST_PCT)
-            series.append(
-                Series(
-                    name=method, x=samples, y=regret.round(4).tolist(), hover=True,
-                    colour=series_colour(number), dash=series_dash(number),
-                    width=3.2 if method in ("marl", "structured") else 1.6,
-                )
-            )  # fmt: skip
-        chart = XYChart(
-            alt=f"Regret of {objective} by samples, a line per mapper",
-            x=spanning("samples", samples, log=True),
-            y=spanning("regret, %", [y for s in series for y in s.y if y is not None], log=True),
-            series=series,
-            height=320,
+
+    def curve(own: Sequence[Row]) -> Curve:
+        logs = [[np.log(value_at(r, at) / best[_task(r)]) for at in samples] for r in own]
+        regret = np.maximum((np.exp(np.mean(logs, axis=0)) - 1) * 100, LEAST_PCT)
+        return samples, regret.round(4).tolist()
+
+    return [
+        (
+            objective,
+            courses(
+                {method: curve(own) for method, own in grouped(here, "method").items()},
+                f"Regret of {objective} by samples, a line per mapper",
+                "samples", "regret, %", 320, ("marl", "structured"),
+            ),
         )
-        charts.append((objective, chart))
-    return charts
+        for objective, here in grouped(runs, "objective").items()
+    ]  # fmt: skip
 
 
 def _roles(rows: Sequence[Row]) -> list[str]:
@@ -439,11 +397,7 @@ def _roles(rows: Sequence[Row]) -> list[str]:
 
 
 def _interval(of: Mapping[str, float] | None) -> str:
-    if of is None:
-        return "-"
-    digits = 1 if of["high"] >= 10 else 2
-    value, low, high = (f"{of[name]:.{digits}f}" for name in ("value", "low", "high"))
-    return f"{value} ({low} to {high})"
+    return shown(of, 1 if of is not None and of["high"] >= 10 else 2)
 
 
 def _share(of: float | None) -> str:

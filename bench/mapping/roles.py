@@ -11,13 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.tuner.report.drawing.marks import LETTER, element, label, series_colour, series_dash
+from tilewright.tuner.report.drawing.marks import (
+    LETTER,
+    Chart,
+    drawing,
+    element,
+    label,
+    series_colour,
+)
 from tilewright.tuner.report.drawing.scales import Axis, spanning
-from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+from tilewright.tuner.report.drawing.xy_chart import Series, XYChart, heights, numbered
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeatMap:
+class HeatMap(Chart):
     """How strongly each of some things goes with each other one."""
 
     alt: str  # what it shows, for who cannot see it
@@ -47,18 +54,7 @@ class HeatMap:
                     )
                 )  # fmt: skip
         height = room + cell * len(self.names) + 4
-        return element(
-            "svg", "".join(parts), viewBox=f"0 0 {width} {height:.0f}", role="img",
-            aria_label=self.alt, class_="chart",
-        )  # fmt: skip
-
-    def legend(self) -> list[tuple[str, str]]:
-        """Nothing: the colour is explained where the map stands."""
-        return []
-
-    def hover_data(self) -> str:
-        """Nothing: cells answer by themselves."""
-        return ""
+        return drawing(parts, width, height, self.alt)
 
 
 def correlation_map(clustering: Mapping[str, Any]) -> HeatMap:
@@ -124,22 +120,17 @@ def trajectories(
             [{"clusters": m["clusters"], "PEs of a cluster": m["cluster_size"]} for m in mappings],
         ),
     ):
-        series = [
-            Series(
-                name=name,
-                x=along,
-                y=[*(float(each[name]) for each in numbers), float(numbers[-1][name])],
-                colour=series_colour(number),
-                dash=series_dash(number),
-                step=True,
-            )
-            for number, name in enumerate(numbers[0])
-        ]
+        series = numbered(
+            {
+                name: (along, [float(m[name]) for m in (*numbers, numbers[-1])])
+                for name in numbers[0]
+            },
+            step=True,
+        )
         chart = XYChart(
             alt=f"{title} of the best mapping by samples",
             x=spanning("samples", along, log=True),
-            y=spanning("iterations" if "tile" in title else "number",
-                       [y for each in series for y in each.y if y is not None], log=True),
+            y=spanning("iterations" if "tile" in title else "number", heights(series), log=True),
             series=series,
             height=260,
         )  # fmt: skip

@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.commands import MappingSettings
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.mapping.page import SINGLE, Row, page, summarise, tables
-from tilewright.bench.mapping.settings import MappingSettings
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.zoo import load_network
 from tilewright.tuner.mapping.architecture import load_architecture
@@ -137,11 +137,7 @@ def mappings_per_second(hardware: str) -> float:
 
 
 class Mapping(Study):
-    """The optimum of each task first, then every mapper, one seed of all tasks after the other.
-
-    The single agent has converged when the samples of a whole budget improved nothing. What it had
-    at the budget is in its row, too: its course does not depend on when it ends.
-    """
+    """The optimum of each task first, then every mapper, one seed of all tasks after the other."""
 
     resumes = True
 
@@ -193,7 +189,6 @@ class Mapping(Study):
 
     @cached_property
     def per_second(self) -> float:
-        """See `mappings_per_second`."""
         return mappings_per_second(self.settings.hardware)
 
     def summarise(self, rows: Sequence[Any]) -> Row:

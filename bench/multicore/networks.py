@@ -201,7 +201,6 @@ class SideBySide(Study):
         return [{"stream": self.settings.stream, "small": name} for name in self.settings.small]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Side by side with both weights, and in turns, each once and as often as beside."""
         frames, device = self.settings.frames, self.settings.device.value
         stream = self.stream_tenants
         pair = self._compiled(imported(cell["small"]), 1)
@@ -339,7 +338,6 @@ class Pipelines(Study):
         return {"fidelity": self.settings.device.value, "search": self.settings.search}
 
     def summarise(self, rows: Sequence[Row]) -> Row:
-        """Frames per second over those of the one core, by system."""
         gains = {
             row["system"]: round(row["frames_per_s"] / row["whole"][row["one"]]["frames_per_s"], 3)
             for row in rows

@@ -11,17 +11,24 @@ the inverse of the makespan.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tilewright.bench.framework.published import Document, packed, unpacked
-from tilewright.bench.framework.statistics import clustered, compare_pairs, geometric_mean
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework import page as charts
+from tilewright.bench.framework.page import conditions, study_page
+from tilewright.bench.framework.statistics import geometric_mean, mean_ratio, verdicts
+from tilewright.bench.framework.tables import (
+    Document,
+    FigureTable,
+    grouped,
+    packed,
+    shown,
+    table_of,
+    unpacked,
+)
 from tilewright.host.common.whole_file import MARK
 from tilewright.tuner.report.drawing import page as markup
-from tilewright.tuner.report.drawing.marks import series_colour, series_dash
-from tilewright.tuner.report.drawing.scales import spanning
-from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+from tilewright.tuner.report.drawing.xy_chart import XYChart
 
 Row = dict[str, Any]
 
@@ -47,56 +54,75 @@ def summarise(rows: Sequence[Row]) -> Row:
     """The figures that the documents name."""
     bounds = {instance_of_row(row): row["bound"] for row in rows if row["what"] == "bound"}
     runs = [row for row in rows if row["what"] == "run"]
-    methods = list(dict.fromkeys(run["method"] for run in runs))
-    logs: dict[str, list[float]] = {}
-    found: Row = {
+    by_method = grouped(runs, "method")
+    reference = {instance_of_row(r): r["makespan"] for r in by_method.get(REFERENCE, ())}
+
+    def gain(run: Row) -> float | None:
+        """Throughput over that of the reference."""
+        theirs = reference.get(instance_of_row(run))
+        return None if theirs is None else float(theirs / run["makespan"])
+
+    def gap(run: Row, makespan: float) -> float:
+        return max(1.0, float(makespan / bounds[instance_of_row(run)]))
+
+    def gaps(of: Callable[[Row], float]) -> Row:
+        return {
+            method: mean_ratio(((_of(run), gap(run, of(run))) for run in mine), above_1=True)
+            for method, mine in by_method.items()
+        }
+
+    ratios = {
+        method: pairs
+        for method, mine in by_method.items()
+        if (pairs := [(_of(run), ratio) for run in mine if (ratio := gain(run)) is not None])
+    }
+    return {
         "instances": len(bounds),
         "bound_violations": sum(
             run["makespan"] < bounds[instance_of_row(run)] * (1 - BOUND_SLACK) for run in runs
         ),
-        "geomean_vs_magma": {},
-        "gap_to_bound_pct": {},
-        "gap_to_bound_pct_at_100": {},
-        "core_seconds_per_run": {},
-        "runs": {},
+        "geomean_vs_magma": {method: mean_ratio(pairs) for method, pairs in ratios.items()},
+        "gap_to_bound_pct": gaps(lambda run: float(run["makespan"])),
+        "gap_to_bound_pct_at_100": gaps(_at_100),
+        "core_seconds_per_run": {
+            method: round(sum(run["core_seconds"] for run in mine) / len(mine), 3)
+            for method, mine in by_method.items()
+        },
+        "runs": {method: len(mine) for method, mine in by_method.items()},
+        "verdict_vs_magma": verdicts(
+            {method: pairs for method, pairs in ratios.items() if method != REFERENCE}, less=False
+        ),
+        "by_case": [
+            {
+                **dict(zip((*CASE, "method"), (*case, method), strict=True)),
+                "vs_magma": _mean([r for run in mine if (r := gain(run)) is not None]),
+                "gap_pct": _mean([gap(run, run["makespan"]) for run in mine], per_cent=True),
+            }
+            for case, own in grouped(runs, *CASE).items()
+            for method, mine in grouped(own, "method").items()
+        ],
+        "platforms": _platforms(by_method.get(OURS, ())),
+        "jobs": [
+            {
+                "platform": platform,
+                "bandwidth": bandwidth,
+                "groups": len(own),
+                **{name: sum(row[name] for row in own) / len(own) for name in JOB},
+            }
+            for (platform, bandwidth), own in grouped(
+                (r for r in rows if r["what"] == "bound" and "job_cycles" in r), *CASE[1:]
+            ).items()
+        ],
+        **_defeats(runs, bounds),
     }
-    reference = {instance_of_row(r): r["makespan"] for r in runs if r["method"] == REFERENCE}
-    for method in methods:
-        mine = [run for run in runs if run["method"] == method]
-        ratios = [
-            (_of(run), reference[instance_of_row(run)] / run["makespan"])
-            for run in mine
-            if instance_of_row(run) in reference
-        ]
-        if ratios:
-            clusters = clustered(ratios)
-            found["geomean_vs_magma"][method] = geometric_mean(clusters).rounded()
-            if method != REFERENCE:
-                logs[method] = [-sum(map(math.log, each)) / len(each) for each in clusters]
-        for name, value in (("gap_to_bound_pct", _last), ("gap_to_bound_pct_at_100", _at_100)):
-            gaps = [(_of(run), max(1.0, value(run) / bounds[instance_of_row(run)])) for run in mine]
-            found[name][method] = geometric_mean(clustered(gaps)).rounded(above_1=True)
-        found["runs"][method] = len(mine)
-        found["core_seconds_per_run"][method] = round(
-            sum(run["core_seconds"] for run in mine) / len(mine), 3
-        )
-    found["verdict_vs_magma"] = {
-        method: f"{of.verdict}, p {of.p_holm:.2g}" for method, of in compare_pairs(logs).items()
-    }
-    found["by_case"] = _by_case(runs, bounds, reference)
-    found["platforms"] = _platforms(runs)
-    found["jobs"] = _jobs([row for row in rows if row["what"] == "bound"])
-    found.update(_defeats(runs, bounds))
-    return found
+
+
+CASE: Final = ("task", "platform", "bandwidth")
 
 
 def instance_of_row(row: Row) -> tuple[Any, ...]:
     """What rows of one instance have in common."""
     return row["task"], row["platform"], row["bandwidth"], row["seed"]
-
-
-def _last(run: Row) -> float:
-    return float(run["makespan"])
 
 
 def _at_100(run: Row) -> float:
@@ -109,40 +135,9 @@ def _of(run: Row) -> tuple[Any, ...]:
     return run["task"], run["seed"]
 
 
-def _by_case(
-    runs: Sequence[Row], bounds: Mapping[Any, float], reference: Mapping[Any, float]
-) -> list[Row]:
-    """Per case and method: throughput against MAGMA and the gap, geometric means over seeds."""
-    cases: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
-    for run in runs:
-        case = cases.setdefault(instance_of_row(run)[:3], {})
-        case.setdefault(run["method"], []).append(run)
-    return [
-        {
-            "task": case[0],
-            "platform": case[1],
-            "bandwidth": case[2],
-            "method": method,
-            "vs_magma": _mean(
-                [
-                    reference[instance_of_row(run)] / run["makespan"]
-                    for run in mine
-                    if instance_of_row(run) in reference
-                ]
-            ),
-            "gap_pct": _mean(
-                [max(1.0, run["makespan"] / bounds[instance_of_row(run)]) for run in mine],
-                per_cent=True,
-            ),
-        }
-        for case, methods in cases.items()
-        for method, mine in methods.items()
-    ]
-
-
 def _platforms(runs: Sequence[Row]) -> list[Row]:
     """Throughput of one platform over another on the same groups, as our own mapper uses them."""
-    ours = {instance_of_row(run): run["makespan"] for run in runs if run["method"] == OURS}
+    ours = {instance_of_row(run): run["makespan"] for run in runs}
     found = []
     for bandwidth in sorted({of[2] for of in ours}):
         for platform, other in PAIRS:
@@ -153,26 +148,9 @@ def _platforms(runs: Sequence[Row]) -> list[Row]:
             ]
             if ratios:
                 row = {"platform": platform, "over": other, "bandwidth": bandwidth}
-                value = geometric_mean(clustered(ratios)).rounded()
+                value = mean_ratio(ratios)
                 found.append({**row, "groups": len(ratios), "throughput": value})
     return found
-
-
-def _jobs(bounds: Sequence[Row]) -> list[Row]:
-    """What a job takes on a core of each platform, a mean over jobs, cores and groups."""
-    cases: dict[tuple[str, float], list[Row]] = {}
-    for row in bounds:
-        if "job_cycles" in row:
-            cases.setdefault((row["platform"], row["bandwidth"]), []).append(row)
-    return [
-        {
-            "platform": platform,
-            "bandwidth": bandwidth,
-            "groups": len(rows),
-            **{name: sum(row[name] for row in rows) / len(rows) for name in JOB},
-        }
-        for (platform, bandwidth), rows in cases.items()
-    ]
 
 
 JOB: Final = ("job_cycles", "job_bytes_per_cycle")
@@ -219,65 +197,53 @@ def tables(summary: Mapping[str, Any]) -> Iterator[FigureTable]:
     ratios, seconds = summary["geomean_vs_magma"], summary["core_seconds_per_run"]
     runs = summary["runs"]
     methods = sorted(gaps, key=lambda name: gaps[name]["value"])
-    yield FigureTable(
-        title="Every method, geometric means over all instances",
-        header=[
-            "method", "throughput against MAGMA", "verdict", "gap to the bound, %",
-            "after 100 samples, %", "runs", "core seconds per run",
-        ],
-        rows=[
-            [
-                method,
-                _shown(ratios[method], ".3f") if method in ratios else "-",
-                summary["verdict_vs_magma"].get(method, "-"),
-                _shown(gaps[method], ".2f"),
-                format(early[method]["value"], ".1f"),
-                str(runs[method]),
-                format(seconds[method], ".2f"),
-            ]
-            for method in methods
-        ],
-    )  # fmt: skip
-    places = list(dict.fromkeys((_place(row), row["bandwidth"]) for row in summary["by_case"]))
-    yield FigureTable(
-        title="Gap to the bound by platform and bandwidth, %",
-        header=["platform", *methods],
-        rows=[
-            [
-                f"{platform} {bandwidth:g}",
-                *(_gap(summary, platform, bandwidth, method) for method in methods),
-            ]
-            for platform, bandwidth in places
-        ],
+    yield table_of(
+        "Every method, geometric means over all instances",
+        methods,
+        {
+            "method": str,
+            "throughput against MAGMA": lambda m: shown(ratios.get(m), 3),
+            "verdict": lambda m: summary["verdict_vs_magma"].get(m, "-"),
+            "gap to the bound, %": lambda m: shown(gaps[m]),
+            "after 100 samples, %": lambda m: format(early[m]["value"], ".1f"),
+            "runs": lambda m: str(runs[m]),
+            "core seconds per run": lambda m: format(seconds[m], ".2f"),
+        },
+    )
+
+    def column(method: str) -> Callable[[Any], str]:
+        return lambda place: _gap(summary, place[0], place[1], method)
+
+    yield table_of(
+        "Gap to the bound by platform and bandwidth, %",
+        dict.fromkeys((_place(row), row["bandwidth"]) for row in summary["by_case"]),
+        {
+            "platform": lambda place: f"{place[0]} {place[1]:g}",
+            **{method: column(method) for method in methods},
+        },
     )
     if summary["jobs"]:
-        yield FigureTable(
-            title="A job on a core, mean over jobs, cores and groups",
-            header=["platform", "GB/s", "no-stall latency, cycles", "bytes per cycle", "groups"],
-            rows=[
-                [
-                    row["platform"],
-                    format(row["bandwidth"], "g"),
-                    f"{row['job_cycles']:,.0f}",
-                    f"{row['job_bytes_per_cycle']:.2f}",
-                    str(row["groups"]),
-                ]
-                for row in summary["jobs"]
-            ],
+        yield table_of(
+            "A job on a core, mean over jobs, cores and groups",
+            summary["jobs"],
+            {
+                "platform": "{platform}",
+                "GB/s": "{bandwidth:g}",
+                "no-stall latency, cycles": "{job_cycles:,.0f}",
+                "bytes per cycle": "{job_bytes_per_cycle:.2f}",
+                "groups": "{groups}",
+            },
         )
     if summary["platforms"]:
-        yield FigureTable(
-            title=f"Throughput of one platform over another on the same groups ({OURS})",
-            header=["platforms", "GB/s", "throughput", "groups"],
-            rows=[
-                [
-                    f"{row['platform']} over {row['over']}",
-                    format(row["bandwidth"], "g"),
-                    _shown(row["throughput"], ".3f"),
-                    str(row["groups"]),
-                ]
-                for row in summary["platforms"]
-            ],
+        yield table_of(
+            f"Throughput of one platform over another on the same groups ({OURS})",
+            summary["platforms"],
+            {
+                "platforms": "{platform} over {over}",
+                "GB/s": "{bandwidth:g}",
+                "throughput": lambda row: shown(row["throughput"], 3),
+                "groups": "{groups}",
+            },
         )
 
 
@@ -291,10 +257,7 @@ NAMES: Final = ("methods", "gaps", "jobs", "platforms")
 
 
 def published(studies: Sequence[Document]) -> tuple[Row, Mapping[str, FigureTable]]:
-    """The file of the parts of a study, and the tables of its page.
-
-    A part is what one file holds; its name is what stands last in the file's ``--json``.
-    """
+    """The file of the parts of a study, and the tables of its page."""
     parts = {}
     for study in studies:
         name = str(study["command"]).rpartition("/")[2].removesuffix(".json")
@@ -327,11 +290,10 @@ def published_tables(document: Document) -> Mapping[str, FigureTable]:
 
 def page(result: Mapping[str, Any]) -> str:
     """The page as HTML."""
-    title = "Mappers of groups of jobs onto many cores"
     summary, rows = result["summary"], result["rows"]
-    return markup.document(
-        title,
-        markup.heading(title, f"{summary['instances']} instances"),
+    return study_page(
+        "Mappers of groups of jobs onto many cores",
+        f"{summary['instances']} instances",
         markup.section(
             "Gap to the bound by samples",
             markup.paragraph(
@@ -345,8 +307,8 @@ def page(result: Mapping[str, Any]) -> str:
                 width=markup.HALF,
             ),
         ),
-        *(markup.section(table.title, table.html()) for table in tables(summary)),
-        markup.section("Conditions", markup.bullets((*lines(summary), *_conditions(result)))),
+        tables=tables(summary),
+        last=[conditions(result, lines(summary))],
     )
 
 
@@ -388,26 +350,15 @@ def _kinds(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def _chart(curves: Mapping[str, Sequence[tuple[int, float]]]) -> XYChart:
-    series = [
-        Series(
-            name=method,
-            x=[at for at, _ in curve],
-            y=[round(max(gap, LEAST_PCT), 4) for _, gap in curve],
-            colour=series_colour(number),
-            dash=series_dash(number),
-            width=3.2 if method in (OURS, REFERENCE) else 1.6,
-            hover=True,
-        )
-        for number, (method, curve) in enumerate(curves.items())
-        if len({gap for _, gap in curve}) > 1  # a manual mapper has one sample
-    ]
-    return XYChart(
-        alt="Gap to the bound by samples, a line per method",
-        x=spanning("samples", [x for s in series for x in s.x], log=True),
-        y=spanning("gap, %", [y for s in series for y in s.y if y is not None], log=True),
-        series=series,
-        height=380,
-    )
+    return charts.courses(
+        {
+            method: ([at for at, _ in curve], [round(max(gap, LEAST_PCT), 4) for _, gap in curve])
+            for method, curve in curves.items()
+            if len({gap for _, gap in curve}) > 1  # a manual mapper has one sample
+        },
+        "Gap to the bound by samples, a line per method",
+        "samples", "gap, %", 380, (OURS, REFERENCE),
+    )  # fmt: skip
 
 
 def _place(row: Row) -> str:
@@ -437,12 +388,3 @@ def lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"In {tight} instances some method is within 3 % of the bound."
         gap = summary["ours_worst_gap_where_tight_pct"]
         yield f"There, `{OURS}` is at most {gap:.3g} % above the bound."
-
-
-def _conditions(result: Mapping[str, Any]) -> Iterator[str]:
-    return (f"{name}: {value}" for name, value in result["conditions"].items())
-
-
-def _shown(interval: Mapping[str, float], form: str) -> str:
-    value, low, high = (format(interval[name], form) for name in ("value", "low", "high"))
-    return f"{value} ({low} to {high})"

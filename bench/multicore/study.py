@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.commands import MulticoreSettings
 from tilewright.bench.framework.records import Cell
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.bench.framework.tables import FigureTable
 from tilewright.bench.multicore.page import Row, lines, page, summarise, tables
-from tilewright.bench.multicore.settings import MulticoreSettings
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.analyse import BandwidthModel
 from tilewright.tuner.multicore.bounds import lower_bound

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.commands import TruthSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import BenchResult, Study, machine
-from tilewright.bench.multicore.settings import TruthSettings
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.lowering import LoweredLayer, lower
 from tilewright.host.machine.board import MemoryModel, load_memory

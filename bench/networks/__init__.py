@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilewright.bench.commands import NetworksSettings
     from tilewright.bench.framework.study import Study
-    from tilewright.bench.networks.settings import NetworksSettings
 
 
 def study(settings: NetworksSettings) -> Study:

@@ -13,6 +13,7 @@ its accuracy is that of all its test images; the other networks have random weig
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -21,18 +22,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import Study
-from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
+from tilewright.cli.partition_tables import latency_members
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.common.names import counted
 from tilewright.host.common.onnx_sessions import open_session
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
-from tilewright.host.compiler.pack.latency import latency
+from tilewright.host.compiler.pack.latency import latency, mac_share
 from tilewright.host.compiler.pipeline import (
+    Compilation,
     ImportedNetwork,
+    compile_model,
     compile_network,
     import_network,
 )
@@ -121,10 +125,7 @@ def checked_run(
     inputs: Mapping[str, np.ndarray],
     cycles: int,
 ) -> NetworkRun:
-    """A run on a device that agrees with the reference in every bit and with the twin in cycles.
-
-    On the twin, which has no data, the reference's own run.
-    """
+    """A run on a device that agrees with the reference in every bit and with the twin in cycles."""
     hw = compiled.hw
     reference = open_network(compiled, ReferenceDevice(hw), trusted=True).run(inputs)
     if fidelity == "twin":
@@ -194,7 +195,7 @@ class Networks(Study):
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in CONDITIONS},
+            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
             "keep_rounding": self.given.keep_rounding,
             "contiguous_bytes": CONTIGUOUS_BYTES,
             "rtl": rtl_digest(),
@@ -224,3 +225,44 @@ class Networks(Study):
             f"{row['seconds_total']:.1f} s, compile {row['compile_seconds']:.1f} s, "
             f"simulation {row['simulation_seconds']:.1f} s{accuracy}"
         )
+
+
+def compiled_row(
+    model: Any,
+    given: NetworksSettings,
+    calibration: Calibration | None = None,
+    options: ImportOptions | None = None,
+) -> tuple[Compilation, Row]:
+    """A network compiled as the settings say, and the members of its row."""
+    hw, board = load_hwconfig(given.hw), load_board(given.board)
+    book = ScheduleLookup(hw, board.memory, budget=given.search or 0)
+    compilation = compile_model(
+        model, hw, board, calibration=calibration, options=options, schedule_of=book
+    )
+    book.close()
+    compiled = compilation.network
+    timing = time_network(compiled, board.memory)
+    return compilation, {
+        **placement(compiled),
+        "cycles": timing.cycles,
+        "bound_cycles": timing.bound,
+        **latency_members(compiled, board, timing.cycles),
+    }
+
+
+def placement(compiled: CompiledNetwork) -> Row:
+    """What runs where, why, and how much of the work that is."""
+    taken = Counter(p.kind for p in compiled.placements if p.where == "accelerator")
+    left = Counter((p.kind, p.reason) for p in compiled.placements if p.where == "cpu")
+    return {
+        "regions": len(compiled.regions),
+        "operators": len(compiled.placements),
+        "accelerated": taken.total(),
+        "accelerated_kinds": dict(taken.most_common()),
+        "cpu_kinds": [
+            {"kind": kind, "reason": reason, "count": count}
+            for (kind, reason), count in left.most_common()
+        ],
+        "macs": sum(p.macs for p in compiled.placements),
+        "mac_share": mac_share(compiled),
+    }

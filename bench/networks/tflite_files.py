@@ -12,7 +12,7 @@ whose file stands beside the network (``NAME.npy``, float) is quantised and adde
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,12 +22,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
-from tilewright.bench.networks.compiled_row import compiled_row
-from tilewright.bench.networks.networks import checked_run
-from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
+from tilewright.bench.framework.tables import FigureTable, table_of, worded
+from tilewright.bench.networks.networks import checked_run, compiled_row
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.compiler.pack.artefact import CompiledNetwork
 from tilewright.host.compiler.pipeline import compile_model
@@ -199,6 +198,8 @@ def _bracket(cycles: int, estimate: ClockEstimate | None) -> str:
 class TfliteFiles(Study):
     """Quantised files of a folder, one after another."""
 
+    says = "{network}: {cycles:,} cycles, {seconds:.1f} s"
+
     def __init__(self, settings: NetworksSettings) -> None:
         super().__init__(settings)
         self.given: Final = settings.chosen(fidelity="dpi")
@@ -223,7 +224,7 @@ class TfliteFiles(Study):
     def conditions(self) -> Row:
         hw, board = load_hwconfig(self.given.hw), load_board(self.given.board)
         return {
-            **{name: getattr(self.given, name) for name in CONDITIONS},
+            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
             "clock": board.clock_text(hw.config_hash),
             "litert": LiteRt.is_there(),
             "rtl": rtl_digest(),
@@ -238,62 +239,40 @@ class TfliteFiles(Study):
             "bit_exact": True,
         }
 
-    def line(self, row: Row) -> str:
-        return f"{row['network']}: {row['cycles']:,} cycles, {row['seconds']:.1f} s"
-
     def tables(self, document: Row) -> Iterator[FigureTable]:
         rows, hw = document["rows"], load_hwconfig(self.given.hw)
         estimate = clock_estimate(load_board(self.settings.board).part, hw.config_hash)
-        yield FigureTable(
-            title="On the accelerator",
-            header=(
-                "network", "regions", "operators", "MACs", "MACs on the accelerator", "cycles",
-                "ms, accelerator", f"ms at {estimate or 'an unknown clock'}", "ms, end to end",
-            ),
-            rows=[
-                (
-                    row["network"],
-                    str(row["regions"]),
-                    f"{row['accelerated']} of {row['operators']}",
-                    f"{row['macs']:,}",
-                    f"{100 * row['mac_share']:.0f} %",
-                    f"{row['cycles']:,}",
-                    f"{row['accelerator_milliseconds']:.2f}",
-                    _bracket(row["cycles"], estimate),
-                    f"{row['milliseconds']:.2f}",
-                )
-                for row in rows
-            ],
-        )  # fmt: skip
-        yield FigureTable(
-            title="Beside LiteRT",
-            header=(
-                "network",
-                "operators",
-                "steps, operator",
-                "equal elements",
-                "inputs",
-                "steps, before softmax",
-                "steps, LiteRT's other kernels",
-                "steps, outputs",
-                "equal outputs",
-                "same answer",
-            ),
-            rows=[
-                (
-                    row["network"],
-                    str(row["compared"]),
-                    str(row["largest_steps_operator"]),
-                    f"{100 * row['equal_operator']:.2f} %",
-                    str(row["inputs"]),
-                    str(row["largest_steps_before_softmax"]),
-                    str(row["largest_steps_of_litert"]),
-                    str(row["largest_steps"]),
-                    f"{100 * row['equal_to_litert']:.1f} %",
-                    f"{100 * row['same_answer']:.0f} %",
-                )
-                if "compared" in row
-                else (row["network"], *[_MISSING] * 9)
-                for row in rows
-            ],
-        )  # fmt: skip
+        yield table_of(
+            "On the accelerator",
+            rows,
+            {
+                "network": "{network}",
+                "regions": "{regions}",
+                "operators": "{accelerated} of {operators}",
+                "MACs": "{macs:,}",
+                "MACs on the accelerator": "{mac_share:.0 %}",
+                "cycles": "{cycles:,}",
+                "ms, accelerator": "{accelerator_milliseconds:.2f}",
+                f"ms at {estimate or 'an unknown clock'}": (
+                    lambda row: _bracket(row["cycles"], estimate)
+                ),
+                "ms, end to end": "{milliseconds:.2f}",
+            },
+        )
+        compared = {
+            "operators": "{compared}",
+            "steps, operator": "{largest_steps_operator}",
+            "equal elements": "{equal_operator:.2 %}",
+            "inputs": "{inputs}",
+            "steps, before softmax": "{largest_steps_before_softmax}",
+            "steps, LiteRT's other kernels": "{largest_steps_of_litert}",
+            "steps, outputs": "{largest_steps}",
+            "equal outputs": "{equal_to_litert:.1 %}",
+            "same answer": "{same_answer:.0 %}",
+        }
+
+        def beside(form: str) -> Callable[[Row], str]:
+            return lambda row: worded(form, row) if "compared" in row else _MISSING
+
+        columns = {title: beside(form) for title, form in compared.items()}
+        yield table_of("Beside LiteRT", rows, {"network": "{network}", **columns})

@@ -59,10 +59,7 @@ def drawn(
     seed: int,
     fits: Callable[[str], bool] = lambda _: True,
 ) -> list[tuple[str, str]]:
-    """Families and architectures: one of each family before any has a second.
-
-    More of them begin with the same ones.
-    """
+    """Families and architectures: one of each family before any has a second."""
     rng = np.random.default_rng(seed)
     names = sorted(families)
     fitting = {f: filter(fits, list(rng.permutation(sorted(families[f])))) for f in names}
@@ -113,11 +110,7 @@ def input_shape(name: str) -> tuple[int, ...]:
 
 
 def build(name: str, seed: int) -> nn.Module:
-    """An architecture with random weights.
-
-    Scales of layers that begin near zero, so that training starts at the identity, become 0.1 to 1:
-    else most layers would compute nothing.
-    """
+    """An architecture with random weights."""
     import torch  # noqa: PLC0415  (heavy)
 
     timm = load_timm()

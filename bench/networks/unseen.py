@@ -17,13 +17,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from tilewright.bench.framework.limits import limited
+from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
-from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.study import Study, limited
+from tilewright.bench.framework.tables import FigureTable, table_of
 from tilewright.bench.networks import timm_networks
-from tilewright.bench.networks.compiled_row import compiled_row
-from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
+from tilewright.bench.networks.networks import compiled_row
 from tilewright.host.common.names import counted
 from tilewright.host.compiler.quantise.agreement import Agreement
 from tilewright.host.compiler.read.calibration import Calibration
@@ -99,7 +98,7 @@ class Unseen(Study):
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in CONDITIONS},
+            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
             "seed": self.given.seed,
             "packages": timm_networks.VERSION,
             "weights": "random",
@@ -125,37 +124,60 @@ class Unseen(Study):
     def line(self, row: Row) -> str:
         if "error" in row:
             return f"{row['network']}: {row['error']}"
-        kinds = ", ".join(f"{count} {kind}" for kind, count in left_behind(row).items())
         return (
             f"{row['network']}: {counted(row['regions'], 'region')}, "
             f"{100 * row['mac_share']:.1f} % of the MACs, {row['milliseconds']:.2f} ms, crossings "
             f"and CPU {100 * row['cpu_and_crossings_share']:.1f} %, {row['sqnr_db']:.0f} dB, "
-            f"{row['seconds']:.0f} s, {row['peak_mib']:.0f} MiB; CPU: {kinds or 'nothing'}"
+            f"{row['seconds']:.0f} s, {row['peak_mib']:.0f} MiB; CPU: "
+            f"{_listed(left_behind(row)) or 'nothing'}"
         )
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
         rows, summary = document["rows"], document["summary"]
         compiled = [row for row in rows if "error" not in row]
         yield _of_all(summary)
-        yield _of_each(compiled)
-        yield FigureTable(
-            title="Not one region",
-            header=("architecture", "regions", "operators on the CPU"),
-            rows=[
-                (row["network"], str(row["regions"]), _listed(left_behind(row)))
-                for row in compiled
-                if row["regions"] != 1
-            ],
+        yield table_of(
+            "Each",
+            compiled,
+            {
+                "architecture": "{network}",
+                "family": "{family}",
+                "M parameters": lambda row: f"{row['parameters'] / 1e6:.1f}",
+                "M MACs": lambda row: f"{row['macs'] / 1e6:,.0f}",
+                "regions": "{regions}",
+                "operators on the accelerator": "{accelerated} of {operators}",
+                "MACs on the accelerator": "{mac_share:.1 %}",
+                "cycles": "{cycles:,}",
+                "ms, end to end": "{milliseconds:.2f}",
+                "crossings": lambda row: _share_of_time(row, "crossings"),
+                "CPU": lambda row: _share_of_time(row, "cpu"),
+                "SQNR dB": "{sqnr_db:.0f}",
+                "compile s": "{compile_seconds:.0f}",
+                "peak MiB": "{peak_mib:,.0f}",
+            },
+        )
+        yield table_of(
+            "Not one region",
+            (row for row in compiled if row["regions"] != 1),
+            {
+                "architecture": "{network}",
+                "regions": "{regions}",
+                "operators on the CPU": lambda row: _listed(left_behind(row)),
+            },
         )
         if summary["failures"]:
-            yield FigureTable(
-                title="Not compiled",
-                header=("architecture", "why"),
-                rows=[
-                    (name, f"`{why.replace('|', '/').replace('`', '')}`")
-                    for name, why in summary["failures"].items()
-                ],
+            yield table_of(
+                "Not compiled",
+                summary["failures"].items(),
+                {
+                    "architecture": lambda of: of[0],
+                    "why": lambda of: f"`{of[1].replace('|', '/').replace('`', '')}`",
+                },
             )
+
+
+def _share_of_time(row: Row, part: str) -> str:
+    return f"{100 * row[f'{part}_milliseconds'] / row['milliseconds']:.1f} %"
 
 
 def _listed(kinds: Mapping[str, int]) -> str:
@@ -178,34 +200,3 @@ def _of_all(summary: Row) -> FigureTable:
             ("median share of crossings and CPU", "-" if share is None else f"{100 * share:.1f} %"),
         ],
     )
-
-
-def _of_each(rows: Sequence[Row]) -> FigureTable:
-    """A line for each architecture that is compiled."""
-    return FigureTable(
-        title="Each",
-        header=(
-            "architecture", "family", "M parameters", "M MACs", "regions",
-            "operators on the accelerator", "MACs on the accelerator", "cycles",
-            "ms, end to end", "crossings", "CPU", "SQNR dB", "compile s", "peak MiB",
-        ),
-        rows=[
-            (
-                row["network"],
-                row["family"],
-                f"{row['parameters'] / 1e6:.1f}",
-                f"{row['macs'] / 1e6:,.0f}",
-                str(row["regions"]),
-                f"{row['accelerated']} of {row['operators']}",
-                f"{100 * row['mac_share']:.1f} %",
-                f"{row['cycles']:,}",
-                f"{row['milliseconds']:.2f}",
-                f"{100 * row['crossings_milliseconds'] / row['milliseconds']:.1f} %",
-                f"{100 * row['cpu_milliseconds'] / row['milliseconds']:.1f} %",
-                f"{row['sqnr_db']:.0f}",
-                f"{row['compile_seconds']:.0f}",
-                f"{row['peak_mib']:,.0f}",
-            )
-            for row in rows
-        ],
-    )  # fmt: skip

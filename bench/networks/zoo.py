@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from tilewright.bench.commands import NETWORK_CONDITIONS, NetworksSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.settings import require_names
 from tilewright.bench.framework.study import BenchResult, Study
-from tilewright.bench.networks.compiled_row import compiled_row
-from tilewright.bench.networks.networks import agreement, checked_run
-from tilewright.bench.networks.settings import CONDITIONS, NetworksSettings
+from tilewright.bench.networks.networks import agreement, checked_run, compiled_row
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.common.errors import TilewrightError, WorkloadError
 from tilewright.host.common.names import counted
@@ -122,12 +121,7 @@ Record = dict[str, Any]
 def measure(
     name: str, member: Member, model: nn.Module | onnx.ModelProto, given: NetworksSettings
 ) -> Record:
-    """One network, where ``model`` is what ``member`` has loaded.
-
-    On the twin outputs come from the reference device; else the device runs too and must agree.
-    With ``int8_ends`` the network takes and gives int8, so that nobody converts on the board's CPU;
-    an input of integers stays what it is.
-    """
+    """One network, where ``model`` is what ``member`` has loaded."""
     sample = member.sample()
     data = Calibration(arrays={member.input_name: sample})
     quantise = QuantiseOptions(
@@ -222,11 +216,7 @@ def _geometric_mean(ratios: Sequence[float]) -> float | None:
 
 
 def before_milliseconds(hw: str, board: str) -> dict[str, float]:
-    """End-to-end milliseconds on record for a configuration and a board; empty: there are none.
-
-    They hold for configurations of the same parameters that have options more: what an option is
-    worth belongs to the comparison.
-    """
+    """End-to-end milliseconds on record for a configuration and a board; empty: there are none."""
     recorded = _recorded()
     conditions = recorded["conditions"]
     plain = load_hwconfig(hw).without_options().config_hash
@@ -281,7 +271,7 @@ class Zoo(Study):
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in CONDITIONS},
+            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
             "weights": "random, seed 0, or trained",
             "calibration": "one random input, minmax",
             "host_runs": HOST_RUNS,
@@ -299,7 +289,6 @@ class Zoo(Study):
         )
 
     def line(self, row: Row) -> str:
-        """Regions, share of the products, and milliseconds of each part."""
         return (
             f"{row['network']}: {counted(row['regions'], 'region')}, {row['accelerated']} of "
             f"{row['operators']} operators, {100 * row['mac_share']:.1f} % of the MACs; "

@@ -19,9 +19,9 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
+from tilewright.bench.commands import AgentSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.settings import AgentSettings
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.program import Program, Region
 from tilewright.host.machine.registers import COUNTERS

@@ -16,9 +16,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 
+from tilewright.bench.commands import BuildsSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.settings import BuildsSettings
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.sim.synth.design import rtl_digest
@@ -54,6 +54,8 @@ def one_round(jobs: int) -> dict[tuple[str, str], float]:
 class BuildTimes(Study):
     """Every build in each round; a row is the median of its rounds."""
 
+    says = "{config:22} {fidelity:12} {seconds:7.2f} s ({lowest} to {highest})"
+
     def __init__(self, settings: BuildsSettings) -> None:
         super().__init__(settings)
         self._before = os.getloadavg()[0]
@@ -87,9 +89,3 @@ class BuildTimes(Study):
             for row in rows
             if row["config"] in CONFIGS and row["fidelity"] == "rtl"
         }
-
-    def line(self, row: Row) -> str:
-        return (
-            f"{row['config']:22} {row['fidelity']:12} {row['seconds']:7.2f} s "
-            f"({row['lowest']} to {row['highest']})"
-        )

@@ -22,11 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tilewright.bench.commands import ExecutionSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.settings import ExecutionSettings
-from tilewright.bench.speed.store import stores
-from tilewright.bench.speed.timing import Amounts, Record, timed
+from tilewright.bench.speed.store import Amounts, Record, stores, timed
 from tilewright.host.common.children import python_command
 from tilewright.host.common.clone_parts import clone_part
 from tilewright.host.lowering import default_schedule, lower
@@ -211,10 +210,7 @@ def flushes_per_s(folder: Path, number: int) -> float:
 
 @contextmanager
 def places(url: str) -> Iterator[dict[str, Callable[[], Path | str]]]:
-    """Makers of new stores: SQLite in a folder, PostgreSQL on the tests' server or on a given one.
-
-    A given server is written to in one database: only one measurement fits.
-    """
+    """Makers of new stores: SQLite in a folder, PostgreSQL on the tests' or on a given server."""
     numbers = iter(range(1000))
     with tempfile.TemporaryDirectory(prefix="tilewright-bench-") as name:
         found: dict[str, Callable[[], Path | str]] = {

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.framework.tables import FigureTable
+from tilewright.bench.framework.tables import FigureTable, table_of
 from tilewright.host.common.children import python_command
 from tilewright.host.common.clone_parts import clone_part
 
@@ -87,11 +87,12 @@ def _read(terminal: int) -> bytes:
 class FirstCount(Study):
     """Networks one after another."""
 
+    says = ""
+
     def cells(self) -> list[Cell]:
         return [{"network": name} for name in self.settings.networks]
 
     def measure(self, cell: Cell) -> list[Row]:
-        """Median, least and most of the runs, besides the first one, which does not count."""
         given = self.settings
         with tempfile.TemporaryDirectory(prefix="tilewright-bench-") as name:
             model = export(cell["network"], Path(name))
@@ -114,27 +115,16 @@ class FirstCount(Study):
             "python": platform.python_version(),
         }
 
-    def line(self, row: Row) -> str:
-        del row
-        return ""
-
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        names = {
-            "progress": "progress, s",
-            "count": "count, s",
-            "whole": "whole, s",
-            "cpu": "CPU s",
-        }
-        rows = [
-            (
-                row["network"],
-                *(
-                    f"{row[f'{what}_seconds']} ({row[f'{what}_seconds_least']} to "
-                    f"{row[f'{what}_seconds_most']})"
-                    for what in names
-                ),
-            )
-            for row in document["rows"]
-        ]
-        header = ("network", *(f"{name}, s" for name in names))
-        yield FigureTable(title="From a file to its cycle count", header=header, rows=rows)
+        yield table_of(
+            "From a file to its cycle count",
+            document["rows"],
+            {
+                "network": "{network}",
+                **{
+                    f"{what}, s": f"{{{what}_seconds}} ({{{what}_seconds_least}} to "
+                    f"{{{what}_seconds_most}})"
+                    for what in ("progress", "count", "whole", "cpu")
+                },
+            },
+        )

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.bench.commands import LoweringSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.settings import LoweringSettings
 from tilewright.host.lowering import lower
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.schedule import Schedule
@@ -149,6 +149,14 @@ def summarise(records: Sequence[Row]) -> dict[str, float]:
 class LoweringSpeed(Study):
     """The layers of ResNet-18 that the accelerator runs, one after another."""
 
+    says = (
+        "{layer:4} {legal:5} legal of {space:5}  "
+        "{native_programs_per_s:6,} programs/s "
+        "({native_median_programs_per_s:7,} of median size)  "
+        "{native_ns_per_instruction:6.1f} ns/instruction, Python "
+        "{python_ns_per_instruction:6,}"
+    )
+
     def measure(self, cell: Cell) -> Iterator[Row]:
         del cell
         hw, rng = load_hwconfig(self.settings.hw), np.random.default_rng(self.settings.seed)
@@ -172,12 +180,3 @@ class LoweringSpeed(Study):
 
     def summarise(self, rows: Sequence[Row]) -> Row:
         return summarise(rows)
-
-    def line(self, row: Row) -> str:
-        return (
-            f"{row['layer']:4} {row['legal']:5} legal of {row['space']:5}  "
-            f"{row['native_programs_per_s']:6,} programs/s "
-            f"({row['native_median_programs_per_s']:7,} of median size)  "
-            f"{row['native_ns_per_instruction']:6.1f} ns/instruction, Python "
-            f"{row['python_ns_per_instruction']:6,}"
-        )

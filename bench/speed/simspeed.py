@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.bench.commands import ARRAYS, SimspeedSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.settings import CONFIGS, SimspeedSettings
 from tilewright.host.common.errors import BuildError
 from tilewright.host.lowering import lower
 from tilewright.host.machine.board import load_memory
@@ -361,14 +361,13 @@ class SimulationSpeed(Study):
         self._before = os.getloadavg()[0]
 
     def measure(self, cell: Cell) -> Iterator[Row]:
-        """Every simulation, then what is run on the array of 16 alone."""
         del cell
         rounds = self.settings.rounds
         tasks = {task.name: task for task in load_network(NETWORK).workloads}
         with tempfile.TemporaryDirectory() as name:
             scratch = Path(name)
             for array in map(int, self.settings.arrays):
-                hw = load_hwconfig(CONFIGS[str(array)])
+                hw = load_hwconfig(ARRAYS[str(array)])
                 subjects = [device_subject(array, hw, tasks[LAYER], each) for each in SIMULATED]
                 subjects.append(plain_subject(array, hw, tasks[LAYER], scratch))
                 subjects.append(twin_subject(array, hw, tasks[LAYER]))
@@ -376,7 +375,7 @@ class SimulationSpeed(Study):
                     subjects.append(stepped_subject(array, hw, 2000))
                 yield from measure(subjects, rounds)
             if "16" in self.settings.arrays:
-                hw = load_hwconfig(CONFIGS["16"])
+                hw = load_hwconfig(ARRAYS["16"])
                 yield cocotb_record(16, hw, tasks[COCOTB_LAYER], scratch)
                 yield from twin_layers(hw, rounds)
                 yield resnet18(hw)

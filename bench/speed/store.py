@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ import sqlalchemy as sa
 
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import Study
-from tilewright.bench.speed.timing import Amounts, Record, timed
 from tilewright.host.common.children import end_with_parent, python_command, spawn_context
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -333,3 +333,26 @@ def _size(kind: str, location: Path | str, rows: int) -> Record:
         "claim_8_ms": round(1e3 * statistics.median(claim), 2),
         "read_all_ms": round(1e3 * read, 1),
     }
+
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amounts:
+    """How much is measured."""
+
+    layers: tuple[str, ...]
+    trials: int
+    jobs: int
+    commits: int
+    writers: tuple[int, ...]
+    rows: tuple[int, ...]
+    repeats: int
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Wall-clock seconds of a call."""
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started

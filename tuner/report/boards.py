@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tilewright.host.common.names import counted
 from tilewright.tuner.measure.measurement import BoardRuns
-from tilewright.tuner.report.drawing.table import Column, Row, table
+from tilewright.tuner.report.drawing.table import Column, table_of
 from tilewright.tuner.study.results import StudyResult
 
 
@@ -76,28 +76,19 @@ def comparison_lines(result: StudyResult) -> list[str]:
 
 def board_table(result: StudyResult) -> str:
     """What `comparison_lines` says, as HTML."""
-    columns = [
-        Column(title="layer"),
-        Column(title="board"),
-        *(
-            Column(title=title, number=True)
-            for title in ("cycles on the board", "+- (95 %)", "runs", "outliers",
-                          "cycles on the twin", "twin against board")
-        ),
-    ]  # fmt: skip
-    rows = [
-        Row(
-            cells=(
-                each.layer,
-                each.runs.board,
-                f"{each.cycles:,}",
-                f"{each.runs.half_interval:,.0f}",
-                str(len(each.runs.cycles)),
-                str(each.runs.outliers),
-                f"{each.runs.twin_cycles:,}" if each.runs.twin_cycles else "-",
-                each.difference,
-            )
-        )
-        for each in beside_twin(result)
-    ]
-    return table("The best schedules on boards and on the twin", columns, rows)
+    return table_of(
+        "The best schedules on boards and on the twin",
+        beside_twin(result),
+        {
+            Column(title="layer"): lambda each: each.layer,
+            Column(title="board"): lambda each: each.runs.board,
+            "cycles on the board": lambda each: f"{each.cycles:,}",
+            "+- (95 %)": lambda each: f"{each.runs.half_interval:,.0f}",
+            "runs": lambda each: str(len(each.runs.cycles)),
+            "outliers": lambda each: str(each.runs.outliers),
+            "cycles on the twin": lambda each: (
+                f"{each.runs.twin_cycles:,}" if each.runs.twin_cycles else "-"
+            ),
+            "twin against board": lambda each: each.difference,
+        },
+    )

@@ -177,19 +177,12 @@ def _marked_trials(result: StudyResult) -> dict[str, Confirmation]:
 
 
 def pareto_figure(result: StudyResult, archive: Sequence[Point]) -> XYChart:
-    """Energy against cycles of the networks that no other one beats, by configuration.
-
-    Points bear the numbers of their rows in `tables.pareto_table`. Those that would cover each
-    other are one point with all of their numbers.
-    """
+    """Energy against cycles of the networks that no other one beats, by configuration."""
     return _pareto_chart(result, archive, list(dict.fromkeys(point.config for point in archive)))
 
 
 def pareto_details(result: StudyResult, archive: Sequence[Point]) -> list[tuple[str, XYChart]]:
-    """`pareto_figure` of each configuration with several points alone; none for a single one.
-
-    Networks of one configuration lie close together beside those of another one.
-    """
+    """`pareto_figure` of each configuration with several points alone; none for a single one."""
     names = list(dict.fromkeys(point.config for point in archive))
     if len(names) < 2:
         return []
@@ -346,10 +339,7 @@ def utilisation_figure(result: StudyResult) -> BarChart:
 
 
 def stall_figures(result: StudyResult) -> list[tuple[str, BarChart]]:
-    """States of each unit in the best trial of each layer, in percent of its cycles.
-
-    No unit waits for itself: that share is 0.
-    """
+    """States of each unit in the best trial of each layer, in percent of its cycles."""
     tasks = measured(result)
     charts = []
     for unit in UNIT_NAMES:

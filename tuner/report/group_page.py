@@ -18,8 +18,8 @@ from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
 from tilewright.tuner.report.drawing.marks import SERIES
 from tilewright.tuner.report.drawing.scales import Axis, spanning
-from tilewright.tuner.report.drawing.table import Column, Row, table
-from tilewright.tuner.report.drawing.xy_chart import Series, XYChart
+from tilewright.tuner.report.drawing.table import Column, table_of
+from tilewright.tuner.report.drawing.xy_chart import Series, XYChart, heights
 
 OTHERS: Final = "others"
 """Kind of the jobs for whose networks there is no colour left."""
@@ -149,15 +149,11 @@ def bandwidth_chart(group: MappedGroup) -> XYChart:
     return XYChart(
         alt="Bytes per cycle that running jobs need and that the cores move, over time",
         x=Axis(title="cycles", low=0, high=told.makespan),
-        y=Axis(title="bytes per cycle", low=0, high=1.05 * _highest(series, limit)),
+        y=Axis(title="bytes per cycle", low=0, high=1.05 * max(limit, *heights(series))),
         series=series,
         levels=[(limit, "the memory's bandwidth")],
         height=300,
     )
-
-
-def _highest(series: Sequence[Series], limit: float) -> float:
-    return max(limit, *(y for each in series for y in each.y if y is not None))
 
 
 def _search_chart(group: MappedGroup) -> XYChart:
@@ -175,30 +171,29 @@ def _search_chart(group: MappedGroup) -> XYChart:
 
 def _jobs(group: MappedGroup) -> str:
     told, jobs = group.timeline, group.instance.table
-    columns = [
-        Column(title="job"),
-        Column(title="core", number=True),
-        Column(title="start", number=True, explained="cycle"),
-        Column(title="end", number=True, explained="cycle"),
-        Column(title="stalled, %", number=True, explained="share of its time that it waits"),
-        Column(title="bytes", number=True, explained="from and to DRAM"),
-    ]
-    rows = []
-    for job in told.start.argsort(kind="stable").tolist():
-        core, time = int(told.core[job]), float(told.end[job] - told.start[job])
-        rows.append(
-            Row(
-                cells=[
-                    jobs.names[job],
-                    str(core),
-                    f"{told.start[job]:,.0f}",
-                    f"{told.end[job]:,.0f}",
-                    f"{100 * max(0.0, 1 - float(jobs.latency[job, core]) / time):.1f}",
-                    f"{jobs.bytes[job, core]:,.0f}",
-                ]
-            )
-        )
-    return table("every job", columns, rows)
+
+    def figure(title: str, explained: str = "") -> Column:
+        return Column(title=title, number=True, explained=explained)
+
+    def stalled(job: int) -> str:
+        time = float(told.end[job] - told.start[job])
+        latency = float(jobs.latency[job, told.core[job]])
+        return f"{100 * max(0.0, 1 - latency / time):.1f}"
+
+    return table_of(
+        "every job",
+        told.start.argsort(kind="stable").tolist(),
+        {
+            Column(title="job"): lambda job: jobs.names[job],
+            figure("core"): lambda job: str(int(told.core[job])),
+            figure("start", "cycle"): lambda job: f"{told.start[job]:,.0f}",
+            figure("end", "cycle"): lambda job: f"{told.end[job]:,.0f}",
+            figure("stalled, %", "share of its time that it waits"): stalled,
+            figure("bytes", "from and to DRAM"): (
+                lambda job: f"{jobs.bytes[job, int(told.core[job])]:,.0f}"
+            ),
+        },
+    )
 
 
 CORES: Final = 0

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from tilewright.host.common.errors import StoreError, TilewrightError
+from tilewright.host.common.errors import TilewrightError
 from tilewright.host.common.names import counted
-from tilewright.host.common.whole_file import write_whole
 from tilewright.host.machine.board import load_board, load_memory
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -44,26 +43,30 @@ class Repeat:
     """How a study is repeated."""
 
     command: str  # for a shell
-    # what the command cannot say by itself, such as files of the user's own
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...]  # what it cannot say by itself, such as files of the user's own
 
 
 def repeat(result: StudyResult) -> Repeat:
-    """The command that makes the trials of a study again, from its stored settings.
-
-    Names are used where they still mean what the study used; otherwise the command names a file
-    that the user has to put there, and a remark says so.
-    """
+    """The command that makes the trials of a study again, from its stored settings."""
     search, remarks = result.search.settings, list[str]()
     model, layers = _model(search, remarks)
     words = ["tilewright", "tune", model]
-    words += ["--board", _board(search, remarks)]
-    base = _config(search["base"], remarks)
+    board, hw, memory = search["board"], search["base"], search["memory"]
+    text = "the board's file, which is not one of today's boards."
+    words += [
+        "--board",
+        _named(board, lambda n: load_board(n).to_mapping() == board, remarks, text),
+    ]
+    text = "the configuration's file; its contents are below."
+    base = _named(hw, lambda n: load_hwconfig(n) == HwConfig(**hw), remarks, text)
     words += ["--hw", base] if search["configs"] == 1 else ["--base", base]
     if search["configs"] != 1:
         words += ["--configs", str(search["configs"])]
     words += layers
-    words += _memory(search, remarks)
+    if memory != board["memory"]:
+        text = "the file of the memory's timing."
+        name = _named(memory, lambda n: vars(load_memory(n)) == memory, remarks, text)
+        words += ["--memory", name]
     for option, key, default in (
         ("--mode", "mode", "shared"),
         ("--tuner", "tuner", DEFAULT_TUNER),
@@ -153,41 +156,16 @@ def _model(settings: Any, remarks: list[str]) -> tuple[str, list[str]]:
     return name, ([] if names == list(known) else ["--layers", ",".join(names)])
 
 
-def _board(settings: Any, remarks: list[str]) -> str:
-    board = settings["board"]
-    name = str(board["name"])
+def _named(settings: Any, is_today: Callable[[str], bool], remarks: list[str], what: str) -> str:
+    """A name where it still means what the study used, else a file, which a remark tells of."""
+    name = str(settings["name"])
     try:
-        if load_board(name).to_mapping() == board:
+        if is_today(name):
             return name
     except TilewrightError:
         pass
-    remarks.append(f"{name}.yaml stands for the board's file, which is not one of today's boards.")
+    remarks.append(f"{name}.yaml stands for {what}")
     return f"{name}.yaml"
-
-
-def _config(hw: Any, remarks: list[str]) -> str:
-    name = str(hw["name"])
-    try:
-        if load_hwconfig(name) == HwConfig(**hw):
-            return name
-    except TilewrightError:
-        pass
-    remarks.append(f"{name}.yaml stands for the configuration's file; its contents are below.")
-    return f"{name}.yaml"
-
-
-def _memory(settings: Any, remarks: list[str]) -> list[str]:
-    memory = settings["memory"]
-    if memory == settings["board"]["memory"]:
-        return []
-    name = str(memory["name"])
-    try:
-        if vars(load_memory(name)) == memory:
-            return ["--memory", name]
-    except TilewrightError:
-        pass
-    remarks.append(f"{name}.yaml stands for the file of the memory's timing.")
-    return ["--memory", f"{name}.yaml"]
 
 
 def schedules_yaml(result: StudyResult) -> str:
@@ -196,16 +174,11 @@ def schedules_yaml(result: StudyResult) -> str:
     for task in result.tasks:
         if task.best is not None:
             entry = Schedule.from_mapping(task.best.schedule).to_mapping()  # in their usual order
-            found[task.name] = (
-                entry
-                if result.shared
-                else {"hw": result.config_name(task.best.config_hash), "schedule": entry}
-            )
-    return (
-        str(yaml.safe_dump(found, sort_keys=False, default_flow_style=None, width=96))
-        if found
-        else ""
-    )
+            hw = result.config_name(task.best.config_hash)
+            found[task.name] = entry if result.shared else {"hw": hw, "schedule": entry}
+    if not found:
+        return ""
+    return str(yaml.safe_dump(found, sort_keys=False, default_flow_style=None, width=96))
 
 
 def config_yaml(result: StudyResult) -> str:
@@ -215,15 +188,7 @@ def config_yaml(result: StudyResult) -> str:
 
 def write_html(result: StudyResult, archive: Sequence[Point], path: Path) -> Path:
     """Write the report of a study."""
-    try:
-        write_whole(path, page(result, archive))
-    except OSError as error:
-        raise StoreError(
-            f"the report cannot be written ({error.strerror})",
-            field=str(path),
-            remedy="name a writable file with --output",
-        ) from error
-    return path
+    return markup.write(page(result, archive), path, "--output")
 
 
 def page(result: StudyResult, archive: Sequence[Point]) -> str:

@@ -6,12 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tilewright.host.common.errors import StoreError
 from tilewright.host.common.names import counted
-from tilewright.host.common.whole_file import write_whole
 from tilewright.host.compiler.divide.model_edges import operator_edges
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, Placed
 from tilewright.host.compiler.pack.latency import (
@@ -24,8 +21,8 @@ from tilewright.host.compiler.pack.latency import (
 from tilewright.host.machine.board import Board
 from tilewright.sim.twin.network_timing import NetworkTiming
 from tilewright.tuner.report.drawing import page as markup
-from tilewright.tuner.report.drawing.marks import LETTER, element, label
-from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
+from tilewright.tuner.report.drawing.marks import LETTER, Chart, drawing, element, label
+from tilewright.tuner.report.drawing.table import Cell, Column, table_of
 
 if TYPE_CHECKING:
     import onnx
@@ -101,7 +98,7 @@ def _cycles(network: CompiledNetwork, timing: NetworkTiming) -> list[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionPicture:
+class PartitionPicture(Chart):
     """Blocks from the top; lines beside them are tensors that skip a block."""
 
     alt: str  # what it shows, for who cannot see it
@@ -133,10 +130,7 @@ class PartitionPicture:
                 label(right + bar + 4, y + _ROW - 8, f"{1e3 * block.seconds:.3g} ms"),
             ]  # fmt: skip
         height = max(1, len(self.blocks)) * _ROW
-        return element(
-            "svg", "".join(parts), class_="chart", viewBox=f"0 0 {width} {height}", role="img",
-            aria_label=self.alt,
-        )  # fmt: skip
+        return drawing(parts, width, height, self.alt)
 
     def _lanes(self) -> Iterator[tuple[int, int, int]]:
         """Lines that do not cross others of their lane: (lane, first, last)."""
@@ -157,14 +151,6 @@ class PartitionPicture:
         return element(
             "path", d=f"M{left} {top}H{x}V{bottom}H{left}", class_="line ink", fill="none"
         )
-
-    def legend(self) -> list[tuple[str, str]]:
-        """The text says what a block is."""
-        return []
-
-    def hover_data(self) -> str:
-        """Nothing but the tips."""
-        return ""
 
 
 def partition_page(
@@ -221,51 +207,37 @@ def partition_page(
     )
 
 
-def write_partition(page: str, path: Path) -> None:
-    """Write a page."""
-    try:
-        write_whole(path, page)
-    except OSError as error:
-        raise StoreError(
-            f"the page cannot be written ({error.strerror})",
-            field=str(path),
-            remedy="name a writable file with --html",
-        ) from error
-
-
 def _operator_table(network: CompiledNetwork, board: Board) -> str:
-    columns = [
-        Column(title="operator"),
-        Column(title="kind"),
-        Column(title="where"),
-        Column(title="MACs", number=True),
-        Column(title="ms on CPU", number=True, explained="at the rates of the board file"),
-        Column(
-            title="behind ms",
-            number=True,
-            explained="cost of staying behind: on the CPU, with the crossings for it",
-        ),
-        Column(title="reason", wide=True),
-    ]
-    rows = []
-    for placed in network.placements:
-        taken = placed.where == "accelerator"
-        on_cpu = 1e3 * cpu_seconds(placed, board.cpu)
-        behind = 0.0 if taken else 1e3 * behind_seconds(placed, board.cpu)
-        rows.append(
-            Row(
-                cells=[
-                    placed.name,
-                    placed.kind,
-                    f"region {placed.region}" if taken else "CPU",
-                    Cell(text=f"{placed.macs:,}", value=placed.macs),
-                    Cell(text=f"{on_cpu:.3f}", value=on_cpu),
-                    Cell(text="" if taken else f"{behind:.3f}", value=behind),
-                    placed.reason,
-                ]
-            )
-        )
-    return table("operators of the model", columns, rows)
+    def figure(value: float, text: str) -> Cell:
+        return Cell(text=text, value=value)
+
+    def behind(placed: Placed) -> Cell:
+        if placed.where == "accelerator":
+            return figure(0.0, "")
+        spent = 1e3 * behind_seconds(placed, board.cpu)
+        return figure(spent, f"{spent:.3f}")
+
+    def on_cpu(placed: Placed) -> Cell:
+        spent = 1e3 * cpu_seconds(placed, board.cpu)
+        return figure(spent, f"{spent:.3f}")
+
+    rates = "at the rates of the board file"
+    staying = "cost of staying behind: on the CPU, with the crossings for it"
+    return table_of(
+        "operators of the model",
+        network.placements,
+        {
+            Column(title="operator"): lambda placed: placed.name,
+            Column(title="kind"): lambda placed: placed.kind,
+            Column(title="where"): (
+                lambda placed: f"region {placed.region}" if placed.where == "accelerator" else "CPU"
+            ),
+            "MACs": lambda placed: figure(placed.macs, f"{placed.macs:,}"),
+            Column(title="ms on CPU", number=True, explained=rates): on_cpu,
+            Column(title="behind ms", number=True, explained=staying): behind,
+            Column(title="reason", wide=True): lambda placed: placed.reason,
+        },
+    )
 
 
 def _shortened(text: str, room: float) -> str:

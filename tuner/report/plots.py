@@ -61,11 +61,7 @@ def plot_convergence(groups: Groups, ax: Axes | None = None) -> Axes:
 
 
 def plot_regret(groups: Groups, ax: Axes | None = None, *, optimum: int | None = None) -> Axes:
-    """What the best network so far takes more than the optimum, against measurements.
-
-    Without a proven optimum it is held against the lowest bound, which the regret is no larger
-    than. A curve on the lower edge has arrived.
-    """
+    """What the best network so far takes more than the optimum, against measurements."""
     axes = _axes(ax)
     every = [result for results in groups.values() for result in results]
     known = [each.bound_network for each in every if each.bound_network is not None]
@@ -95,10 +91,7 @@ def plot_regret(groups: Groups, ax: Axes | None = None, *, optimum: int | None =
 
 
 def plot_pareto(groups: Groups, ax: Axes | None = None) -> Axes:
-    """Energy against cycles of the networks of the Pareto front, relative to the fastest one.
-
-    A single study is drawn by configuration, with its points joined.
-    """
+    """Energy against cycles of the networks of the Pareto front, relative to the fastest one."""
     fronts = {
         label: [point for result in results for point in pareto(result.search)]
         for label, results in groups.items()

@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tilewright.host.common.chrome_trace import Event, process_name, thread_name, write_events
-from tilewright.host.common.errors import StoreError
-from tilewright.host.common.whole_file import write_whole
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout, stacked
 from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
 from tilewright.tuner.report.drawing.marks import series_colour
 from tilewright.tuner.report.drawing.scales import Axis, spanning
-from tilewright.tuner.report.drawing.table import Column, Row, table
+from tilewright.tuner.report.drawing.table import Cell, Column, table_of
 
 _WAITS: Final = (
     ("read_waited", "reads wait for others"),
@@ -37,30 +35,14 @@ WORDS: Final = (
 )
 
 
-def write_page(text: str, path: Path) -> None:
-    """Write a page, whole or not at all."""
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise StoreError(
-            f"the report cannot be written ({error.strerror})",
-            field=str(path),
-            remedy="name a writable file with --report",
-        ) from error
-
-
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """A frame on a core.
-
-    Attributes:
-        begin, end: cycles from the first start of the run.
-    """
+    """A frame on a core."""
 
     network: str  # whose it is
     number: int  # of the frame, from 0
     core: int  # that runs it
-    begin: int
+    begin: int  # cycles from the first start of the run
     end: int
     alone: int  # cycles that it takes alone
 
@@ -176,30 +158,20 @@ def _frames(slices: Sequence[Slice]) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = [
-        Column(title="network"),
-        *(
-            Column(title=name, number=True)
-            for name in (
-                "core", "frames", "alone", "together", "slow-down", "first", "median", "worst",
-                "frames/s",
-            )
-        ),
-    ]  # fmt: skip
-    keys = (
-        "core", "frames", "alone_cycles", "together_cycles", "slow_down", "latency_first",
-        "latency_median", "latency_worst", "frames_per_s",
-    )  # fmt: skip
-    found = [
-        Row(
-            cells=[
-                str(row["network"]),
-                *("-" if row[key] is None else f"{row[key]:,}" for key in keys),
-            ]
-        )
-        for row in rows
-    ]
-    return table("networks", columns, found)
+    keys = {
+        "core": "core", "frames": "frames", "alone": "alone_cycles", "together": "together_cycles",
+        "slow-down": "slow_down", "first": "latency_first", "median": "latency_median",
+        "worst": "latency_worst", "frames/s": "frames_per_s",
+    }  # fmt: skip
+
+    def figure(key: str) -> Callable[[Mapping[str, Any]], str | Cell]:
+        return lambda row: "-" if row[key] is None else f"{row[key]:,}"
+
+    columns: dict[str | Column, Callable[[Mapping[str, Any]], str | Cell]] = {
+        Column(title="network"): lambda row: str(row["network"]),
+        **{title: figure(key) for title, key in keys.items()},
+    }
+    return table_of("networks", rows, columns)
 
 
 _CORES: Final = 0

@@ -56,10 +56,7 @@ def percent(value: float | None) -> str:
 
 
 def task_table(result: StudyResult) -> Table:
-    """Per task: default and best cycles, speed-up, bound, share of it, valid of all trials.
-
-    A screened study's trials are those of its search.
-    """
+    """Per task: default and best cycles, speed-up, bound, share of it, valid of all trials."""
     table = Table(
         title=Text(printable(result.study.name)),
         title_justify="left",

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tilewright.host.common.names import counted
 from tilewright.host.machine.registers import UNIT_NAMES
 from tilewright.tuner.report import figures, summary
 from tilewright.tuner.report.drawing.page import paragraph
-from tilewright.tuner.report.drawing.table import Cell, Column, Row, table
+from tilewright.tuner.report.drawing.table import Cell, Column, Row, table_of
 from tilewright.tuner.report.pareto import Point
+from tilewright.tuner.store.records import StoredConfig
 from tilewright.tuner.study.results import (
     FAILURES_KEPT,
     StudyResult,
@@ -107,23 +109,33 @@ def _figure(title: str, word: str = "") -> Column:
     return Column(title=title, number=True, explained=WORDS.get(word or title, ""))
 
 
+def _schedule_cell(schedule: Mapping[str, Any]) -> Cell:
+    return Cell(text=schedule_text(schedule), explained=schedule_words(schedule))
+
+
 def task_table(result: StudyResult) -> str:
     """Each layer with its default, best and least possible cycles, and its best schedule."""
-    columns = [
-        Column(title="layer"),
-        _figure("best cycles", "best"),
-        _figure("speed-up"),
-        _figure("of bound"),
-        _figure("default", "default"),
-        _figure("bound"),
-        _figure("count"),
-        _figure("valid/trials"),
-        *([] if result.screening is None else [_figure("confirmed")]),
-        *([] if result.shared else [Column(title="configuration")]),
-        Column(title="best schedule"),
-    ]
     shapes = {str(task["name"]): layer_words(task) for task in result.settings["tasks"]}
-    rows = [_task_row(result, task, shapes[task.name]) for task in result.tasks]
+    counts = {task.name: summary.trial_counts(result, task.name) for task in result.tasks}
+    columns: dict[str | Column, Callable[[TaskResult], str | Cell]] = {
+        Column(title="layer"): lambda task: Cell(text=task.name, explained=shapes[task.name]),
+        _figure("best cycles", "best"): lambda task: summary.number(task.best_cycles),
+        _figure("speed-up"): lambda task: summary.factor(task.speedup),
+        _figure("of bound"): lambda task: summary.percent(task.of_bound),
+        _figure("default", "default"): lambda task: summary.number(task.default_cycles),
+        _figure("bound"): lambda task: summary.number(task.bound),
+        _figure("count"): lambda task: str(task.count),
+        _figure("valid/trials"): lambda task: counts[task.name][0],
+    }
+    if result.screening is not None:
+        columns[_figure("confirmed")] = lambda task: counts[task.name][1]
+    if not result.shared:
+        columns[Column(title="configuration")] = lambda task: (
+            "-" if task.best is None else result.config_name(task.best.config_hash)
+        )
+    columns[Column(title="best schedule")] = lambda task: (
+        "-" if task.best is None else _schedule_cell(task.best.schedule)
+    )
     total = Row(
         cells=(
             "network" if result.shared else "sum (not deployable)",
@@ -139,70 +151,51 @@ def task_table(result: StudyResult) -> str:
         ),
         total=True,
     )
-    return table("Layers and their cycles", columns, [*rows, total])
-
-
-def _task_row(result: StudyResult, task: TaskResult, shape: str) -> Row:
-    best = task.best
-    hardware = "-" if best is None else result.config_name(best.config_hash)
-    schedule = (
-        "-"
-        if best is None
-        else Cell(text=schedule_text(best.schedule), explained=schedule_words(best.schedule))
-    )
-    return Row(
-        cells=(
-            Cell(text=task.name, explained=shape),
-            summary.number(task.best_cycles),
-            summary.factor(task.speedup),
-            summary.percent(task.of_bound),
-            summary.number(task.default_cycles),
-            summary.number(task.bound),
-            str(task.count),
-            *summary.trial_counts(result, task.name),
-            *([] if result.shared else [hardware]),
-            schedule,
-        )
-    )
+    return table_of("Layers and their cycles", result.tasks, columns, total=[total])
 
 
 def config_table(result: StudyResult) -> str:
     """Each configuration that was considered, with its area, bound and best network."""
-    search = result.search
-    resources = ("lut", "ff", "bram36", "dsp")
-    columns = [
-        Column(title="configuration"),
-        Column(title="status"),
-        *(_figure(f"{name} of {result.settings['board'][name]:,}") for name in resources),
-        _figure("network bound", "bound"),
-        _figure("network best", "best"),
-        _figure("measurements", "measurement"),
-        *([Column(title="remark", wide=True)] if any(c.reason for c in search.configs) else []),
-    ]
+    search, chosen = result.search, result.chosen
     counts = {task.name: task.count for task in search.tasks}
-    rows = []
-    for config in search.configs:
-        chosen = result.chosen is not None and config.config_hash == result.chosen.config_hash
-        mine = sum(n for (key, _), n in search.summary.trials.items() if key == config.config_hash)
-        curve = search.network_curve(config.config_hash)
-        bound = sum(config.bounds.get(task, 0) * count for task, count in counts.items())
-        rows.append(
-            Row(
-                cells=(
-                    _config_label(str(config.hw["name"]), config.config_hash),
-                    "chosen" if chosen else config.status,
-                    *(f"{config.area[name]:,}" for name in resources),
-                    summary.number(bound),
-                    summary.number(curve[-1][1] if curve else None),
-                    summary.number(mine),
-                    *([config.reason] if len(columns) > 9 else []),
-                ),
-                strong=chosen,
-            )
-        )
+    curves = {each.config_hash: search.network_curve(each.config_hash) for each in search.configs}
+    made: Counter[str] = Counter()
+    for (config_hash, _), trials in search.summary.trials.items():
+        made[config_hash] += trials
+
+    def is_chosen(config: StoredConfig) -> bool:
+        return chosen is not None and config.config_hash == chosen.config_hash
+
+    def area(name: str) -> Callable[[StoredConfig], str]:
+        return lambda config: f"{config.area[name]:,}"
+
+    def bound(config: StoredConfig) -> str:
+        return summary.number(sum(config.bounds.get(task, 0) * n for task, n in counts.items()))
+
+    def best(config: StoredConfig) -> str:
+        curve = curves[config.config_hash]
+        return summary.number(curve[-1][1] if curve else None)
+
+    columns: dict[str | Column, Callable[[StoredConfig], str | Cell]] = {
+        Column(title="configuration"): lambda config: _config_label(
+            str(config.hw["name"]), config.config_hash
+        ),
+        Column(title="status"): lambda config: "chosen" if is_chosen(config) else config.status,
+        **{
+            _figure(f"{name} of {result.settings['board'][name]:,}"): area(name)
+            for name in ("lut", "ff", "bram36", "dsp")
+        },
+        _figure("network bound", "bound"): bound,
+        _figure("network best", "best"): best,
+        _figure("measurements", "measurement"): lambda config: summary.number(
+            made[config.config_hash]
+        ),
+    }
+    if any(each.reason for each in search.configs):
+        columns[Column(title="remark", wide=True)] = lambda config: config.reason
     remarks = [line for line in summary.hardware_lines(result) if line.startswith("per-layer")]
-    return "".join(paragraph(line, "note") for line in remarks) + table(
-        "Configurations that were considered", columns, rows
+    return "".join(paragraph(line, "note") for line in remarks) + table_of(
+        "Configurations that were considered", search.configs, columns, strong=is_chosen
     )
 
 
@@ -213,96 +206,86 @@ def _config_label(name: str, config_hash: str) -> str:
 
 def pareto_table(result: StudyResult, archive: Sequence[Point]) -> str:
     """The networks that no other one beats in cycles, energy and area at once."""
-    columns = [
-        Column(title="point", number=True, explained="number of the point in the chart"),
-        _figure("network cycles", "best"),
-        Column(title="ms", number=True, explained=f"at {result.clock_text}"),
-        _figure("energy (relative)", "energy"),
-        _figure("area"),
-        Column(title="configuration"),
-        Column(title="remark"),
-    ]
-    rows = []
-    for place, point in enumerate(archive, start=1):
-        chosen = figures.is_chosen(result, point)
-        cells = (
-            str(place),
-            summary.number(point.cycles),
-            f"{result.milliseconds(point.cycles):.2f}",
-            f"{point.energy / archive[0].energy:.3f}",
-            summary.percent(point.area),
-            point.config,
-            "chosen" if chosen else "",
-        )
-        rows.append(Row(cells=cells, strong=chosen))
-    return table("Pareto front of the networks", columns, rows)
+    places = {id(point): str(place) for place, point in enumerate(archive, start=1)}
+
+    def chosen(point: Point) -> bool:
+        return figures.is_chosen(result, point)
+
+    return table_of(
+        "Pareto front of the networks",
+        archive,
+        {
+            Column(title="point", number=True, explained="number of the point in the chart"): (
+                lambda point: places[id(point)]
+            ),
+            _figure("network cycles", "best"): lambda point: summary.number(point.cycles),
+            Column(title="ms", number=True, explained=f"at {result.clock_text}"): (
+                lambda point: f"{result.milliseconds(point.cycles):.2f}"
+            ),
+            _figure("energy (relative)", "energy"): (
+                lambda point: f"{point.energy / archive[0].energy:.3f}"
+            ),
+            _figure("area"): lambda point: summary.percent(point.area),
+            Column(title="configuration"): lambda point: point.config,
+            Column(title="remark"): lambda point: "chosen" if chosen(point) else "",
+        },
+        strong=chosen,
+    )
 
 
 def utilisation_table(result: StudyResult) -> str:
     """What `figures.utilisation_figure` shows."""
-    columns = [Column(title="layer"), _figure("issued, % of peak"), _figure("useful, % of peak")]
-    rows = [
-        Row(cells=(name, f"{issued:.1f}", f"{useful:.1f}"))
-        for name, issued, useful in figures.utilisation(result)
-    ]
-    return table("Utilisation of the MAC array", columns, rows)
+    return table_of(
+        "Utilisation of the MAC array",
+        figures.utilisation(result),
+        {
+            Column(title="layer"): lambda row: row[0],
+            "issued, % of peak": lambda row: f"{row[1]:.1f}",
+            "useful, % of peak": lambda row: f"{row[2]:.1f}",
+        },
+    )
 
 
 def stall_table(result: StudyResult) -> str:
     """What `figures.stall_figures` show, in percent of a layer's cycles."""
-    columns = [
-        Column(title="layer"),
-        Column(title="unit"),
-        *(_figure(f"{name}, %") for name in figures.STATE_LABELS.values()),
-    ]
-    rows = [
-        Row(
-            cells=(
-                task.name,
-                unit,
-                *(
-                    "-"
-                    if state == f"token_{unit}"
-                    else f"{figures.state_share(task, unit, state):.1f}"
-                    for state in figures.STATE_LABELS
-                ),
-            )
+
+    def share(state: str) -> Callable[[tuple[TaskResult, str]], str]:
+        return lambda of: (
+            "-" if state == f"token_{of[1]}" else f"{figures.state_share(*of, state):.1f}"
         )
-        for task in figures.measured(result)
-        for unit in UNIT_NAMES
-    ]
-    return table("States of the units", columns, rows)
+
+    return table_of(
+        "States of the units",
+        [(task, unit) for task in figures.measured(result) for unit in UNIT_NAMES],
+        {
+            Column(title="layer"): lambda of: of[0].name,
+            Column(title="unit"): lambda of: of[1],
+            **{f"{name}, %": share(state) for state, name in figures.STATE_LABELS.items()},
+        },
+    )
 
 
 def failure_table(result: StudyResult) -> str:
     """Trials without a valid measurement, confirmations first."""
     studies = [result] if result.screening is None else [result, result.screening]
-    failed = [(study, trial) for study in studies for trial in study.failures]
+    failed = [(study, trial) for study in studies for trial in study.failures][:FAILURES_KEPT]
     if not failed:
         return paragraph("None.", "note")
-    rows = [
-        Row(
-            cells=(
-                str(trial.sequence),
-                str(study.settings["fidelity"]),
-                trial.task,
-                result.config_name(trial.config_hash),
-                Cell(text=schedule_text(trial.schedule), explained=schedule_words(trial.schedule)),
-                trial.measurement.status.value,
-                trial.measurement.failure,
-            )
-        )
-        for study, trial in failed[:FAILURES_KEPT]
-    ]
-    columns = [
-        _figure("trial"),
-        Column(title="fidelity"),
-        Column(title="layer"),
-        Column(title="configuration"),
-        Column(title="schedule"),
-        Column(title="status"),
-        Column(title="reason", wide=True),
-    ]
-    more = sum(summary.failure_counts(result).values()) - len(rows)
+    more = sum(summary.failure_counts(result).values()) - len(failed)
     note = paragraph(f"and {more:,} more in the store", "note") if more > 0 else ""
-    return table("Trials without a valid measurement", columns, rows) + note
+    return (
+        table_of(
+            "Trials without a valid measurement",
+            failed,
+            {
+                "trial": lambda of: str(of[1].sequence),
+                Column(title="fidelity"): lambda of: str(of[0].settings["fidelity"]),
+                Column(title="layer"): lambda of: of[1].task,
+                Column(title="configuration"): lambda of: result.config_name(of[1].config_hash),
+                Column(title="schedule"): lambda of: _schedule_cell(of[1].schedule),
+                Column(title="status"): lambda of: of[1].measurement.status.value,
+                Column(title="reason", wide=True): lambda of: of[1].measurement.failure,
+            },
+        )
+        + note
+    )

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from tilewright.tuner.report.drawing import page as markup
 from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout, stacked
 from tilewright.tuner.report.drawing.marks import series_colour
 from tilewright.tuner.report.drawing.scales import spanning
-from tilewright.tuner.report.drawing.table import Column, Row, table
+from tilewright.tuner.report.drawing.table import Column, table_of
 
 _DRAWN: Final = 24
 """Families in the picture; the table has all of them."""
@@ -75,28 +75,24 @@ def page(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = [
-        Column(title="from"),
-        Column(title="to"),
-        Column(title="short", number=True, explained="ns with short wires"),
-        Column(title="long", number=True, explained="ns with long wires"),
-        Column(title="cells", number=True, explained="ns in cells"),
-        Column(title="wires", number=True, explained="nets that take time"),
-        Column(title="LUT", number=True, explained="levels of LUT"),
-        Column(title="carry", number=True, explained="carry cells"),
-    ]
-    return table(
+    def figure(title: str, explained: str, form: str) -> tuple[Column, Callable[[Any], str]]:
+        return Column(title=title, number=True, explained=explained), form.format_map
+
+    return table_of(
         "The slowest path of each family",
-        columns,
-        [
-            Row(
-                cells=[
-                    row["source"],
-                    f"{row['target']} ({row['pin']})",
-                    *(f"{row[name]:.2f}" for name in ("short_ns", "long_ns", "cell_ns")),
-                    *(str(row[name]) for name in ("wires", "luts", "carries")),
-                ]
-            )
-            for row in rows
-        ],
+        rows,
+        {
+            Column(title="from"): lambda row: row["source"],
+            Column(title="to"): lambda row: f"{row['target']} ({row['pin']})",
+            **dict(
+                (
+                    figure("short", "ns with short wires", "{short_ns:.2f}"),
+                    figure("long", "ns with long wires", "{long_ns:.2f}"),
+                    figure("cells", "ns in cells", "{cell_ns:.2f}"),
+                    figure("wires", "nets that take time", "{wires}"),
+                    figure("LUT", "levels of LUT", "{luts}"),
+                    figure("carry", "carry cells", "{carries}"),
+                )
+            ),
+        },
     )

@@ -26,11 +26,7 @@ class _Studies(Group):
 
     @property
     def commands(self) -> MutableMapping[str, Any]:  # an attribute in click
-        """Every study by name.
-
-        Raises:
-            UsageError: this is an installed package, which has none.
-        """
+        """Every study by name."""
         if self._loaded is None:
             if importlib.util.find_spec(_STUDIES) is None:
                 raise UsageError(

@@ -455,10 +455,11 @@ def _save_views(
     """Write the page and the annotated model that were asked for."""
     network, model = compilation.network, compilation.imported.qdq
     if html is not None:
-        from tilewright.tuner.report.partition import partition_page, write_partition
+        from tilewright.tuner.report.drawing.page import write
+        from tilewright.tuner.report.partition import partition_page
 
         with replacing(html):
-            write_partition(partition_page(network, model, target, timing), html)
+            write(partition_page(network, model, target, timing), html, "--html")
         open_console().say(f"saved {html}")
     if annotated is not None:
         from tilewright.host.compiler.pack.annotated import save_annotated

@@ -67,12 +67,7 @@ class LookCommandOptions(LookOptions):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pictures:
-    """Where pictures come from, and where drawn ones go.
-
-    Attributes:
-        source: a file, a folder, or the number of a camera.
-        drawn: a file or a folder; None: they are not drawn.
-    """
+    """Where pictures come from, and where drawn ones go."""
 
     source: Path | int
     drawn: Path | None
@@ -268,11 +263,7 @@ def _tell_rates(
 def _frames(
     network: PictureNetwork, pictures: Pictures, where: str, *, quiet: bool
 ) -> Iterator[Frame]:
-    """Frames as they are looked at; an image of a folder that cannot be read ends nothing.
-
-    Raises:
-        WorkloadError: behind all others, the last image that could not be read.
-    """
+    """Frames as they are looked at; an image of a folder that cannot be read ends nothing."""
     from tilewright.host.vision.pictures import image_files
 
     source, failed = pictures.source, None

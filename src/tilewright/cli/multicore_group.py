@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from tilewright.cli.common.application import open_console
 from tilewright.cli.common.arguments import replacing, require_places
 from tilewright.cli.common.json_output import JsonTarget, json_path
-from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
@@ -35,21 +34,13 @@ def check_places(
 
 def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> None:
     """Write the files that the user asked for."""
-    from tilewright.host.common.whole_file import write_whole
+    from tilewright.tuner.report.drawing.page import write
     from tilewright.tuner.report.group_page import page, write_trace
 
     console = open_console()
     if report is not None:
-        try:
-            with replacing(report):
-                write_whole(report, page(group))
-        except OSError as error:
-            raise UsageError(
-                f"cannot be written ({error.strerror})",
-                field="--html",
-                value=str(report),
-                remedy="name a place that may be written",
-            ) from error
+        with replacing(report):
+            write(page(group), report, "--html")
         console.say(f"report: {printable(str(report))}")
     if trace is not None:
         with replacing(trace):

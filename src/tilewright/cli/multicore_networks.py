@@ -217,11 +217,12 @@ def _write_files(
     slices: Sequence[Slice],
 ) -> None:
     """Write the files that the user asked for."""
-    from tilewright.tuner.report.side_by_side_page import page, write_page, write_trace
+    from tilewright.tuner.report.drawing.page import write
+    from tilewright.tuner.report.side_by_side_page import page, write_trace
 
     if report is not None:
         with replacing(report):
-            write_page(page(rows, summary, conditions, slices), report)
+            write(page(rows, summary, conditions, slices), report, "--html")
         open_console().say(f"report: {printable(str(report))}")
     if trace is not None:
         with replacing(trace):

@@ -101,10 +101,7 @@ def warn_of_layers(compiled: CompiledNetwork) -> None:
 
 
 def print_agreement(trials: Sequence[Mapping[str, Any]], found: Sequence[Agreement]) -> None:
-    """Say how near the network is to its float model, what was tried, and which layers lose most.
-
-    The last agreement counts: that on data to check with, if there are any.
-    """
+    """Say how near the network is to its float model, and which layers lose most."""
     console = open_console()
     for trial in trials:
         kept = ", kept" if trial["kept"] else ""

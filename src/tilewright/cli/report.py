@@ -117,13 +117,7 @@ def open_to_read(location: Path | str) -> Iterator[StoreType]:
 def show_report(
     store: StoreType, name: str, output: Path | None, runs: Path, *, json: JsonTarget | None = None
 ) -> bool:
-    """Print a study's summary, write its report, and fail on wrong results.
-
-    Written are an HTML file, beside it the chosen configuration with its schedules as YAML, and
-    JSON on request.
-
-    The Pareto archive of a screened study is made of what was screened.
-    """
+    """Print a study's summary, write its report, and fail on wrong results."""
     from tilewright.tuner.report.page import write_html
     from tilewright.tuner.report.pareto import dominated_share, pareto, pareto_lines
     from tilewright.tuner.report.result_json import (

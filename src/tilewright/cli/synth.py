@@ -141,11 +141,11 @@ def timing(
             say(f"it does not fit the part: {lack}")
     rows, summary = timing_estimate.rows_of(found), timing_estimate.summary_of(found)
     if html is not None:
-        from tilewright.tuner.report.side_by_side_page import write_page
+        from tilewright.tuner.report.drawing.page import write
         from tilewright.tuner.report.timing_page import page
 
         with arguments.replacing(html):
-            write_page(page(rows, summary), html)
+            write(page(rows, summary), html, "--html")
         say(f"wrote {html}")
     if json is not None:
         json.write(rows, {"hw": design.name}, summary=summary)

@@ -118,22 +118,7 @@ def compare_rtl(
     workers: int = 2,
     say: Say = lambda _: None,
 ) -> Comparison:
-    """Compare two variants on all layers of a network, or on some.
-
-    Args:
-        names: manifests of both, or ``ours``.
-        hw: the configuration.
-        memory: DRAM timing.
-        network: built-in network or file of a model.
-        layers: names of its layers; empty: all that the accelerator runs.
-        synthesis: also synthesise both for xc7 and estimate their clocks: minutes.
-        workers: processes that simulate.
-        say: told in a line what is done.
-
-    Raises:
-        BuildError: a variant does not build.
-        ConfigError, WorkloadError: no such network or layer.
-    """
+    """Compare two variants on all layers of a network, or on some."""
     for name in names:  # before anything long
         with rtl_variant(manifest_of(name)):
             pass

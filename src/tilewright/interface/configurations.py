@@ -53,11 +53,7 @@ class Choice:
 
 
 def fitting(board: Board) -> list[HwConfig]:
-    """The named configurations that a board holds, the smallest first.
-
-    Raises:
-        ConfigError: none does.
-    """
+    """The named configurations that a board holds, the smallest first."""
     named = [load_hwconfig(name) for name in named_configs()]
     found = [hw for hw in named if fits(hw, board).ok]
     if not found:
@@ -71,14 +67,7 @@ def fitting(board: Board) -> list[HwConfig]:
 
 
 class Configurations:
-    """The named configurations that fit a board, priced as they are asked for.
-
-    Args:
-        importer: imports the network with options of a configuration.
-        settings: as the user gave them.
-        board: that the network runs on.
-        progress: told in a line what is done.
-    """
+    """The named configurations that fit a board, priced as they are asked for."""
 
     def __init__(
         self,
@@ -99,12 +88,7 @@ class Configurations:
         self._imported[repr(for_hardware(self._options, hw))] = imported
 
     def fastest(self) -> Choice:
-        """The configuration with the least latency; of those within 2 % of it the smallest.
-
-        Raises:
-            ConfigError: none fits the board.
-            TilewrightError: the network compiles for none of them; the first one's reason.
-        """
+        """The configuration with the least latency; of those within 2 % of it the smallest."""
         found, failed = self._priced(fitting(self._board), anew=True)
         if not found:
             raise ConfigError(
@@ -116,13 +100,7 @@ class Configurations:
         return _least(found)
 
     def better(self, hw: HwConfig, seconds: float, *, anew: bool = True) -> Choice | None:
-        """The fastest configuration, if it is faster than one that was compiled for by a tenth.
-
-        Args:
-            hw: the configuration that was compiled for.
-            seconds: what it takes there.
-            anew: whether the network may be imported once more, for other options.
-        """
+        """The fastest configuration, if it is faster than one that was compiled for by a tenth."""
         others = [each for each in fitting(self._board) if each.name != hw.name]
         found, _ = self._priced(others, anew=anew)
         if not found or (least := _least(found)).seconds >= WORTH * seconds:
@@ -132,11 +110,7 @@ class Configurations:
     def _priced(
         self, configs: Sequence[HwConfig], *, anew: bool
     ) -> tuple[list[Choice], list[TilewrightError]]:
-        """Prices, and why there is none.
-
-        Configurations with functions and rows are looked at where a plain one leaves operators on
-        the CPU.
-        """
+        """Prices, and why there is none."""
         found: list[Choice] = []
         failed: list[TilewrightError] = []
         for hw in sorted(configs, key=lambda each: (each.activation_table, each.row_unit)):

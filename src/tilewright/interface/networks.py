@@ -316,14 +316,7 @@ def agreement_on(
     expected: Sequence[Mapping[str, Array]],
     progress: Callable[[str], None] = lambda _: None,
 ) -> Agreement:
-    """How near a network is to its model, computed as the accelerator and the CPU compute it.
-
-    Args:
-        network: the network, which is trusted.
-        check: inputs.
-        expected: what the model computes of them, batch by batch.
-        progress: told in a line what is done.
-    """
+    """How near a network is to its model, computed as the accelerator and the CPU compute it."""
     comparison = Comparison()
     outputs = {output.name: output for output in network.outputs}
     for batch, known in zip(check.batches(network.inputs), expected, strict=True):

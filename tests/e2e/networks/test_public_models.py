@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples"))
 from networks import public
 
 from tilewright.bench.accuracy import data as accuracy_data
-from tilewright.bench.accuracy import detectors as accuracy_detectors
+from tilewright.bench.accuracy import subjects as accuracy_subjects
 from tilewright.bench.accuracy.subjects import OPTIONAL, SUBJECTS, installed
 
 HW, BOARD = load_hwconfig("pynq-16x16"), load_board("pynq-z2")
@@ -176,18 +176,18 @@ def test_a_word_is_found_by_its_middle_and_a_square_without_text_by_all_of_it() 
     mask[20:30, 40:100] = True
     answer = np.packbits(mask).tobytes()
     there, beside = (30.0, 15.0, 110.0, 35.0), (30.0, 100.0, 110.0, 120.0)
-    assert accuracy_detectors.text_found(answer, [there, beside]) == (1, 2)
-    assert accuracy_detectors.text_found(answer, []) == (29, 32)
+    assert accuracy_subjects.text_found(answer, [there, beside]) == (1, 2)
+    assert accuracy_subjects.text_found(answer, []) == (29, 32)
 
 
 @needs("skimage")
 def test_a_face_counts_where_half_of_both_boxes_is_shared() -> None:
     truth = (100.0, 100.0, 160.0, 180.0)
-    assert accuracy_detectors.face_found("130 140 60 80", truth) == (1, 1)
-    assert accuracy_detectors.face_found("130 140 60 30", truth) == (0, 1)
-    assert accuracy_detectors.face_found("", truth) == (0, 1)
-    assert accuracy_detectors.face_found("", ()) == (1, 1)
-    assert accuracy_detectors.face_found("130 140 60 80", ()) == (0, 1)
+    assert accuracy_subjects.face_found("130 140 60 80", truth) == (1, 1)
+    assert accuracy_subjects.face_found("130 140 60 30", truth) == (0, 1)
+    assert accuracy_subjects.face_found("", truth) == (0, 1)
+    assert accuracy_subjects.face_found("", ()) == (1, 1)
+    assert accuracy_subjects.face_found("130 140 60 80", ()) == (0, 1)
 
 
 def test_a_file_is_told_by_its_ends_without_blanks() -> None:

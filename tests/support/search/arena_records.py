@@ -5,9 +5,8 @@ import math
 
 import numpy as np
 
-from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.records import PRICES
-from tilewright.bench.arena.summary import summarise
+from tilewright.bench.arena.summary import merge, summarise
 from tilewright.bench.arena.tables import Table
 from tilewright.bench.arena.tasks import make_task, parts_of
 from tilewright.host.network.workload import conv2d

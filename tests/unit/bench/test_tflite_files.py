@@ -8,9 +8,9 @@ from support.networks.litert_outputs import INSTALLED
 from support.networks.tflite_members import drawn
 from support.randomness import fresh_rng
 
+from tilewright.bench.commands import NetworksSettings
 from tilewright.bench.framework.study import run_study
 from tilewright.bench.networks import tflite_files
-from tilewright.bench.networks.settings import NetworksSettings
 from tilewright.bench.networks.tflite_files import TfliteFiles, largest_gap, largest_steps
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.compiler.read.tflite.file import parse_tflite

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.bench.commands import DecodeSettings, FirstCountSettings, NetworksSettings
 from tilewright.bench.framework.study import run_study
 from tilewright.bench.hardware import decode
-from tilewright.bench.hardware.settings import DecodeSettings
-from tilewright.bench.networks.settings import NetworksSettings
 from tilewright.bench.networks.zoo import (
     BEFORE_FILE,
     CONTROLS,
@@ -23,7 +22,6 @@ from tilewright.bench.networks.zoo import (
     summary,
 )
 from tilewright.bench.speed import first_count
-from tilewright.bench.speed.settings import FirstCountSettings
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.network.zoo.transformer import decoder_block
 

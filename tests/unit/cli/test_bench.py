@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.command_line import call, refusal, rows
 
-from tilewright.bench.arena.front_settings import ObjectivesSettings
 from tilewright.bench.arena.front_study import FrontStudy
+from tilewright.bench.commands import ObjectivesSettings
 from tilewright.bench.framework.study import Study
 from tilewright.bench.multicore.study import Multicore
 from tilewright.host.common import clone_parts
@@ -117,8 +117,8 @@ def test_options_that_choose_tasks_do_not_go_with_a_file_of_tables(words, tmp_pa
 
 
 def test_a_tuner_takes_part_once(monkeypatch):
-    from tilewright.bench.arena.settings import TunersSettings  # noqa: PLC0415  (loads much)
     from tilewright.bench.arena.study import Tuners  # noqa: PLC0415  (loads much)
+    from tilewright.bench.commands import TunersSettings  # noqa: PLC0415  (loads much)
 
     given = ("random", "dcoc:batch=4,selection=top", "dcoc:selection=top,batch=4", "random")
     labels = [each.label for each in Tuners(TunersSettings(tuners=given)).contestants]
@@ -126,11 +126,11 @@ def test_a_tuner_takes_part_once(monkeypatch):
 
 
 def test_a_search_measures_its_first_points():
-    from tilewright.bench.arena.front_methods import INITIAL  # noqa: PLC0415  (loads much)
+    from tilewright.bench.arena.fronts import FIRST_POINTS  # noqa: PLC0415  (loads much)
 
-    said = refusal("bench", "objectives", "--budget", str(INITIAL - 1))
+    said = refusal("bench", "objectives", "--budget", str(FIRST_POINTS - 1))
     assert "--budget" in said
-    assert str(INITIAL) in said
+    assert str(FIRST_POINTS) in said
 
 
 def test_rows_of_another_twin_are_not_continued(monkeypatch, tmp_path):

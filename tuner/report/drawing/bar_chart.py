@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tilewright.tuner.report.drawing.marks import LETTER, element, label
-from tilewright.tuner.report.drawing.scales import Axis
+from tilewright.tuner.report.drawing.marks import LETTER, Chart, drawing, element, key, label
+from tilewright.tuner.report.drawing.scales import Axis, ticks_below
 
 
 class Layout(StrEnum):
@@ -24,17 +24,13 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """What one entry of the legend stands for.
-
-    Attributes:
-        low, high: ends of an interval per row; empty: none.
-    """
+    """What one entry of the legend stands for."""
 
     name: str  # in the legend
     values: Sequence[float | None]  # one per row; None: nothing is drawn
     colour: str  # of the palette
     tips: Sequence[str]  # what each bar says when pointed at
-    low: Sequence[float | None] = ()
+    low: Sequence[float | None] = ()  # ends of an interval per row; empty: none
     high: Sequence[float | None] = ()
     tick: bool = False  # a line across the row in place of a bar
 
@@ -48,7 +44,7 @@ class Box:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BarChart:
+class BarChart(Chart):
     """Rows of bars over one axis."""
 
     alt: str  # what it shows, for who cannot see it
@@ -68,10 +64,6 @@ class BarChart:
             return []
         return [(bars.name, _key(bars)) for bars in self.bars]
 
-    def hover_data(self) -> str:
-        """Nothing: bars answer by themselves."""
-        return ""
-
 
 def stacked(bars: Sequence[Bars]) -> list[Bars]:
     """Bars with ``low`` and ``high`` as places in a stack; a missing value takes no room."""
@@ -86,7 +78,7 @@ def stacked(bars: Sequence[Bars]) -> list[Bars]:
 def _key(bars: Bars) -> str:
     shape = {"x": 12, "width": 3} if bars.tick else {"x": 1, "width": 26}
     mark = element("rect", y=1, height=12, rx=2, class_=f"bar {bars.colour}", **shape)
-    return element("svg", mark, width=28, height=14, aria_hidden="true", class_="key")
+    return key(mark)
 
 
 class _Drawing:
@@ -110,31 +102,14 @@ class _Drawing:
 
     def text(self) -> str:
         """The SVG element."""
-        parts = self._axis()
+        parts = ticks_below(self.chart.axis, self.left, self.right, self.top, self.bottom)
         for number, name in enumerate(self.chart.rows):
             y = self.top + self.row * number
             letters = int((self.left - 8) / LETTER)
             shown = name if len(name) <= letters else name[: letters - 1] + "…"
             parts.append(label(self.left - 8, y + self.row / 2 + 4, shown, anchor="end"))
             parts += self._box(number, y) if self.chart.boxes else self._row(number, y)
-        return element(
-            "svg", "".join(parts), viewBox=f"0 0 {self.width} {self.bottom + 40:.0f}", role="img",
-            aria_label=self.chart.alt, class_="chart",
-        )  # fmt: skip
-
-    def _axis(self) -> list[str]:
-        axis, parts = self.chart.axis, []
-        columns = max(2, int((self.right - self.left) / 84))
-        last = -1e9
-        for value, text in axis.labels(columns):
-            x, half = round(self.x(value), 1), LETTER * len(text) / 2
-            parts.append(element("path", d=f"M{x:g} {self.top}V{self.bottom}", class_="grid"))
-            if x - half >= last + 4:
-                last = x + half
-                parts.append(label(x, self.bottom + 15, text, anchor="middle"))
-        middle = (self.left + self.right) / 2
-        parts.append(label(middle, self.bottom + 34, axis.title, anchor="middle", kind="title"))
-        return parts
+        return drawing(parts, self.width, self.bottom + 40, self.chart.alt)
 
     def _row(self, number: int, y: float) -> list[str]:
         parts = []

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.tuner.report.drawing.marks import LETTER, element, label
-from tilewright.tuner.report.drawing.scales import Axis
+from tilewright.tuner.report.drawing.marks import LETTER, Chart, drawing, element, key, label
+from tilewright.tuner.report.drawing.scales import Axis, ticks_below
 
 ROW = 26.0
 """Pixels of a row, and of the space below it."""
@@ -26,7 +26,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GanttChart:
+class GanttChart(Chart):
     """Tasks in rows."""
 
     alt: str  # what it shows, for who cannot see it
@@ -39,7 +39,7 @@ class GanttChart:
         """The chart, ``width`` pixels wide."""
         left = 14 + LETTER * max((len(name) for name in self.rows), default=1)
         right, bottom = width - 22, 6 + (ROW + GAP) * len(self.rows)
-        parts = self._ticks(left, right, bottom)
+        parts = ticks_below(self.axis, left, right, 6, bottom)
         for number, name in enumerate(self.rows):
             base = 6 + (ROW + GAP) * number + ROW
             parts.append(label(left - 8, base - ROW / 2 + 4, name, anchor="end"))
@@ -47,36 +47,15 @@ class GanttChart:
         for kind in self.colours:
             shapes = [self._shape(task, left, right) for task in self.tasks if task.kind == kind]
             parts.append(element("g", "".join(shapes), data_series=kind))
-        return element(
-            "svg", "".join(parts), viewBox=f"0 0 {width} {bottom + 40:.0f}", role="img",
-            aria_label=self.alt, class_="chart",
-        )  # fmt: skip
+        return drawing(parts, width, bottom + 40, self.alt)
 
     def legend(self) -> list[tuple[str, str]]:
         """The kinds, each with its colour."""
+        box = {"x": 1, "y": 1, "width": 26, "height": 12, "rx": 2}
         return [
-            (kind, element(
-                "svg", element("rect", x=1, y=1, width=26, height=12, rx=2, class_=f"bar {colour}"),
-                width=28, height=14, aria_hidden="true", class_="key",
-            ))
+            (kind, key(element("rect", **box, class_=f"bar {colour}")))
             for kind, colour in self.colours.items()
-        ]  # fmt: skip
-
-    def hover_data(self) -> str:
-        """Nothing: tasks answer by themselves."""
-        return ""
-
-    def _ticks(self, left: float, right: float, bottom: float) -> list[str]:
-        parts, last = [], -1e9
-        for value, text in self.axis.labels(max(2, int((right - left) / 84))):
-            x, half = round(self.axis.place(value, left, right), 1), LETTER * len(text) / 2
-            parts.append(element("path", d=f"M{x:g} 6V{bottom:g}", class_="grid"))
-            if x - half >= last + 4:
-                last = x + half
-                parts.append(label(x, bottom + 15, text, anchor="middle"))
-        middle = (left + right) / 2
-        parts.append(label(middle, bottom + 34, self.axis.title, anchor="middle", kind="title"))
-        return parts
+        ]
 
     def _shape(self, task: Task, left: float, right: float) -> str:
         """Its whole time weakly, and in it the share of its full speed."""

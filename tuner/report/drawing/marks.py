@@ -109,6 +109,35 @@ def element(name: str, inner: str | None = None, /, **attributes: object) -> str
     return f"{start}/>" if inner is None else f"{start}>{inner}</{name}>"
 
 
+def drawing(parts: Sequence[str], width: float, height: float, alt: str, **more: object) -> str:
+    """The picture of a chart."""
+    return element(
+        "svg", "".join(parts), viewBox=f"0 0 {width} {height:.0f}", role="img", aria_label=alt,
+        class_="chart", **more,
+    )  # fmt: skip
+
+
+def key(*marks: str) -> str:
+    """The picture of an entry of a legend."""
+    return element("svg", "".join(marks), width=28, height=14, aria_hidden="true", class_="key")
+
+
+class Chart:
+    """What a figure shows."""
+
+    def svg(self, width: int, key: str) -> str:
+        """The chart, ``width`` pixels wide; ``key`` is not used twice on a page."""
+        raise NotImplementedError
+
+    def legend(self) -> list[tuple[str, str]]:
+        """Names of what is shown, each with a picture; empty: the chart tells them itself."""
+        return []
+
+    def hover_data(self) -> str:
+        """What the pointer is told, as JSON; empty: marks answer by themselves."""
+        return ""
+
+
 def label(x: float, y: float, text: str, *, anchor: str = "start", kind: str = "") -> str:
     """A text; ``anchor`` as in SVG."""
     anchored = "" if anchor == "start" else anchor

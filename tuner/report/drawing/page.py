@@ -6,11 +6,12 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
+from tilewright.host.common.errors import StoreError
 from tilewright.host.common.printable import printable_document
-from tilewright.host.common.whole_file import MARK
-from tilewright.tuner.report.drawing.marks import css_variables, element
+from tilewright.host.common.whole_file import MARK, write_whole
+from tilewright.tuner.report.drawing.marks import Chart, css_variables, element
 
 WIDE: Final = 920
 """Pixels that a chart is drawn with for a screen."""
@@ -25,19 +26,6 @@ HALF: Final = 410
 """And where two stand side by side on a screen."""
 
 _FOLDER: Final = Path(__file__).parent
-
-
-class Chart(Protocol):
-    """What a figure shows."""
-
-    def svg(self, width: int, key: str) -> str:
-        """The chart, ``width`` pixels wide; ``key`` is not used twice on a page."""
-
-    def legend(self) -> list[tuple[str, str]]:
-        """Names of what is shown, each with a picture."""
-
-    def hover_data(self) -> str:
-        """What the pointer is told, as JSON; may be empty."""
 
 
 def figure(chart: Chart, key: str) -> str:
@@ -145,6 +133,19 @@ def copied(text: str, name: str) -> str:
 def preformatted(text: str, name: str) -> str:
     """Text as it is, in a box that scrolls; ``name`` is read aloud."""
     return element("pre", html.escape(text), tabindex=0, aria_label=name, class_="box")
+
+
+def write(page: str, path: Path, option: str) -> Path:
+    """Write a page, whole or not at all; the option that names it stands in what fails."""
+    try:
+        write_whole(path, page)
+    except OSError as error:
+        raise StoreError(
+            f"the report cannot be written ({error.strerror})",
+            field=str(path),
+            remedy=f"name a writable file with {option}",
+        ) from error
+    return path
 
 
 def document(title: str, *parts: str) -> str:

@@ -8,17 +8,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tilewright.tuner.report.drawing.marks import LETTER, element, label
+
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """What an axis shows.
-
-    Attributes:
-        low, high: ends of the axis in data units.
-    """
+    """What an axis shows."""
 
     title: str  # quantity and unit
-    low: float
+    low: float  # end of the axis in data units
     high: float
     log: bool = False  # logarithmic; then ``low`` is above 0
     ticks: tuple[float, ...] = ()  # where labels stand; empty: at round values
@@ -46,6 +44,19 @@ class Axis:
         return [(tick, compact(tick, step)) for tick in inside]
 
 
+def ticks_below(axis: Axis, left: float, right: float, top: float, bottom: float) -> list[str]:
+    """Grid lines of an axis below a chart, their values, and its title."""
+    parts, last = [], -1e9
+    for value, text in axis.labels(max(2, int((right - left) / 84))):
+        x, half = round(axis.place(value, left, right), 1), LETTER * len(text) / 2
+        parts.append(element("path", d=f"M{x:g} {top:g}V{bottom:g}", class_="grid"))
+        if x - half >= last + 4:
+            last = x + half
+            parts.append(label(x, bottom + 15, text, anchor="middle"))
+    middle = (left + right) / 2
+    return [*parts, label(middle, bottom + 34, axis.title, anchor="middle", kind="title")]
+
+
 def spanning(
     title: str,
     values: Sequence[float],
@@ -70,10 +81,7 @@ def spanning(
 
 
 def linear_ticks(low: float, high: float, count: int) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten between two values.
-
-    There are about ``count`` of them, and at least two.
-    """
+    """Multiples of 1, 2 or 5 times a power of ten between two values."""
     raw = (high - low) / max(1, count)
     magnitude = 10 ** math.floor(math.log10(raw))
     steps = [s * m for m in (magnitude / 10, magnitude) for s in (1, 2, 5)] + [10 * magnitude]
@@ -88,10 +96,7 @@ def linear_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def log_ticks(low: float, high: float, count: int) -> list[float]:
-    """Round values between two positive ones on a logarithmic axis.
-
-    Powers of ten where the axis spans several of them, otherwise round values in between.
-    """
+    """Round values between two positive ones on a logarithmic axis."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5)):
         ticks = [s * 10.0**d for d in decades for s in steps]

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tilewright.tuner.report.drawing.marks import element
 
@@ -38,6 +39,9 @@ class Row:
     total: bool = False  # stands below the others, however they are sorted
 
 
+T = TypeVar("T")
+
+
 def term(text: str, explained: str) -> str:
     """A word with its explanation, for pointer, touch and keyboard."""
     if not explained:
@@ -65,6 +69,20 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Row]) -> str:
         "div", f"<table>{inner}</table>", class_="scroll", role="region", aria_label=caption,
         tabindex=0,
     )  # fmt: skip
+
+
+def table_of(
+    caption: str,
+    rows: Iterable[T],
+    columns: Mapping[str | Column, Callable[[T], str | Cell]],
+    *,
+    strong: Callable[[T], bool] = lambda _: False,
+    total: Sequence[Row] = (),
+) -> str:
+    """A table whose columns say of each row what stands in them; a text heads one of figures."""
+    heads = [Column(title=each, number=True) if isinstance(each, str) else each for each in columns]
+    found = [Row(cells=[of(row) for of in columns.values()], strong=strong(row)) for row in rows]
+    return table(caption, heads, [*found, *total])
 
 
 def _row(columns: Sequence[Column], row: Row) -> str:

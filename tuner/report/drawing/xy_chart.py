@@ -5,25 +5,33 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tilewright.tuner.report.drawing.marks import LETTER, Pixel, element, label, marker, path
+from tilewright.tuner.report.drawing.marks import (
+    LETTER,
+    Chart,
+    Pixel,
+    drawing,
+    element,
+    key,
+    label,
+    marker,
+    path,
+    series_colour,
+    series_dash,
+)
 from tilewright.tuner.report.drawing.scales import Axis
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """What one entry of the legend stands for.
-
-    Attributes:
-        x, y: data; a ``y`` of None is a gap.
-        low, high: ends of a band around the line; empty: none.
-    """
+    """What one entry of the legend stands for."""
 
     name: str  # in the legend; series of one name are hidden together
     x: Sequence[float]
-    y: Sequence[float | None]
+    y: Sequence[float | None]  # None: a gap
     colour: str = "c0"  # of the palette (``c0`` to ``c7``, ``ink``, ``pale``)
     dash: str = ""  # of `palette.DASHES`
     width: float = 2.0  # of the line in pixels; 0: no line
@@ -32,7 +40,7 @@ class Series:
     size: float = 8.0  # of the points in pixels
     tips: Sequence[str] = ()  # what each point says when pointed at; empty: nothing
     labels: Sequence[str] = ()  # written beside the points; empty: nothing
-    low: Sequence[float] = ()
+    low: Sequence[float] = ()  # ends of a band around the line; empty: none
     high: Sequence[float] = ()
     faint: bool = False  # drawn weakly, behind others
     legend: bool = True  # listed in the legend
@@ -40,12 +48,8 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class XYChart:
-    """A chart of series over two axes.
-
-    Attributes:
-        x, y: axes.
-    """
+class XYChart(Chart):
+    """A chart of series over two axes."""
 
     alt: str  # what it shows, for who cannot see it
     x: Axis
@@ -58,7 +62,7 @@ class XYChart:
     small: bool = False  # one of many panels: few ticks, no titles of axes
 
     def svg(self, width: int, key: str) -> str:
-        """The chart, ``width`` pixels wide; ``key`` is not used twice on a page."""
+        """See `Chart`."""
         return _Drawing(self, width).text(key)
 
     def legend(self) -> list[tuple[str, str]]:
@@ -81,6 +85,27 @@ class XYChart:
         return json.dumps({"x": self.x.title, "series": data}, separators=(",", ":"))
 
 
+def numbered(
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float | None]]],
+    bold: Collection[str] = (),
+    **more: Any,
+) -> list[Series]:
+    """Lines by their names, each with a colour and a dash of its own; bold ones stand out."""
+    width = {} if not bold else {name: 3.2 if name in bold else 1.6 for name in curves}
+    return [
+        Series(
+            name=name, x=x, y=y, colour=series_colour(number), dash=series_dash(number),
+            width=width.get(name, 2.0), **more,
+        )
+        for number, (name, (x, y)) in enumerate(curves.items())
+    ]  # fmt: skip
+
+
+def heights(series: Sequence[Series]) -> list[float]:
+    """Every value of some series."""
+    return [y for each in series for y in each.y if y is not None]
+
+
 def _key(series: Series) -> str:
     """The picture of a series in a legend."""
     parts = []
@@ -94,7 +119,7 @@ def _key(series: Series) -> str:
     if series.marker:
         size = min(series.size, 11.0)
         parts.append(marker(series.marker, (14, 7), size, kind=_point_kind(series)))
-    return element("svg", "".join(parts), width=28, height=14, aria_hidden="true", class_="key")
+    return key(*parts)
 
 
 def _line_kind(series: Series) -> str:
@@ -146,11 +171,8 @@ class _Drawing:
             [self.left, self.right, chart.x.low, chart.x.high, int(chart.x.log), self.top,
              self.bottom]
         )  # fmt: skip
-        return element(
-            "svg", "".join(parts), viewBox=f"0 0 {self.width} {self.height}", role="img",
-            aria_label=chart.alt, class_="chart",
-            data_scale=scale if any(s.hover for s in chart.series) else "",
-        )  # fmt: skip
+        told = scale if any(s.hover for s in chart.series) else ""
+        return drawing(parts, self.width, self.height, chart.alt, data_scale=told)
 
     def _axes(self) -> list[str]:
         chart, parts = self.chart, []

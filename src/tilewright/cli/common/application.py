@@ -46,11 +46,7 @@ def in_options(error: TilewrightError) -> TilewrightError:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse words that are no text.
-
-    Python hands out bytes that the locale cannot decode as lone surrogates. No file, database or
-    report takes them, and each would say so in its own way.
-    """
+    """Refuse words that are no text."""
     for number, word in enumerate(words):
         before = words[number - 1] if number else ""
         after_option = before.startswith("-") and before != "--" and "=" not in before
@@ -72,11 +68,7 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def check_empty(command: Any, context: Any, words: Sequence[str]) -> None:
-    """Refuse empty options and arguments, most often a shell variable that is not set.
-
-    Taken as "not given" it would start something else in silence; taken as a path it would be the
-    current folder.
-    """
+    """Refuse empty options and arguments, most often a shell variable that is not set."""
     if all(word and not word.endswith("=") for word in words):
         return
     own = command.context_class(command, parent=context)
@@ -282,10 +274,7 @@ def print_error(text: str) -> None:
 
 
 def flush_output(code: str | int | None) -> str | int | None:
-    """The exit code of the command, once its output has left the process.
-
-    Python itself would tell of a full disk in a traceback, after everything else.
-    """
+    """The exit code of the command, once its output has left the process."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -192,13 +192,7 @@ def require_writable(path: Path, field: str) -> None:
 
 
 def require_places(read: Files, written: Files, kept: Files | None = None) -> None:
-    """Refuse files that cannot be written, or would replace one that is used otherwise.
-
-    Args:
-        read: by the command; a name may stand for what is no file.
-        written: anew.
-        kept: files that the command adds to.
-    """
+    """Refuse files that cannot be written, or would replace one that is used otherwise."""
     require_distinct(read, written, kept)
     for name, path in written.items():
         if path is not None:
@@ -214,10 +208,7 @@ def refuse_foreign_files(*written: Path | None) -> None:
 
 
 def require_distinct(read: Files, written: Files, kept: Files | None = None) -> None:
-    """Refuse files that would replace one that is used otherwise; no folder is made.
-
-    Whatever file the command line names besides is taken for one that is read.
-    """
+    """Refuse files that would replace one that is used otherwise; no folder is made."""
     kept = kept or {}
     taken = {os.path.realpath(path): name for name, path in read.items() if path and path.is_file()}
     for name, path in {**kept, **written}.items():
@@ -298,11 +289,7 @@ def simulated_memory(context: typer.Context, memory: str, board: str) -> MemoryM
 
 @contextlib.contextmanager
 def replacing(path: Path | None) -> Iterator[None]:
-    """Tell that a file replaced an earlier one, once it has been written inside this context.
-
-    Args:
-        path: that the user named; None: the user named none, and is told nothing.
-    """
+    """Tell that a file replaced an earlier one, once it has been written inside this context."""
     existed = path is not None and path.is_file()
     yield
     if path is not None and existed:

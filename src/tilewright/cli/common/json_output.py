@@ -28,11 +28,7 @@ STDOUT: Final = "-"
 
 @dataclass
 class JsonTarget:
-    """Where the document of a command goes.
-
-    Attributes:
-        replaces: whether the file holds what is not a part of this run: nobody has read it.
-    """
+    """Where the document of a command goes."""
 
     name: str  # path of the file, or `STDOUT`
     command: str = "tilewright"  # the command line, as the document tells it

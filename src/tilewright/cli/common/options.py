@@ -17,11 +17,7 @@ from tilewright.host.common.options import Option, flag_of, kind_of, option_of
 
 
 def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command whose parameter ``settings`` is made of the options of that dataclass.
-
-    They stand in the help where it stands among the command's own. Errors that name a field of the
-    settings name its option.
-    """
+    """A command whose parameter ``settings`` is made of the options of that dataclass."""
     kinds = {each: kind_of(settings, each) for each in fields(settings)}
     shown = {each.name: option_of(each) for each, kind in kinds.items() if kind is not None}
     parameters = [_parameter(each, kind) for each, kind in kinds.items() if kind is not None]

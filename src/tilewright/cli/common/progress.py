@@ -45,18 +45,7 @@ class Steps:
 
 @contextlib.contextmanager
 def progress(text: str, *, total: int | None = None, quiet: bool = False) -> Iterator[Steps]:
-    """Show what a command is at, how long it has been, and how many of its parts are done.
-
-    The display appears after `PATIENCE_SECONDS` and leaves nothing behind.
-
-    Args:
-        text: what is done first.
-        total: parts, when they are known.
-        quiet: show nothing, as when standard error is no terminal.
-
-    Yields:
-        Who to tell of progress.
-    """
+    """Show what a command is at, how long it has been, and how many of its parts are done."""
     if quiet or not sys.stderr.isatty():
         yield Steps()
         return

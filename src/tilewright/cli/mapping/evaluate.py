@@ -80,10 +80,7 @@ def read_evaluation(
     objective: str,
     given: tuple[bool, bool],
 ) -> Evaluation:
-    """Read the mapping of the one layer; ``given``: the user named architecture, objective.
-
-    What the user did not name is what the file states.
-    """
+    """Read the mapping of the one layer; ``given``: the user named architecture, objective."""
     if len(nests) != 1:
         raise UsageError(
             "judges a mapping of one layer",

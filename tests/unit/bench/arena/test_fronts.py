@@ -5,8 +5,14 @@ import numpy as np
 import pytest
 from support.randomness import fresh_rng
 
-from tilewright.bench.arena.front_methods import INITIAL, METHODS, searched
-from tilewright.bench.arena.fronts import FrontTask, area_share, enumerated
+from tilewright.bench.arena.fronts import (
+    FIRST_POINTS,
+    METHODS,
+    FrontTask,
+    area_share,
+    enumerated,
+    searched,
+)
 from tilewright.bench.arena.tasks import BOARD, make_task
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.registers import COUNTERS
@@ -51,7 +57,7 @@ def test_searches_measure_each_point_once_and_spend_their_budget(name, task) -> 
     assert courses[0] != courses[2]
     for course in courses:
         assert len(course[-1]) == len(set(course[-1])) == 21
-        assert [len(points) for points in course] == [INITIAL, 16, 21]
+        assert [len(points) for points in course] == [FIRST_POINTS, 16, 21]
         shares = [task.share(points) for points in course]
         assert shares == sorted(shares)
         assert shares[-1] <= 1
@@ -64,5 +70,5 @@ def test_the_true_front_has_the_whole_hypervolume_and_its_predictions_find_it(ta
     exact = FrontTask(
         costs=task.costs, predicted=task.costs, features=task.features, sizes=task.sizes
     )
-    *_, points = searched("prior", exact, seed=0, budget=INITIAL + len(task.front) + 8)
+    *_, points = searched("prior", exact, seed=0, budget=FIRST_POINTS + len(task.front) + 8)
     assert exact.share(points) > 0.999

@@ -17,10 +17,10 @@ from support.randomness import fresh_rng
 from support.search.arena_records import a_record
 
 from tilewright.bench.arena import certified_tables, release, study_page, tasks
-from tilewright.bench.arena.settings import TablesSettings
+from tilewright.bench.commands import TablesSettings
 from tilewright.bench.framework.coverage import INTERVALS, POPULATIONS, SIZES
-from tilewright.bench.framework.published import renewed
 from tilewright.bench.framework.study import run_study
+from tilewright.bench.framework.tables import renewed
 from tilewright.host.common.errors import ConfigError, StoreError
 from tilewright.host.common.places import ROOT
 from tilewright.host.network.workload import conv2d

@@ -16,16 +16,15 @@ from support.search.arena_records import (
     some_records,
 )
 
-from tilewright.bench.arena.document import document
-from tilewright.bench.arena.merge import merge
 from tilewright.bench.arena.network_figures import (
     compile_reductions,
     coverage,
     readings,
     throughput_gains,
 )
+from tilewright.bench.arena.page_tables import document
 from tilewright.bench.arena.records import Price, common, headline
-from tilewright.bench.arena.summary import arms, summarise, trials_to
+from tilewright.bench.arena.summary import arms, merge, summarise, trials_to
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.network.zoo import load_network
 

@@ -14,10 +14,9 @@ from support.documents.seen_in_browser import assert_shown_well
 from support.search.arena_records import NETWORK, PARTS, a_part, a_record, a_study, some_records
 
 from tilewright.bench.arena import tables, tasks
-from tilewright.bench.arena.confirm import confirm, point_of
-from tilewright.bench.arena.document import document
-from tilewright.bench.arena.page_tables import signed
+from tilewright.bench.arena.page_tables import document, signed
 from tilewright.bench.arena.plots import curves, page, reached
+from tilewright.bench.arena.study import confirm, point_of
 from tilewright.bench.arena.tables import load_table
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.lowering import lower

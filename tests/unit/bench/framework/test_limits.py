@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tilewright.bench.framework.limits import limited, told
+from tilewright.bench.framework.study import limited, told
 from tilewright.host.common.errors import WorkloadError
 
 SECONDS, BYTES = 60.0, 4 << 30
@@ -20,7 +20,7 @@ def test_a_row_comes_back() -> None:
 @pytest.mark.parametrize(
     ("measure", "arguments", "seconds", "error"),
     [
-        (operator.truediv, (1, 0), SECONDS, "ZeroDivisionError: division by zero [at limits.py:"),
+        (operator.truediv, (1, 0), SECONDS, "ZeroDivisionError: division by zero [at study.py:"),
         (bytearray, (2 * BYTES,), SECONDS, "MemoryError"),
         (os.abort, (), SECONDS, "ended without an answer (SIGABRT)"),
         (os._exit, (3,), SECONDS, "ended without an answer (exit code 3)"),

@@ -14,7 +14,7 @@ from scipy import stats
 from support.randomness import fresh_rng
 
 from tilewright.bench.arena.records import PRICES, break_even
-from tilewright.bench.arena.settings import IntervalsSettings
+from tilewright.bench.commands import IntervalsSettings
 from tilewright.bench.framework import coverage
 from tilewright.bench.framework.coverage import POPULATIONS, Intervals
 from tilewright.bench.framework.statistics import (

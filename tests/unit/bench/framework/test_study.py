@@ -158,7 +158,7 @@ def test_a_killed_worker_is_told_and_is_no_failure_of_a_cell():
 
 PARENT = """
 import os, sys, time
-from tilewright.bench.framework.limits import limited
+from tilewright.bench.framework.study import limited
 from tilewright.bench.framework.study import in_processes
 
 def hang(_):

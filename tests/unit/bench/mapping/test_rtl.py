@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tilewright.bench.commands import ModelsSettings
 from tilewright.bench.framework.study import run_study
-from tilewright.bench.mapping.models import Models
-from tilewright.bench.mapping.rtl import figures, layer_rows, layers_of, outer_steps
-from tilewright.bench.mapping.settings import ModelsSettings
+from tilewright.bench.mapping.models import Models, figures, layer_rows, layers_of, outer_steps
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.framework.published import renewed
+from tilewright.bench.commands import MappingSettings
 from tilewright.bench.framework.study import run_study
+from tilewright.bench.framework.tables import renewed
 from tilewright.bench.mapping import study as study_module
 from tilewright.bench.mapping.page import (
     published,
@@ -16,7 +17,6 @@ from tilewright.bench.mapping.page import (
     tables,
     value_at,
 )
-from tilewright.bench.mapping.settings import MappingSettings
 from tilewright.bench.mapping.study import Mapping, tasks_of
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.methods.mapper import MapperError

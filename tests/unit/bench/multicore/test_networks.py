@@ -3,9 +3,9 @@
 
 import pytest
 
+from tilewright.bench.commands import PipelineSettings, SideBySideSettings
 from tilewright.bench.framework.study import run_study
 from tilewright.bench.multicore.networks import Pipelines, SideBySide, imported, summarise
-from tilewright.bench.multicore.settings import PipelineSettings, SideBySideSettings
 from tilewright.host.common.errors import ConfigError
 
 

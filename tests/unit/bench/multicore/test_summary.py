@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.framework.published import renewed
+from tilewright.bench.commands import MulticoreSettings
+from tilewright.bench.framework.tables import renewed
 from tilewright.bench.multicore.page import (
     courses,
     page,
@@ -14,7 +15,6 @@ from tilewright.bench.multicore.page import (
     summarise,
     tables,
 )
-from tilewright.bench.multicore.settings import MulticoreSettings
 from tilewright.bench.multicore.study import Multicore
 
 

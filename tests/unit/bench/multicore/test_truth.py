@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from tilewright.bench.commands import TruthSettings
 from tilewright.bench.framework.study import run_study
-from tilewright.bench.multicore.settings import TruthSettings
 from tilewright.bench.multicore.truth import MODELS, Truth, memory_of, small_networks, summarise
 from tilewright.cli.multicore_options import SystemDeviceName
 from tilewright.host.common.errors import WorkloadError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from support.search.mappings import cases
 
-from tilewright.bench.mapping.rtl import mapping_of_schedule
+from tilewright.bench.mapping.models import mapping_of_schedule
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.machine.board import load_memory

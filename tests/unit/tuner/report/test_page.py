@@ -28,6 +28,7 @@ from tilewright.sim.twin.network_timing import time_network
 from tilewright.testing.analytic import BOARD
 from tilewright.tuner.report import pareto as pareto_archive
 from tilewright.tuner.report import partition
+from tilewright.tuner.report.drawing.page import write
 from tilewright.tuner.report.page import page, schedules_yaml, write_html
 from tilewright.tuner.report.pareto import BOX, SHOWN, dominated_share, pareto, pareto_lines
 from tilewright.tuner.report.result_json import conditions_of, summary_of, task_rows
@@ -166,9 +167,9 @@ def test_a_page_shows_every_block_and_every_operator(tmp_path) -> None:
     structure = structure_of(page)
     assert structure.unclosed == structure.loads == []
     assert structure.charts_without_name == structure.uneven_tables == 0
-    partition.write_partition(page, tmp_path / "net.html")
+    write(page, tmp_path / "net.html", "--html")
     with pytest.raises(StoreError, match="cannot be written"):
-        partition.write_partition(page, tmp_path)
+        write(page, tmp_path, "--html")
 
 
 def test_lines_of_one_lane_do_not_overlap() -> None:
