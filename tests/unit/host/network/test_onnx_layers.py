@@ -226,14 +226,6 @@ def test_auto_pad_follows_the_onnx_definition(load, mode, window, pads):
         assert work.out_height == -(-size // stride)
 
 
-@pytest.mark.parametrize("transposed", [0, 1])
-def test_gemm_reads_weights_in_either_orientation(load, transposed):
-    b = Builder(5, 24)
-    dims = (40, 24) if transposed else (24, 40)
-    (work,) = load(b.model(b.op("Gemm", "x", b.weight(*dims), transB=transposed))).workloads
-    assert (work.height, work.channels_in, work.channels_out, work.relu) == (5, 24, 40, False)
-
-
 def test_activations_of_a_gemm_are_transposed_on_the_cpu(load):
     b = Builder(24, 5)
     gemm = b.op("Gemm", "x", b.weight(24, 40), transA=1, alpha=0.5, beta=2.0)
@@ -325,13 +317,6 @@ def test_clip_bounds_may_be_attributes(load):
     assert load(model).workloads[0].relu
 
 
-def test_an_add_of_two_equal_convolutions_is_absorbed_once(load):
-    b = Builder(1, 4, 8, 8)
-    y = b.op("Add", b.conv("x", 4, 4, 3, 1, 1), b.conv("x", 4, 4, 3, 1, 1))
-    flags = sorted((w.residual, w.relu, w.count) for w in load(b.model(b.op("Relu", y))).workloads)
-    assert flags == [(False, False, 1), (True, True, 1)]
-
-
 # -- what stays on the CPU ------------------------------------------------------------------------
 
 
@@ -405,12 +390,6 @@ def test_a_model_without_supported_operators_is_refused_with_what_it_has(load):
 # -- shapes ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", ["N", None, -1])
-def test_a_dynamic_batch_is_one(load, batch):
-    b = Builder(batch, 4, 8, 8)
-    assert load(b.model(b.conv("x", 4, 4))).workloads[0].n == 1
-
-
 def test_a_static_batch_is_kept(load):
     b = Builder(3, 4, 8, 8)
     assert load(b.model(b.conv("x", 4, 4))).workloads[0].n == 3
@@ -422,18 +401,6 @@ def test_a_dynamic_spatial_shape_is_refused_and_shown(load):
     assert "must be static" in error.rule
     assert error.value == (1, 4, "?", 8)
     assert "input sizes" in error.remedy
-
-
-def test_shapes_computed_in_the_graph_are_followed(load):
-    b = Builder("N", 4, 2, 2)
-    start, rest = (
-        numpy_helper.from_array(np.array(v, np.int64), n)
-        for v, n in (([0], "start"), ([-1], "rest"))
-    )
-    b.initializers += [start, rest]
-    batch = b.op("Gather", b.op("Shape", b.conv("x", 4, 4)), "start")
-    flat = b.op("Reshape", b.nodes[0].output[0], b.op("Concat", batch, "rest", axis=0))
-    assert load(b.model(b.dense(flat, 16, 10))).workloads[-1].channels_in == 16
 
 
 def test_inconsistent_shapes_are_refused(load):
