@@ -240,20 +240,6 @@ def test_a_slow_trial_is_stopped_and_measured_again_only_under_a_higher_limit(
     assert runs == [low, min(4 * cycles, trials.BOUND_LIMIT * found.bound)]
 
 
-def test_searches_are_rested_and_every_allocator_reads_the_same_trials(tmp_path):
-    found = table(trials, tmp_path)
-    price = trials.PRICES["rtl"]
-    one, two = (trials.Search(found, "genetic", 3) for _ in range(2))
-    whole = [one.trial(n) for n in range(40)]
-    pull = trials.replay([two], price)
-    slots = [pull(0, price.seconds(whole[0]) * 3) for _ in range(6)]
-    values = [v for slot in slots for v in slot.values]
-    assert values == [None if t.cycles is None else float(t.cycles) for t in whole[: len(values)]]
-    times, bests = one.future(40, price)
-    assert times[-1] == pytest.approx(sum(price.seconds(t) for t in whole))
-    assert bests[-1] == min(found.start.cycles, *(t.cycles for t in whole if t.cycles))
-
-
 def test_a_search_of_a_small_space_ends(tmp_path):
     rules = host_rules()
     space = ScheduleSpace(conv2d("tiny", 2, 4, 4, 1, 0, 1), HW, rules, "vta")
@@ -264,18 +250,6 @@ def test_a_search_of_a_small_space_ends(tmp_path):
     slot = trials.replay([search], trials.PRICES["twin"])(0, 1e9)
     assert slot.exhausted
     assert len(slot.values) == legal - 1
-
-
-def test_without_the_untuned_schedule_a_search_starts_from_its_first_valid_result(tmp_path):
-    found = table(trials, tmp_path)
-    search = trials.Search(found, "random", 1, untuned=False)
-    assert search.start is None
-    assert search.trial(0).ran <= trials.BOUND_LIMIT * found.bound + trials.LIMIT_SLACK
-    search.trials.insert(0, trials.Trial(cycles=None, ran=9, instructions=1))
-    times, bests = search.future(3, trials.PRICES["rtl"])
-    assert len(times) == 3
-    assert bests[0] == float("inf")
-    assert bests[1] == search.trials[1].cycles
 
 
 @pytest.mark.parametrize("regime", ["study", "paper"])

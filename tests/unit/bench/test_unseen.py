@@ -17,7 +17,7 @@ from tilewright.bench.framework.records import lines_beside
 from tilewright.bench.framework.study import run_study
 from tilewright.bench.networks import timm_networks, unseen
 from tilewright.bench.networks.timm_networks import IN_THE_ZOO, VERSION, drawn, families
-from tilewright.bench.networks.unseen import Unseen, left_behind
+from tilewright.bench.networks.unseen import Unseen
 from tilewright.bench.networks.zoo import MEMBERS
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
@@ -32,14 +32,6 @@ def test_each_family_has_one_before_any_has_two() -> None:
     assert {family for family, _ in found[:6]} == set(FAMILIES)
     assert len(set(found)) == 8
     assert all(name in FAMILIES[family] for family, name in found)
-
-
-def test_a_seed_draws_the_same_and_more_begin_with_the_same() -> None:
-    found = drawn(FAMILIES, 10, 1)
-    turned = {family: FAMILIES[family][::-1] for family in reversed(FAMILIES)}
-    assert drawn(turned, 10, 1) == found
-    assert drawn(FAMILIES, 4, 1) == found[:4]
-    assert drawn(FAMILIES, 10, 2) != found
 
 
 def test_what_does_not_fit_is_left_out_and_no_more_than_there_are_is_drawn() -> None:
@@ -155,22 +147,6 @@ def test_what_is_measured_or_has_failed_is_not_measured_again(study, tmp_path) -
     result = run_study(built, path=path)
     assert seen == [last]
     assert {r["network"] for r in result.rows} == set(ROWS)
-
-
-def test_the_summary_counts_regions_and_little_time_off_the_accelerator(study) -> None:
-    built, _ = study
-    found = run_study(built).summary
-    assert found == {
-        "networks": 3,
-        "compiled": 2,
-        "one_region": 1,
-        "little_cpu": 1,
-        "median_cpu_and_crossings_share": pytest.approx(0.15),
-        "left_on_cpu": {"Mul": 1, "Gather": 1},
-        "failures": {"refused": "x: must | be `small`"},
-    }
-    assert built.summarise([])["median_cpu_and_crossings_share"] is None
-    assert left_behind(ROWS["parted"]) == {"Mul": 4, "Gather": 2}
 
 
 def test_the_document_is_the_one_that_is_told_and_each_architecture_has_a_line(study) -> None:

@@ -117,20 +117,6 @@ def test_the_summary_tells_the_worst_network_and_the_mean_speed_up() -> None:
     assert summary([], {})["zoo"]["geomean_speedup"] is None
 
 
-def test_controls_count_apart_from_the_zoo() -> None:
-    rows = [
-        row("a", 10, 0.9, 0.0),
-        row("kept", 10, 0.4, 0.0, kind="control", regions=2),
-        row("slower", 10, 1.0, 0.0, kind="control"),
-    ]
-    found = summary(rows, {"a": 160.0, "kept": 10.0, "slower": 5.0})["zoo"]
-    assert found["geomean_speedup"] == pytest.approx(16)
-    assert found["geomean_speedup_with_controls"] == pytest.approx(2)
-    assert found["controls_worst_ratio"] == pytest.approx(0.5)
-    assert (found["networks"], found["networks_with_before"], found["controls"]) == (1, 1, 2)
-    assert (found["most_regions"], found["worst_mac_share"]) == (1, 0.9)
-
-
 # -- tokens per second ----------------------------------------------------------------------------
 
 

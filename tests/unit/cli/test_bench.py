@@ -15,7 +15,6 @@ from tilewright.bench.framework.study import Study
 from tilewright.bench.multicore.study import Multicore
 from tilewright.host.common import clone_parts
 from tilewright.host.common.result_document import result_document
-from tilewright.host.common.whole_file import MARK
 
 COMMANDS = {
     "simspeed": "speed.simspeed:SimulationSpeed",
@@ -98,24 +97,6 @@ def test_a_run_that_failed_is_no_success(monkeypatch, failures, tmp_path):
     assert done.exit_code == len(failures)
 
 
-def test_a_benchmark_whose_checks_fail_exits_with_1(monkeypatch):
-    stand_in(monkeypatch, COMMANDS["builds"], passed=False)
-    assert call("bench", "builds").exit_code == 1
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--networks", "resnet18"), ("--layers", "C2"), ("--without", "C2"), ("--per-network", "1"),
-        ("--work-limit", "9"), ("--track", "schedule"),
-    ],
-)  # fmt: skip
-def test_options_that_choose_tasks_do_not_go_with_a_file_of_tables(words, tmp_path):
-    (tmp_path / "t.npz").touch()
-    said = refusal("bench", "tuners", "--tables", str(tmp_path / "t.npz"), *words)
-    assert f"{words[0]}: does not go with --tables" in said
-
-
 def test_a_tuner_takes_part_once(monkeypatch):
     from tilewright.bench.arena.study import Tuners  # noqa: PLC0415  (loads much)
     from tilewright.bench.commands import TunersSettings  # noqa: PLC0415  (loads much)
@@ -141,27 +122,10 @@ def test_rows_of_another_twin_are_not_continued(monkeypatch, tmp_path):
     assert "twin was" in refusal("bench", "objectives", "--json", str(path))
 
 
-def test_given_options_stand_with_quick(monkeypatch):
-    seen = stand_in(monkeypatch, COMMANDS["roofline"])
-    assert call("bench", "roofline", "--quick", "--hw", "tiny-4x4").exit_code == 0
-    assert (seen[0].hw, seen[0].axi) == (("tiny-4x4",), (64,))
-
-
 def test_a_benchmark_of_a_clone_says_so_outside_of_one(monkeypatch, tmp_path):
     monkeypatch.setattr(clone_parts, "ROOT", tmp_path)
     with pytest.raises(Exception, match=r"needs examples/no-such, which an installed package"):
         clone_parts.clone_part("examples/no-such", "no_such")
-
-
-def test_the_rows_of_a_stopped_run_are_taken_over(monkeypatch, tmp_path):
-    path = tmp_path / "r.json"
-    kept = {"schema": 1, "command": "x", "records": [{"cell": 0, "a": 0}]}
-    path.write_text(json.dumps({**kept, "conditions": {"hw": "x"}}, indent=1))
-    stand_in(monkeypatch, COMMANDS["roofline"])
-    assert call("bench", "roofline", "--quick", "--json", str(path)).exit_code == 0
-    assert json.loads(path.read_text())["rows"] == [{"cell": 0, "a": 0}]
-    path.write_text(f"# {MARK} (no JSON)")
-    assert "must be a JSON file" in call("bench", "roofline", "--json", str(path)).stderr
 
 
 def test_a_run_of_lowering_is_a_document(tmp_path):
@@ -231,14 +195,6 @@ def test_processes_side_by_side_find_the_same(tmp_path):
         rows = json.loads(path.read_text())["rows"]
         results.append([{k: v for k, v in row.items() if k != "core_seconds"} for row in rows])
     assert results[0] == results[1]
-
-
-def test_a_document_of_other_conditions_is_refused(tmp_path):
-    path = tmp_path / "m.json"
-    assert study(path, "fcfs-greedy").exit_code == 0
-    result = study(path, "fcfs-greedy", "--size", "50")
-    assert result.exit_code == 2
-    assert "other conditions" in result.stderr
 
 
 def test_ctrl_c_tells_whether_anything_is_kept(tmp_path, monkeypatch):

@@ -63,12 +63,3 @@ def test_searches_measure_each_point_once_and_spend_their_budget(name, task) -> 
         assert shares[-1] <= 1
     first = next(searched("random", task, seed=3, budget=21))
     assert courses[0][0] == first, "all begin with the same points"
-
-
-def test_the_true_front_has_the_whole_hypervolume_and_its_predictions_find_it(task) -> None:
-    assert task.share(task.front.tolist()) == pytest.approx(1)
-    exact = FrontTask(
-        costs=task.costs, predicted=task.costs, features=task.features, sizes=task.sizes
-    )
-    *_, points = searched("prior", exact, seed=0, budget=FIRST_POINTS + len(task.front) + 8)
-    assert exact.share(points) > 0.999

@@ -463,22 +463,6 @@ def test_whatever_is_damaged_in_a_document_is_refused_in_one_way(tmp_path):
                 study_page.write_study(parts, page)
 
 
-def test_a_document_of_both_sets_makes_the_page_of_one_of_each(tmp_path):
-    page, parts = tmp_path / "study.md", some_parts()
-    page.write_text(PAGE)
-    study_page.write_study(parts, page)
-    apart = page.read_text()
-    for part, of in zip(parts, ("fresh", "known"), strict=False):
-        for row in part["rows"]:
-            if row["what"] == "task":
-                row["set"] = of
-    both = {**parts[0], "rows": parts[0]["rows"] + parts[1]["rows"]}
-    both["conditions"] = {**both["conditions"], "sets": ["fresh", "known"]}
-    del both["command"]
-    study_page.write_study([both, SHARES], page)
-    assert page.read_text() == apart
-
-
 def test_a_name_of_a_layer_stays_a_name_in_a_page(tmp_path):
     page, parts = tmp_path / "study.md", some_parts()
     page.write_text(PAGE)

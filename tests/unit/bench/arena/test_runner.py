@@ -64,12 +64,6 @@ def test_a_plan_is_every_combination_with_noise_in_the_masked_arm_alone():
     assert blocks[:15] == [*range(5)] * 3  # all conditions before the next seeds
 
 
-def test_slow_tuners_have_a_smaller_budget():
-    slow = Contestant(label="botorch", tuner="botorch")
-    budgets = {t.tuner: t.budget for t in plan(contestants=[RANDOM, slow], budget=500).trials()}
-    assert budgets == {"random": 500, "botorch": 128}
-
-
 def test_runs_survive_in_their_file_and_a_torn_line_is_lost_alone(tmp_path):
     path = tmp_path / "runs.jsonl"
     store = RunStore(path)
@@ -154,21 +148,6 @@ def test_a_file_that_is_no_text_is_no_file_of_runs_and_a_deep_line_is_lost_alone
     path.write_bytes(whole[:20] + bytes([fresh_rng().integers(0xC0, 0x100)]) + whole[20:])
     with pytest.raises(StoreError, match="must be a file of runs"):
         RunStore(path)
-
-
-def test_a_changed_algorithm_is_run_anew_and_others_are_not(monkeypatch):
-    runner.sources_of.cache_clear()
-    trials = {name: Trial(task="t", tuner=name, seed=1) for name in ("random", "genetic")}
-    before = {name: key_of(trial, TABLES) for name, trial in trials.items()}
-    source = runner._source
-    monkeypatch.setattr(
-        runner, "_source", lambda m: source(m) + ("#" if m.endswith(".genetic") else "")
-    )
-    runner.sources_of.cache_clear()
-    after = {name: key_of(trial, TABLES) for name, trial in trials.items()}
-    runner.sources_of.cache_clear()
-    assert after["random"] == before["random"]
-    assert after["genetic"] != before["genetic"]
 
 
 def test_a_study_goes_on_where_it_stopped_and_names_what_failed(tmp_path):

@@ -9,7 +9,6 @@ import pytest
 from support.search.arena_records import (
     NETWORK,
     PARTS,
-    SEEDS,
     a_part,
     a_record,
     a_study,
@@ -18,35 +17,18 @@ from support.search.arena_records import (
 
 from tilewright.bench.arena.network_figures import (
     compile_reductions,
-    coverage,
     readings,
     throughput_gains,
 )
 from tilewright.bench.arena.page_tables import document
 from tilewright.bench.arena.records import Price, common, headline
-from tilewright.bench.arena.summary import arms, merge, summarise, trials_to
+from tilewright.bench.arena.summary import arms, summarise
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.network.zoo import load_network
 
 
 @pytest.fixture(scope="module")
 def study():
     return a_study(some_records())
-
-
-def test_trials_are_medians_and_censored_when_most_runs_miss():
-    rows = [a_record("x", "t", s, n) for s, n in enumerate([5, 7, 9, None])]
-    assert trials_to(rows, "1pct") == {"x": 7}
-    missed = [a_record("x", "t", s, n) for s, n in enumerate([5, None, None, None])]
-    assert trials_to(missed, "1pct") == {"x": None}
-    assert trials_to(missed, "5pct") == {"x": 4}
-
-
-def test_a_run_that_gave_up_has_not_reached_the_target_later():
-    """It was followed to where it gave up, as if it would have gone on as the others did."""
-    given_up = [a_record("dcoc", "a", seed, None, trials=9) for seed in range(6)]
-    found = [a_record("dcoc", "a", 6 + seed, 20) for seed in range(5)]
-    assert trials_to([*given_up, *found], "1pct") == {"dcoc": None}
 
 
 def test_conditions_of_other_budgets_censor_at_the_smaller_one():
@@ -89,21 +71,6 @@ def test_compile_time_adds_the_tuner_and_its_measurements_and_ends_at_the_target
     assert saved == {NETWORK: {"dcoc": pytest.approx(75.0)}}
 
 
-def test_a_seed_that_misses_a_layer_is_left_out_of_the_network():
-    rows = [r for r in some_records() if (r["tuner"], r["seed"]) != ("dcoc", 0)]
-    rows += [a_record("dcoc", PARTS[0].task, 0, 12, cycles=1)]  # would be a huge gain
-    gains = throughput_gains(rows, [NETWORK], "per-layer", 32)[NETWORK]
-    assert gains["dcoc"] == pytest.approx([0.0] * (SEEDS - 1))
-
-
-def test_coverage_is_the_share_of_multiply_accumulates():
-    network = load_network(NETWORK)
-    half = [a_record("x", PARTS[0].task, 0, 9)]
-    workload = network.workloads[0]
-    expected = 100 * workload.macs * workload.count / network.macs
-    assert coverage(half, [NETWORK, "resnet18"], "per-layer") == {NETWORK: pytest.approx(expected)}
-
-
 def test_runs_of_two_budgets_are_compared_at_the_smaller_one():
     task = PARTS[0].task
     early = {"cycles": 1500, "trials": 16, "tuner_seconds": 0.5, "measured_cycles": 10_000}
@@ -142,20 +109,6 @@ def test_runs_of_the_largest_budget_are_shown_by_themselves():
     assert summarise(alike, networks=[NETWORK])["longest"] is None
 
 
-def test_headline_takes_hard_tasks_of_the_exact_masked_arm_only():
-    extra = [
-        a_record("random", "easy", 0, 1, hard=False),
-        a_record("random", PARTS[0].task, 0, 1, noise=0.01),
-        a_record("random", PARTS[0].task, 0, 1, arm="as-published", invalid=1),
-        a_record("random", PARTS[0].task, 0, 1, track="schedule"),
-    ]
-    with_extra = summarise([*some_records(), *extra], networks=[NETWORK])
-    without = summarise(some_records(), networks=[NETWORK])
-    for key in ("trials_to_1pct", "log_regret", "ratio_to_1pct", "headline_tasks"):
-        assert with_extra[key] == without[key]
-    assert with_extra["arms"]["conditions"] == ["masked", "masked, noise 1 %", "as-published"]
-
-
 def test_every_task_weighs_alike_when_a_tuner_has_more_seeds_on_some():
     first, second = (part.task for part in PARTS[:2])
     others = [part.task for part in PARTS[1:]]
@@ -180,14 +133,6 @@ def test_a_tuner_that_misses_a_task_is_left_out_and_named():
     assert summary["incomplete"] == ["botorch"]
     assert summary["trials_to_1pct"] == summarise(some_records(), networks=[])["trials_to_1pct"]
     assert "- Not run on all tasks: `botorch`" in document(a_study(rows))
-
-
-def test_a_censored_reference_gives_a_bound():
-    missing = [{**r, "trials_to_1pct": None} for r in some_records() if r["tuner"] == "random"]
-    rows = [r for r in some_records() if r["tuner"] != "random"] + missing
-    bound = "> 2.75 (2.75 to 2.75)"
-    same = f"| dcoc | black-box | {8 * len(PARTS)} | 8 | 32 | 12 (12 to 12) | 4 (4 to 4) |"
-    assert f"{same} {bound} | 1.00 (1.00 to 1.00) |" in document(a_study(rows))
 
 
 def test_slow_tuners_are_compared_with_all_others_on_the_tasks_that_all_were_run_on():
@@ -324,24 +269,6 @@ def test_seeds_cannot_make_up_for_tasks():
     assert figures["interval_to_1pct"]["dcoc"] == {"value": 10, "low": 10, "high": 20}
 
 
-def test_a_verdict_is_corrected_for_the_comparisons_of_its_table():
-    """One comparison of eight tasks is significant; of as many as here it is not."""
-    needs = {"dcoc": range(8, 16), **{f"other{n}": range(9, 17) for n in range(8)}}
-    rows = [
-        a_record(tuner, part.task, seed, own[n])
-        for tuner, own in needs.items()
-        for n, part in enumerate(PARTS)
-        for seed in range(3)
-    ]
-    several = summarise(rows, networks=[])["ratio_to_1pct"]["dcoc"]
-    assert {(r["p"], r["p_holm"], r["verdict"]) for r in several.values()} == {
-        (2 / 2**8, 8 * 2 / 2**8, "tie")
-    }
-    two = [r for r in rows if r["tuner"] in ("dcoc", "other0")]
-    (alone,) = summarise(two, networks=[])["ratio_to_1pct"]["dcoc"].values()
-    assert (alone["p_holm"], alone["verdict"]) == (2 / 2**8, "better")
-
-
 def test_a_few_tasks_give_no_verdict():
     few = [part.task for part in PARTS[:4]]
     rows = [
@@ -353,20 +280,6 @@ def test_a_few_tasks_give_no_verdict():
     ratio = summarise(rows, networks=[])["ratio_to_1pct"]["tilewright"]["autotvm"]
     assert (ratio["verdict"], ratio["tasks"]) == ("untold", 4)
     assert "| 10.00 (10.00 to 10.00) | 4, 0; 0.12; untold |" in document(a_study(rows))
-
-
-def test_a_median_beyond_the_budget_has_a_bound_for_a_ratio():
-    rows = [
-        a_record(tuner, part.task, seed, n)
-        for tuner, n in (("dcoc", 11), ("autotvm", None))
-        for part in PARTS
-        for seed in range(3)
-    ]
-    figures = summarise(rows, networks=[])
-    assert figures["ratio_to_1pct"]["dcoc"]["autotvm"]["value"] == pytest.approx(3.0)
-    assert figures["interval_to_1pct"]["autotvm"]["low"] == 33
-    page = document(a_study(rows))
-    assert re.search(rf"\| autotvm \| black-box \| {3 * len(PARTS)} \| 3 \| 32 \| more \|", page)
 
 
 def test_a_ratio_is_no_better_than_what_is_known_of_both_medians():

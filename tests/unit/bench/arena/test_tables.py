@@ -3,7 +3,6 @@
 
 import dataclasses
 import json
-import re
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from support.documents.seen_in_browser import assert_shown_well
 from support.search.arena_records import NETWORK, PARTS, a_part, a_record, a_study, some_records
 
 from tilewright.bench.arena import tables, tasks
-from tilewright.bench.arena.page_tables import document, signed
+from tilewright.bench.arena.page_tables import document
 from tilewright.bench.arena.plots import curves, page, reached
 from tilewright.bench.arena.study import confirm, point_of
 from tilewright.bench.arena.tables import load_table
@@ -52,11 +51,6 @@ def test_a_joint_table_agrees_with_the_rules_and_the_twin_on_a_sample(joint):
             assert Twin(hw, joint.task.memory).counters(program).cycles == joint.measure(index)
             checked += 1
     assert checked == 30
-
-
-def test_every_configuration_has_legal_points(joint):
-    assert joint.cycles.shape[0] == len(tasks.pynq_z2_choice())
-    assert all((part > 0).any() for part in joint.cycles)
 
 
 def test_configurations_of_a_timing_class_share_a_landscape_that_agrees_with_their_own(
@@ -117,15 +111,6 @@ def test_the_schedule_track_is_the_first_configurations_column(joint, folder):
         assert joint.measure(index) == int(alone.cycles.ravel()[flat])
 
 
-def test_a_table_on_disk_is_read_and_serves_equal_layers_of_other_names(folder, joint, monkeypatch):
-    def never(*_args, **_more):
-        raise AssertionError("measured again")
-
-    monkeypatch.setattr(Twin, "batch", never)
-    again = load_table(tasks.make_task("per-layer", LAYER.renamed("other", count=7)), folder)
-    assert (again.cycles == joint.cycles).all()
-
-
 def test_another_twin_starts_another_table(folder, monkeypatch):
     class CalledError(Exception):
         pass
@@ -137,28 +122,6 @@ def test_another_twin_starts_another_table(folder, monkeypatch):
     monkeypatch.setattr(Twin, "batch", measured)
     with pytest.raises(CalledError):
         load_table(tasks.make_task("per-layer", LAYER), folder)
-
-
-def test_summary_is_of_the_table(joint):
-    about = joint.summary()
-    legal = np.sort(joint.cycles[joint.cycles > 0])
-    assert about["optimum_cycles"] == legal[0]
-    assert about["legal"] == len(legal)
-    assert about["within_5pct"] == int((legal <= 1.05 * legal[0]).sum())
-    assert about["hard"] == (about["random_median_1pct"] > 32)
-
-
-def test_the_choice_differs_in_arrays_lanes_and_buffers_and_fits_the_board():
-    configs = tasks.pynq_z2_choice()
-    assert 6 <= len({hw.config_hash for hw in configs}) == len(configs) <= 10
-    for name in ("block_in", "block_out", "vector_lanes", "inp_bytes", "wgt_bytes", "acc_bytes"):
-        assert len({getattr(hw, name) for hw in configs}) > 1
-
-
-def test_equal_layers_of_two_networks_are_one_task():
-    assert set(tasks.tasks_of("schedule", ["vgg16", "vgg19"])) == set(
-        tasks.tasks_of("schedule", ["vgg16"])
-    )
 
 
 @pytest.mark.parametrize("name", tasks.NETWORKS)
@@ -251,28 +214,6 @@ def test_the_page_holds_the_figures_and_separates_the_tracks(study):
     assert "$ tilewright bench tuners --seeds 8\n" in page
     assert "- Runs of the plan that were not made: 0" in page
     assert "On the RTL" not in page
-
-
-def test_the_page_is_clean_markdown(study):
-    page = document(study)
-    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
-        assert len({line.count("|") for line in block.splitlines()}) == 1
-    headings = re.findall(r"^#+ .*", page, re.MULTILINE)
-    assert len(headings) == len(set(headings))
-    assert not re.search(r"[^\s#]#+ ", page.replace("`", ""))
-    assert "\n\n\n" not in page
-
-
-def test_a_difference_that_rounds_to_nothing_has_no_minus_sign():
-    assert [signed(v) for v in (-0.04, 0.04, -0.06, None)] == ["+0.0", "+0.0", "-0.1", "-"]
-
-
-def test_winners_that_were_not_run_are_counted_though_optima_were():
-    rows = [a_record("dcoc", PARTS[0].task, seed, 9, flat=seed) for seed in range(3)]
-    run = {"what": "confirmation", "task": PARTS[0].task, "layer": "C1", "hw": "a", "equal": True}
-    found = a_study(rows)
-    found["records"] += [{**run, "flat": flat, "failure": ""} for flat in (0, 7)]
-    assert "| all | 2 | 2 | 2 | - |" in document(found)
 
 
 def test_the_page_says_what_is_missing_wrong_and_compared():

@@ -13,10 +13,6 @@ from tilewright.host.common.errors import WorkloadError
 SECONDS, BYTES = 60.0, 4 << 30
 
 
-def test_a_row_comes_back() -> None:
-    assert limited(dict, [("a", 1)], seconds=SECONDS, memory_bytes=BYTES) == {"a": 1}
-
-
 @pytest.mark.parametrize(
     ("measure", "arguments", "seconds", "error"),
     [

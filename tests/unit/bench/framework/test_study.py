@@ -66,13 +66,6 @@ class Cubes(Squares):
         return {"power": 3}
 
 
-def test_rows_stand_in_the_order_of_the_grid(capsys):
-    result = run_study(Squares(Settings()))
-    assert result.rows == [{"number": n, "square": n * n} for n in (1, 2, 3)]
-    assert result.summary == {"sum": 14}
-    assert capsys.readouterr().out.count("square") == 3
-
-
 def test_an_interruption_writes_what_there_is_and_the_next_run_goes_on(tmp_path):
     written = []
     path = tmp_path / "s.json"

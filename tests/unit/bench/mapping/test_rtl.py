@@ -8,14 +8,12 @@ import pytest
 
 from tilewright.bench.commands import ModelsSettings
 from tilewright.bench.framework.study import run_study
-from tilewright.bench.mapping.models import Models, figures, layer_rows, layers_of, outer_steps
+from tilewright.bench.mapping.models import Models, figures, layer_rows, layers_of
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d
 from tilewright.host.network.zoo import load_network
-from tilewright.tuner.mapping.mapping import Level, Mapping, batch_of
-from tilewright.tuner.mapping.nest import LoopNest
 
 
 def test_ranks_of_a_whole_space_agree_and_no_measurement_is_below_the_array():
@@ -26,14 +24,6 @@ def test_ranks_of_a_whole_space_agree_and_no_measurement_is_below_the_array():
     threads, always = found["overlapped with threads alone"], found["always overlapped"]
     assert threads["spearman"] > 0.6  # tiles are small: latency of DRAM, which no model here has
     assert threads["spearman"] >= always["spearman"]
-
-
-def test_outer_steps_are_the_trips_of_the_outer_loops():
-    nest = LoopNest(name="n", sizes=(8, 20, 5, 7, 3, 1))
-    outer = Level(tile=(3, 2, 5, 2, 3, 1), order="KCYXRS", parallel="C")
-    inner = Level(tile=(1, 1, 1, 1, 1, 1), order="KCYXRS", parallel="K")
-    mapping = Mapping(outer=outer, inner=inner, clusters=4, cluster_size=2)
-    assert outer_steps(nest, batch_of([mapping])).tolist() == [3 * 3 * 1 * 4 * 1 * 1]
 
 
 def test_figures_tell_what_the_choice_costs():

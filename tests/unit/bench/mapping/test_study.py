@@ -68,12 +68,6 @@ def test_a_study_certifies_runs_and_goes_on_where_it_was_stopped():
     assert study.page(whole.document)
 
 
-def test_a_file_of_other_conditions_is_refused():
-    known = {"rows": [], "conditions": {**Mapping(OPTIONS).conditions(), "budget": 61}}
-    with pytest.raises(ConfigError, match="other conditions"):
-        run_study(Mapping(OPTIONS), known=known)
-
-
 @pytest.mark.parametrize(
     "row", [{"what": "other"}, {k: v for k, v in OPTIMUM.items() if k != "value"}]
 )
@@ -144,21 +138,6 @@ def test_a_cost_below_the_certified_bound_is_a_violation():
     assert summarise([OPTIMUM, run_row("random", 0, [[1, 9.9]])])["bound_violations"] == 1
 
 
-def test_the_single_agent_goes_on_until_it_has_converged():
-    options = MappingSettings(
-        networks=("ncf",), objectives=("latency",), methods=("ppo", "random"),
-        budget=200, converge=2000, seeds=1,
-    )  # fmt: skip
-    rows = run_study(Mapping(options)).rows
-    single, other = (next(r for r in rows if r.get("method") == m) for m in ("ppo", "random"))
-    assert other["samples"] == 200 < single["samples"] < 2000
-    assert single["samples"] - single["improvements"][-1][0] >= 200
-    summary = summarise(rows)
-    assert summary["single"]["latency"]["samples_max"] == single["samples"]
-    regret = 100 * (value_at(single, 200) / rows[0]["value"] - 1)
-    assert summary["regret_pct"]["latency"]["ppo"]["value"] == pytest.approx(regret, abs=1e-3)
-
-
 def test_a_page_says_what_its_file_says_and_the_file_what_the_rows_say():
     result = run_study(Mapping(MappingSettings(**{**vars(OPTIONS), "methods": ("ppo", "marl")})))
     document, found = published([{**result.document, "command": "x"}])
@@ -173,19 +152,6 @@ def test_the_page_of_the_study_equals_its_file():
     document = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     text = page.read_text(encoding="utf-8")
     assert renewed(text, published_tables(document)) == text
-
-
-def test_verdicts_are_those_of_all_layers_together():
-    rows = [
-        {**row, "layer": f"l{layer}"}
-        for layer in range(8)
-        for row in (
-            OPTIMUM, run_row("marl", 0, [[1, 20.0 + layer]]),
-            run_row("random", 0, [[1, 30.0 + layer]]), run_row("gamma", 0, [[1, 20.0 + layer]]),
-        )
-    ]  # fmt: skip
-    found = summarise(rows)["verdict_to_marl"]["edp"]
-    assert found == {"random": "worse, p 0.016", "gamma": "tie, p 1"}
 
 
 def test_reads_runs_at_any_budget():

@@ -8,7 +8,6 @@ import pytest
 from tilewright.bench.commands import MulticoreSettings
 from tilewright.bench.framework.tables import renewed
 from tilewright.bench.multicore.page import (
-    courses,
     page,
     published,
     published_tables,
@@ -76,23 +75,6 @@ def test_the_text_has_a_line_for_each_method_and_tells_where_ours_stands():
     assert "at most 10 % worse" in text
 
 
-def test_platforms_are_compared_on_the_same_groups():
-    rows = [
-        {**run("tilewright", seed, makespan, makespan), "platform": platform}
-        for seed, platform, makespan in ((0, "S1", 400.0), (0, "S2", 100.0), (1, "S2", 7.0))
-    ]
-    rows += [{**bound(row["seed"], 1.0), "platform": row["platform"]} for row in rows]
-    (found,) = summarise(rows)["platforms"]
-    assert (found["platform"], found["over"], found["groups"]) == ("S2", "S1", 1)
-    assert found["throughput"]["value"] == 4
-
-
-def test_a_job_is_the_mean_of_its_groups():
-    (found,) = summarise(ROWS)["jobs"]
-    assert (found["platform"], found["bandwidth"], found["groups"]) == ("S2", 4.0, 2)
-    assert (found["job_cycles"], found["job_bytes_per_cycle"]) == (30.5, 2.0)
-
-
 def test_a_page_says_what_its_file_says_and_the_file_what_the_rows_say():
     part = {"rows": ROWS, "conditions": {}, "command": "bench multicore --json build/few.json"}
     document, found = published([part])
@@ -108,14 +90,6 @@ def test_the_page_of_the_study_equals_its_file():
     document = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     text = path.read_text(encoding="utf-8")
     assert renewed(text, published_tables(document)) == text
-
-
-def test_courses_are_the_gaps_by_samples():
-    found = courses(ROWS)
-    assert [at for at, _ in found["magma"]] == [1, 100, 1000]
-    assert found["magma"][1][1] == pytest.approx(300)
-    assert found["tilewright"][2][1] == pytest.approx(10)
-    assert courses(ROWS, ["S1"]) == {}
 
 
 def test_the_page_draws_both_kinds_of_platforms():

@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.bench.commands import TruthSettings
 from tilewright.bench.framework.study import run_study
-from tilewright.bench.multicore.truth import MODELS, Truth, memory_of, small_networks, summarise
+from tilewright.bench.multicore.truth import MODELS, Truth, small_networks, summarise
 from tilewright.cli.multicore_options import SystemDeviceName
 from tilewright.host.common.errors import WorkloadError
 
@@ -38,12 +38,6 @@ def test_errors_regrets_and_gain_follow_from_the_rows():
     assert summarise(ROWS[:2])["mended_search_gain"] is None
     line = Truth(TruthSettings()).line
     assert "fluid -50.0 %, directions -20.0 %, alone +10.0 %, arbitrated +10.0 %" in line(ROWS[0])
-
-
-def test_both_directions_of_the_memory_have_the_bandwidth():
-    memory = memory_of(2.0)
-    assert (memory.read_bytes_per_cycle, memory.write_bytes_per_cycle) == (2.0, 2.0)
-    assert memory.shared_bytes_per_cycle == 0
 
 
 def test_a_task_without_small_layers_is_refused():

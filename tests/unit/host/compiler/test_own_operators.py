@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 import pytest
 from support.networks.own_operators import BINOMIAL
-from support.networks.small_models import Model, assert_regions_agree, noise
+from support.networks.small_models import Model
 
 from tilewright.cli.partition_tables import named
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.pipeline import compile_network, import_network, partition
 from tilewright.host.compiler.read.calibration import Calibration
-from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
+from tilewright.host.compiler.read.import_options import ImportOptions
 from tilewright.host.compiler.read.own_operators import (
     OPERATORS,
     OwnOperators,
@@ -23,7 +23,7 @@ from tilewright.host.compiler.read.own_operators import (
 )
 from tilewright.host.machine.board import load_board
 from tilewright.testing import OperatorContract
-from tilewright.testing.operator_contract import PLAIN, TABLED
+from tilewright.testing.operator_contract import PLAIN
 
 HERE = "support.networks.own_operators"
 NAMED = tuple(f"{HERE}:{name}" for name in ("Squareplus", "Blur", "Tripled"))
@@ -69,47 +69,6 @@ def own_proto(model, *outputs):
     return proto
 
 
-def test_a_float_network_is_calibrated_quantised_and_one_region(tmp_path):
-    path = tmp_path / "own.onnx"
-    onnx.save(network(), path)  # a file is read in another process
-    imported = import_network(
-        path,
-        calibration=Calibration(random_samples=2),
-        options=ImportOptions(operators=NAMED, quantise=QuantiseOptions(activation_tables=True)),
-    )
-    compiled = compile_network(imported, TABLED, load_board("pynq-z2"), offload_all=True)
-    placements = compiled.network.placements
-    assert [p.kind for p in placements] == [
-        "Conv", "com.example.Squareplus", "Conv", "com.example.Blur", "Add", "Add", "Conv",
-    ]  # fmt: skip
-    assert len(compiled.layers) == 1
-    assert len(compiled.layers[0].layers) == 4, "each table is in the layer before it"
-    (layer,) = [
-        each
-        for each in compiled.layers[0].layers
-        if "blur3" in each.operators or "blur3" in each.name
-    ]
-    assert set(np.unique(layer.weights)) == {1, 2, 4}, "its weights are those of the user"
-    parts = partition(imported, tables=True)
-    assert_regions_agree(imported, parts, noise(imported, np.random.default_rng(1)))
-
-
-def test_a_table_goes_on_through_operators_that_are_known():
-    model = Model(np.random.default_rng(0))
-    x = model.quantised(model.input(1, 8, 4, 4), 0.03)
-    y = model.add("Squareplus", x, domain="com.example")
-    y = model.add("Tanh", model.add("Mul", y, x))
-    imported = import_network(
-        own_proto(model, model.quantised(y, 0.01)), options=ImportOptions(operators=NAMED[:1])
-    )
-    (region,) = partition(imported, tables=True).regions
-    (operator,) = region.operators
-    x = np.arange(-128, 128) * float(np.float32(0.03))
-    real = np.tanh(x * (x + np.sqrt(x * x + 4)) / 2)
-    expected = np.clip(np.rint(real / float(np.float32(0.01))), -128, 127)
-    assert np.array_equal(operator.lookup.entries, expected)
-
-
 def test_an_old_operator_set_is_refused():
     model = Model(np.random.default_rng(0), opset=12)
     x = model.add("Squareplus", model.input(1, 8, 4, 4), domain="com.example")
@@ -131,11 +90,6 @@ def test_a_function_of_the_file_gives_way_to_the_plug_in():
     assert "Squareplus" in [node.op_type for node in imported.qdq.graph.node]
     (mine,) = imported.qdq.functions
     assert "Sqrt" in [node.op_type for node in mine.node], "the plug-in's meaning, not the file's"
-
-
-def test_without_its_plug_in_the_node_is_named_with_the_remedy():
-    with pytest.raises(WorkloadError, match=r"com\.example:Squareplus.*register it"):
-        import_network(network(), calibration=Calibration(random_samples=1))
 
 
 def test_the_network_records_its_operators():

@@ -12,7 +12,7 @@ import pytest
 import torch
 from support.networks.onnx_mutations import mutated
 from support.networks.onnx_results import assert_same_results
-from support.networks.qdq_runs import assert_near, run_all
+from support.networks.qdq_runs import assert_near
 from support.networks.qgraph_floats import FloatRegions
 from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng
@@ -170,22 +170,6 @@ def test_ways_to_calibrate(capfd) -> None:
     assert not capfd.readouterr().out
 
 
-def test_integer_inputs_reach_the_cpu() -> None:
-    model = Model(fresh_rng())
-    tokens = model.input(1, 5, name="tokens", kind=onnx.TensorProto.INT64)
-    y = model.add("Gather", model.weights(20, 6), tokens)
-    network = import_network(
-        model.proto(model.add("MatMul", y, model.weights(6, 4))),
-        calibration=Calibration(arrays={"tokens": np.arange(20).reshape(4, 5)}),
-    )
-    parts = partition(network)
-    assert len(parts.regions) == 1
-    inputs = {"tokens": np.array([[3, 1, 4, 1, 5]])}
-    found = HostProgram(module=parts.host).run(inputs, FloatRegions(parts.regions))
-    ((name, result),) = found.items()
-    np.testing.assert_allclose(result, run_all(network.qdq, inputs)[name], atol=1e-5)
-
-
 def test_operators_that_nobody_knows_are_refused_by_name(tmp_path) -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 3, 4, 4), model.weights(4, 3, 1, 1))
@@ -206,13 +190,6 @@ def test_a_model_in_memory_stays_as_it_is_and_imports_again() -> None:
     )
     assert proto.SerializeToString(deterministic=True) == before
     assert first.qdq == again.qdq
-
-
-def test_models_without_anything_for_the_accelerator_are_refused() -> None:
-    model = Model(fresh_rng())
-    proto = model.proto(model.add("Sigmoid", model.input(1, 3)))
-    with pytest.raises(WorkloadError, match="must have an operator that the accelerator takes"):
-        import_network(proto, calibration=Calibration(random_samples=1))
 
 
 def test_wrong_sources_and_options_are_refused() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.host.lowering import default_schedule, lower
 from tilewright.host.lowering.cycle_bound import bound
-from tilewright.host.machine.board import MemoryModel, load_memory
+from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise, maxpool
 
@@ -38,38 +38,12 @@ def test_resnet18_layers_sum_to_the_published_ideal():
     assert sum(bounds[n].cycles * LAYERS[n][6] for n in LAYERS) == 6_623_232
 
 
-def test_skipped_pixels_are_not_compulsory():
-    figures = bound(PYNQ, layer("C4"), IDEAL)
-    assert figures.read_bytes == 28 * 28 * 64 + 64 * 128 + 128 * 16
-    assert figures.write_bytes == 28 * 28 * 128
-
-
-def test_first_layer_counts_folded_kernel_columns():
-    assert bound(PYNQ, conv2d("C1", 224, 3, 64, 7, 3, 2), IDEAL).mac_cycles == 112 * 112 * 4 * 7 * 2
-
-
 def test_depthwise_is_limited_by_the_smaller_block():
     workload = depthwise("D", 14, 32, 3, 1, 1)
     for name in ("pynq-16x16", "wide-8x32", "tiny-4x4"):
         hw = load_hwconfig(name)
         smaller = min(hw.block_in, hw.block_out)
         assert bound(hw, workload, IDEAL).mac_cycles == 14 * 14 * 9 * 32 // smaller
-
-
-def test_a_pool_takes_a_pass_of_the_vector_unit_for_each_kernel_position_and_one_more():
-    pool = maxpool("P", 112, 64, 3, 1, 2)
-    rows = 56 * 3 - 1  # the first kernel row of the first output row lies above the image
-    for name, parts in (("pynq-16x16", 1), ("pynq-16x32", 4)):
-        hw = load_hwconfig(name)
-        figures = bound(hw, pool, IDEAL)
-        blocks = 64 // hw.block_out
-        assert figures.vector_cycles == 56 * (3 * rows + 56) * blocks * parts
-        assert (figures.limiter, figures.mac_cycles) == ("vector", 0)
-        assert figures.cycles == figures.vector_cycles
-    assert figures.read_bytes == 112 * 112 * 64 + 64 * 16
-    assert bound(PYNQ, maxpool("P", 112, 64, 2, 0, 2), IDEAL).limiter == "read"
-    blank = replace(maxpool("P", 1, 16, 1, 0, 1), pad_top=3)
-    assert bound(PYNQ, blank, IDEAL).vector_cycles == 4 * 2
 
 
 @settings(max_examples=60, deadline=None)
@@ -105,29 +79,6 @@ def test_what_a_layer_does_not_read_in_its_place_is_not_compulsory():
     alone = bound(PYNQ, dense("D", 1, 64, 64), IDEAL)
     assert alone.read_bytes > 64 * 64
     assert bound(PYNQ, dense("D", 1, 64, 64), IDEAL, read_bytes=64).read_bytes == 64
-
-
-def test_memory_limits_and_names_the_channel():
-    assert bound(PYNQ, dense("FC", 1, 512, 1000), IDEAL).limiter == "read"
-    slow = MemoryModel(
-        name="slow", read_latency=1, write_latency=1, read_bytes_per_cycle=64,
-        write_bytes_per_cycle=0.5,
-    )  # fmt: skip
-    wide = layer("C4")
-    figures = bound(PYNQ, wide, slow)
-    unneeded = 8 / 0.5 - 1  # nothing waits for the channel behind the last beat
-    assert (figures.limiter, figures.cycles) == ("write", 2 * figures.write_bytes - unneeded)
-    figures = bound(PYNQ, wide, replace(slow, write_bytes_per_cycle=64, shared_bytes_per_cycle=1))
-    total = figures.read_bytes + figures.write_bytes
-    assert (figures.limiter, figures.cycles) == ("shared", total - 7)
-
-
-def test_bus_width_limits_the_channel():
-    workload = dense("FC", 1, 512, 1000)
-    narrow, wide = (
-        bound(PYNQ.with_(axi_data_bits=bits), workload, IDEAL).cycles for bits in (32, 128)
-    )
-    assert narrow == pytest.approx(4 * wide, abs=4)
 
 
 @settings(max_examples=60, deadline=None)

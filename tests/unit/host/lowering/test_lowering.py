@@ -19,7 +19,7 @@ from tilewright.host.common.errors import ProgramError, ScheduleError, WorkloadE
 from tilewright.host.lowering import default_schedule, legal, legality, lower
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.machine.board import load_memory
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
@@ -113,59 +113,6 @@ def test_legal_exactly_when_it_lowers_and_then_the_answer_is_right(data, name):
         assert verdict.rule in refusal.value.field
 
 
-@pytest.mark.parametrize("order", list(LoopOrder))
-@pytest.mark.parametrize("fusion", list(Fusion))
-@pytest.mark.parametrize("threads", [(1, 1), (2, 1), (1, 2), (2, 2)])
-def test_every_combination_of_order_fusion_and_threading_is_right(order, fusion, threads):
-    workload = conv2d("w", 7, 12, 24, 3, 1, 1, residual=True)
-    schedule = Schedule(
-        tile_h=2, tile_w=4, tile_ci=2, tile_co=2, h_threading=threads[0],
-        oc_threading=threads[1], loop_order=order, fusion=fusion,
-    )  # fmt: skip
-    run_and_check(TINY.with_(inp_bytes=8192, wgt_bytes=16384), workload, schedule)
-
-
-@pytest.mark.parametrize("name", ["tiny", "batch 2", "wide out", "wide in", "batch2-8x16"])
-@pytest.mark.parametrize("fusion", list(Fusion))
-@pytest.mark.parametrize("tile_co", [1, 2, 3])
-def test_depthwise_is_right_for_every_ratio_of_blocks(name, fusion, tile_co):
-    hw = HARDWARE[name]
-    workload = replace(depthwise("d", 6, 4 * hw.block_out - 3, 3, 1, 2), n=3)
-    tile_co = min(tile_co, -(-workload.channels_out // hw.block_out))
-    schedule = Schedule(tile_h=2, tile_w=3, tile_ci=1, tile_co=tile_co, fusion=fusion)
-    run_and_check(hw, workload, schedule)
-
-
-@pytest.mark.parametrize("name", ["tiny", "wide out", "wide in"])
-def test_depthwise_reads_each_weight_once(name):
-    hw = HARDWARE[name]
-    workload = depthwise("d", 6, 2 * hw.block_out, 3, 1, 1)
-    layer = lower(hw, workload, Schedule(tile_h=6, tile_w=6, tile_ci=1, tile_co=1))
-    starts = range(0, len(layer.program.instructions), 32)
-    stream = [Instruction.decode(layer.program.instructions[at : at + 32]) for at in starts]
-    loads = [
-        i.values for i in stream if i.opcode is Opcode.LOAD and i.values["memory"] == Memory.WGT
-    ]
-    assert all(v["diagonal"] for v in loads)
-    size = min(hw.block_in, hw.block_out)
-    read = sum(size * v["x_size"] * v["y_size"] * v["z_size"] for v in loads)
-    assert read == layer.program.regions["wgt"].nbytes == 9 * workload.channels_out
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"tile_h": 4}, {"tile_w": 8}, {"tile_ci": 1}, {"tile_co": 2}, {"h_threading": 2},
-        {"oc_threading": 2}, {"loop_order": LoopOrder.WEIGHT_STATIONARY},
-        {"loop_order": LoopOrder.INPUT_STATIONARY},
-    ],
-)  # fmt: skip
-def test_every_knob_changes_the_program(change):
-    base = lower(ROOMY, WORKLOAD, SCHEDULE)
-    changed = lower(ROOMY, WORKLOAD, replace(SCHEDULE, **change))
-    assert base.program.instructions != changed.program.instructions
-
-
 def test_fusion_and_batch_tile_change_the_program():
     hw, workload = ROOMY, replace(WORKLOAD, n=2)
     schedule = replace(SCHEDULE, tile_co=2)
@@ -187,132 +134,13 @@ def test_weight_stationary_loads_every_weight_once():
     assert loaded_tiles(streamed, Memory.WGT) > 5 * 8 * 9
 
 
-def test_input_stationary_loads_every_input_tile_once():
-    workload = conv2d("w", 8, 16, 32, 1, 0, 1)
-    schedule = replace(SCHEDULE, loop_order=LoopOrder.INPUT_STATIONARY, h_threading=2)
-    assert loaded_tiles(run_and_check(TINY, workload, schedule), Memory.INP) == 4 * 8 * 8
-    streamed = replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
-    assert loaded_tiles(run_and_check(TINY, workload, streamed), Memory.INP) > 4 * 8 * 8
-
-
-@pytest.mark.parametrize("order", [LoopOrder.WEIGHT_STATIONARY, LoopOrder.INPUT_STATIONARY])
-def test_the_next_stationary_set_is_loaded_while_the_current_one_is_used(order):
-    memory = Memory.WGT if order is LoopOrder.WEIGHT_STATIONARY else Memory.INP
-    hw = ROOMY
-    schedule = replace(SCHEDULE, h_threading=2, loop_order=order)
-    run_and_check(hw, WORKLOAD, schedule)
-    stream = decode(lower(hw, WORKLOAD, schedule).program)
-    gemms, at = 0, []
-    for instruction in stream:
-        gemms += instruction.opcode is Opcode.GEMM
-        if instruction.opcode is Opcode.LOAD and instruction.values["memory"] == memory:
-            at.append(gemms)
-    # 2 reduction steps x 4 row tiles x 2 column tiles x 4 co tiles: 64 GEMMs, 16 a group.
-    assert gemms == 64
-    tiles = 2 if order is LoopOrder.WEIGHT_STATIONARY else 4
-    assert len(at) == 4 * tiles
-    for group in (1, 2):
-        assert sum(16 * group <= g < 16 * group + 15 for g in at) == tiles
-    assert max(at) < 47  # nothing is left to load when the last group starts
-
-
 def test_parameters_of_a_channel_tile_are_loaded_once():
     assert loaded_tiles(run_and_check(TINY, WORKLOAD, SCHEDULE), Memory.PARAM) == 4
-
-
-def test_kernels_are_shared_by_tiles_and_loaded_just_before_use():
-    low = run_and_check(TINY, conv2d("w", 9, 8, 8, 3, 1, 1), replace(SCHEDULE, tile_h=4))
-    stream = decode(low.program)
-    uops = [
-        index
-        for index, i in enumerate(stream)
-        if i.opcode is Opcode.LOAD and i.values["memory"] == Memory.UOP
-    ]
-    gemms = [i for i in stream if i.opcode is Opcode.GEMM]
-    assert len(uops) == len({g.values["uop_begin"] for g in gemms}) < len(gemms)
-    assert uops[-1] > next(n for n, i in enumerate(stream) if i.opcode is Opcode.GEMM)
-
-
-def test_loads_of_the_next_tile_precede_the_epilogue_of_this_one():
-    hw = ROOMY
-    workload = conv2d("w", 8, 4, 4, 3, 1, 1)
-    schedule = Schedule(tile_h=2, tile_w=8, tile_ci=1, tile_co=1, h_threading=2)
-    first = [i.opcode for i in decode(lower(hw, workload, schedule).program)].index(Opcode.VECTOR)
-    loads = [
-        i.values["memory"]
-        for i in decode(lower(hw, workload, schedule).program)[:first]
-        if i.opcode is Opcode.LOAD
-    ]
-    assert loads.count(Memory.INP) == 2
-
-
-def test_first_layers_fold_kernel_columns():
-    workload = conv2d("first", 12, 3, 8, 7, 3, 2)
-    schedule = Schedule(tile_h=3, tile_w=6, tile_ci=1, tile_co=1)
-    low = run_and_check(PYNQ, workload, schedule)
-    assert low.folded
-    assert low.macs_tiles == 6 * 6 * 7 * 2
-    assert not lower(PYNQ, conv2d("wide", 12, 16, 8, 7, 3, 2), schedule).folded
-
-
-def test_rows_that_the_stride_skips_are_not_loaded():
-    workload = conv2d("w", 8, 4, 4, 1, 0, 2)
-    low = run_and_check(TINY, workload, Schedule(tile_h=4, tile_w=4, tile_ci=1, tile_co=1))
-    assert loaded_tiles(low, Memory.INP) == 4 * 7
-
-
-def test_contiguous_rows_are_one_long_row():
-    workload = conv2d("w", 8, 4, 4, 1, 0, 1)
-    stream = decode(
-        lower(TINY, workload, Schedule(tile_h=4, tile_w=8, tile_ci=1, tile_co=1)).program
-    )
-    shapes = [
-        (i.values["x_size"], i.values["y_size"], i.values["z_size"])
-        for i in stream
-        if i.opcode is Opcode.STORE
-        or (i.opcode is Opcode.LOAD and i.values["memory"] == Memory.INP)
-    ]
-    assert shapes == [(32, 1, 1)] * 4
 
 
 def test_tiles_entirely_in_padding_are_right():
     workload = replace(conv2d("w", 2, 5, 6, 2, 0, 1), pad_top=6, pad_left=5, pad_bottom=4)
     run_and_check(TINY, workload, Schedule(tile_h=2, tile_w=2, tile_ci=1, tile_co=1))
-
-
-@pytest.mark.parametrize("fusion", list(Fusion))
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("order", list(LoopOrder))
-def test_buffer_depths_do_not_change_the_order_of_work(fusion, threads, order):
-    small = TINY.with_(inp_bytes=8192, wgt_bytes=16384)
-    sizes = ("inp_bytes", "wgt_bytes", "acc_bytes", "out_bytes", "uop_bytes", "res_bytes",
-             "param_bytes")  # fmt: skip
-    large = small.with_(**{name: 4 * getattr(small, name) for name in sizes})
-    workload = conv2d("w", 7, 12, 24, 3, 1, 1, residual=True)
-    schedule = Schedule(
-        tile_h=2, tile_w=4, tile_ci=2, tile_co=3, h_threading=threads, fusion=fusion,
-        loop_order=order,
-    )  # fmt: skip
-    addresses = {"dst_base", "src_base", "opd_base", "acc_base", "sram_base"}
-    if fusion is Fusion.TILE and threads == 1:
-        addresses.add("acc_banks")  # GEMM and VECTOR never overlap then
-    streams = [
-        [
-            (i.opcode, {k: v for k, v in i.values.items() if k not in addresses})
-            for i in decode(lower(hw, workload, schedule).program)
-        ]
-        for hw in (small, large)
-    ]
-    assert len(streams[0]) == len(streams[1])
-    for first, second in zip(*streams, strict=True):
-        if first[0] is Opcode.GEMM and fusion is Fusion.TILE:
-            first[1].pop("acc_banks", 0), second[1].pop("acc_banks", 0)
-        assert first == second
-
-
-def test_contexts_lie_in_different_banks():
-    stream = decode(lower(TINY, WORKLOAD, replace(SCHEDULE, h_threading=2, oc_threading=2)).program)
-    assert {i.values["acc_banks"] for i in stream if i.opcode is Opcode.GEMM} == {1, 2, 4, 8}
 
 
 def test_block_fusion_alternates_banks_of_a_context():
@@ -365,41 +193,6 @@ def test_lowers_with_a_given_clip():
     output = low.output(ReferenceDevice(TINY).run(low.program, low.image(tensors)).memory)
     assert (output.min(), output.max()) == (-3, 6)
     assert np.array_equal(output, conv2d_int8(WORKLOAD, tensors))
-
-
-# -- the untuned default -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["pynq-16x16", "edge-8x8", "zu-32x32", "tiny-4x4"])
-@pytest.mark.parametrize(
-    "workload",
-    [
-        conv2d("C2", 56, 64, 64, 3, 1, 1), conv2d("C1", 224, 3, 64, 7, 3, 2),
-        dense("FC", 1, 512, 1000), depthwise("D", 56, 64, 3, 1, 1),
-    ],
-    ids=lambda w: w.name,
-)  # fmt: skip
-def test_default_schedule_is_legal_and_single_buffered(name, workload):
-    hw = load_hwconfig(name)
-    schedule = default_schedule(hw, workload)
-    assert legal(hw, workload, schedule).ok
-    assert schedule.h_threading * schedule.oc_threading == 1
-
-
-def test_default_schedule_is_right():
-    workload = conv2d("w", 9, 6, 20, 3, 1, 2, residual=True)
-    run_and_check(TINY, workload, default_schedule(TINY, workload))
-
-
-def test_default_schedule_says_what_the_smallest_tile_lacks():
-    with pytest.raises(ScheduleError, match="PARAM must hold"):
-        default_schedule(TINY, conv2d("w", 64, 512, 512, 3, 1, 1))
-
-
-def test_hwconfig_of_the_same_values_gives_the_same_program():
-    first = lower(PYNQ, WORKLOAD, Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=1))
-    second = lower(HwConfig(), WORKLOAD, first.schedule)
-    assert first.program.instructions == second.program.instructions
 
 
 # -- Layers whose results are looked up in an activation table, against the definition

@@ -17,12 +17,11 @@ from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.lowering.pooling_rows import streamed_rows
 from tilewright.host.machine.board import load_memory
-from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
-from tilewright.host.machine.isa import Memory, Opcode, VectorOp
+from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.machine.isa import Memory, Opcode
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, maxpool
-from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering
 
@@ -192,23 +191,6 @@ def test_no_two_schedules_name_one_program(hw, workload):
     assert programs
 
 
-def test_streaming_loads_each_row_once_and_does_not_pool_padded_rows():
-    workload = maxpool("p", 13, 4, 3, 1, 2)
-    low = run_and_check(TINY, workload, Schedule(tile_h=7, tile_w=7, tile_ci=1, tile_co=1))
-    assert sum(v["x_size"] * v["y_size"] for v in loads(low, Memory.RES)) == 13 * 13
-    assert max(v["y_size"] for v in loads(low, Memory.RES)) == 2
-    result = ReferenceDevice(TINY).run(low.program, low.program.image())
-    figures = bound(TINY, workload, load_memory("ideal"))
-    assert result.counters["vector_tiles"] == figures.vector_cycles
-    assert low.bytes_read == figures.read_bytes
-
-
-def test_rows_that_the_stride_skips_are_not_loaded():
-    workload = maxpool("p", 12, 4, 2, 0, 4)
-    low = run_and_check(TINY, workload, Schedule(tile_h=3, tile_w=3, tile_ci=1, tile_co=1))
-    assert sum(v["y_size"] for v in loads(low, Memory.RES)) == 3 * 2
-
-
 def test_the_whole_window_takes_few_long_instructions():
     workload = maxpool("p", 8, 4, 2, 0, 2)
     whole = replace(SCHEDULE, tile_h=4, tile_w=4, loop_order=LoopOrder.INPUT_STATIONARY)
@@ -217,43 +199,10 @@ def test_the_whole_window_takes_few_long_instructions():
     assert kinds.count(Opcode.VECTOR) == 4 + 1
 
 
-def test_a_global_pool_is_one_loop_over_the_kernel():
-    workload = maxpool("p", 7, 32, 7, 0, 1)
-    schedule = Schedule(
-        tile_h=1, tile_w=1, tile_ci=1, tile_co=8, loop_order=LoopOrder.INPUT_STATIONARY
-    )
-    stream = decode(run_and_check(TINY.with_(res_bytes=4096), workload, schedule).program)
-    found = [i.values for i in stream if i.opcode is Opcode.VECTOR]
-    assert [VectorOp(v["op"]) for v in found] == [VectorOp.MOV, VectorOp.MAX, VectorOp.REQUANT]
-    assert sorted((found[1]["iter_outer"], found[1]["iter_inner"])) == [8, 48]
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_the_next_load_precedes_the_work_on_this_one_if_it_has_a_slot(order):
-    for threads, ahead in ((1, 1), (2, 2)):
-        schedule = replace(SCHEDULE, h_threading=threads, loop_order=order)
-        stream = decode(run_and_check(TINY, POOL, schedule).program)
-        first = next(n for n, i in enumerate(stream) if i.opcode is Opcode.VECTOR)
-        before = [i.values["memory"] for i in stream[:first] if i.opcode is Opcode.LOAD]
-        assert before.count(Memory.RES) == ahead
-
-
 def test_parameters_are_loaded_once():
     schedule = replace(SCHEDULE, h_threading=2)
     low = run_and_check(TINY.with_(param_bytes=1024), maxpool("p", 6, 80, 2, 0, 2), schedule)
     assert sum(v["x_size"] for v in loads(low, Memory.PARAM)) == 20
-
-
-@pytest.mark.parametrize("name", ["tiny", "wide in", "batch 2"])
-@pytest.mark.parametrize("order", ORDERS)
-def test_rows_of_interleaved_blocks_are_loaded_and_stored_whole(name, order):
-    hw = HARDWARE[name]
-    schedule = Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=4, loop_order=order)
-    low = run_and_check(hw, maxpool("p", 8, 16, 2, 0, 2), schedule)
-    blocks = 4 if name == "wide in" else 1
-    stores = [i.values for i in decode(low.program) if i.opcode is Opcode.STORE]
-    assert all(v["x_size"] % (8 * blocks) == 0 for v in loads(low, Memory.RES))
-    assert all(v["x_size"] % (4 * blocks) == 0 for v in stores)
 
 
 def test_buffer_depths_do_not_change_the_order_of_work():
@@ -360,41 +309,6 @@ def test_refuses_with_the_rule_and_both_figures(rule):
     assert f"needs {verdict.needed}, has {verdict.available}" in verdict.detail
 
 
-LINE = replace(maxpool("line", 1, 4, 1, 0, 1), width=1024)
-ACC_LARGE = TINY.with_(acc_bytes=8192, out_bytes=8192)
-
-
-@pytest.mark.parametrize(
-    ("rule", "hw", "workload", "schedule", "knob"),
-    [
-        ("acc_capacity", TINY, LINE, replace(ONE, tile_w=256), "tile_w"),
-        (
-            "out_capacity", ACC_LARGE.with_(out_bytes=2048, res_bytes=8192), LINE,
-            replace(ONE, tile_w=256, h_threading=2), "tile_w",
-        ),
-        (
-            "res_capacity", ACC_LARGE, LINE, replace(ONE, tile_w=256, h_threading=2), "tile_w",
-        ),
-        (
-            "param_capacity", TINY, maxpool("deep", 1, 4 * 48, 1, 0, 1),
-            replace(ONE, tile_co=16, h_threading=2), "tile_co",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)  # fmt: skip
-def test_a_buffer_holds_exactly_what_it_has_room_for(rule, hw, workload, schedule, knob):
-    run_and_check(hw, workload, schedule)
-    verdict = refused(hw, workload, replace(schedule, **{knob: getattr(schedule, knob) + 1}), rule)
-    assert verdict.needed - verdict.available in (1, 2)
-
-
-def test_pieces_of_streamed_rows_count_for_the_length_of_a_program():
-    streamed = replace(ONE, tile_h=2000)
-    roomy = ROOMY.with_(acc_bytes=1 << 20, out_bytes=1 << 20)
-    verdict = refused(roomy, maxpool("p", 4000, 4, 2, 0, 1), streamed, "program_length")
-    assert verdict.needed > 4000 * 4000
-
-
 @pytest.mark.parametrize("name", list(REPEATS))
 def test_refuses_a_choice_that_repeats_a_program(name):
     rule, schedule = REPEATS[name]
@@ -407,27 +321,6 @@ def test_native_lowering_refuses_a_pool():
 
 
 # -- the untuned default -----------------------------------------------------------------------
-@pytest.mark.parametrize("name", named_configs())
-@pytest.mark.parametrize(
-    "workload",
-    [
-        maxpool("resnet", 112, 64, 3, 1, 2), maxpool("vgg", 224, 64, 2, 0, 2),
-        maxpool("global", 7, 512, 7, 0, 1), maxpool("image", 14, 64, 14, 0, 1),
-    ],
-    ids=lambda w: w.name,
-)  # fmt: skip
-def test_default_schedule_is_legal(name, workload):
-    hw = load_hwconfig(name)
-    schedule = default_schedule(hw, workload)
-    assert legal(hw, workload, schedule).ok
-    if workload.name != "image":  # loads of the others fit RES twice
-        assert schedule.h_threading == 2
-
-
-def test_default_schedule_is_right():
-    workload = maxpool("p", 23, 20, 3, 1, 2)
-    for hw in HARDWARE.values():
-        run_and_check(hw, workload, default_schedule(hw, workload))
 
 
 def test_default_schedule_says_what_the_smallest_tile_lacks():
@@ -442,17 +335,6 @@ def global_pool(kind, side, channels=8, n=1):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [Kind.MAXPOOL, Kind.AVGPOOL])
-@pytest.mark.parametrize("name", list(HARDWARE))
-def test_a_window_that_no_scratchpad_holds_is_streamed(kind, name):
-    hw = HARDWARE[name]
-    side = int((2 * hw.res_depth) ** 0.5) + 1
-    workload = global_pool(kind, side, n=hw.batch)
-    schedule = default_schedule(hw, workload)
-    assert schedule.loop_order is LoopOrder.OUTPUT_STATIONARY
-    assert len(loads(run_and_check(hw, workload, schedule), Memory.RES)) > 2
-
-
 def test_a_streamed_window_takes_about_the_cycles_of_its_bytes():
     workload = global_pool(Kind.AVGPOOL, 112, channels=32)
     program = lower(PYNQ, workload, default_schedule(PYNQ, workload)).program
@@ -461,12 +343,6 @@ def test_a_streamed_window_takes_about_the_cycles_of_its_bytes():
     twin.close()
     least = bound(PYNQ, workload, load_memory("ideal")).cycles
     assert least <= cycles < 1.1 * least
-
-
-def test_an_average_of_a_padded_window_is_no_pool_of_the_vector_unit():
-    values = global_pool(Kind.AVGPOOL, 8).to_mapping() | {"pad_top": 1}
-    with pytest.raises(WorkloadError, match="0 for a avgpool workload"):
-        Workload.from_mapping(values)
 
 
 # -- the rows that a pool streams, against enumeration --------------------------------------------
@@ -511,9 +387,3 @@ def test_every_output_row_gathers_each_row_that_it_sees_once_and_starts_fresh(
     assert gathered == Counter(expected)
     assert loaded == Counter({row for _, row in expected})
     assert set(fresh) == set(range(count))
-
-
-def test_a_tile_that_sees_padding_alone_loads_nothing():
-    (piece,) = streamed_rows(0, 2, height=3, stride=1, pad=5, kernel=2, most=3)
-    assert not piece.loads
-    assert [(use.out, use.taps, use.fresh) for use in piece.uses] == [(0, 0, True), (1, 0, True)]

@@ -15,7 +15,7 @@ from tilewright.host.lowering.default import default_schedule
 from tilewright.host.lowering.layer import legal, lower
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.isa import Instruction, Memory, Opcode, VectorOp
+from tilewright.host.machine.isa import Instruction, Opcode, VectorOp
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload
@@ -24,7 +24,6 @@ from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
 
 TINY = load_hwconfig("tiny-4x4")
-BUFFERS = ("res_bytes", "acc_bytes", "out_bytes")
 KINDS = [kind for kind in Kind if kind.pairs]
 
 
@@ -126,16 +125,6 @@ def test_the_rtl_computes_the_definition_in_cycles_near_the_bound():
             assert least <= found.counters.cycles < 1.6 * least, kind
 
 
-def test_a_factor_of_one_pixel_is_loaded_once_a_tile():
-    whole = Schedule(tile_h=5, tile_w=6, tile_ci=1, tile_co=3)
-    low, _ = run(ReferenceDevice(TINY), product(), whole, fresh_rng())
-    loads = [
-        i.values for i in map(Instruction.decode, low.program.executed())
-        if i.opcode == Opcode.LOAD and i.values["memory"] == Memory.RES
-    ]  # fmt: skip
-    assert sorted(v["x_size"] * v["y_size"] for v in loads) == [3, 90]
-
-
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
@@ -154,16 +143,6 @@ def test_a_schedule_that_says_nothing_more_is_refused_by_name(change, rule):
     assert legal(TINY, product(), Schedule(**values)).rule == rule
 
 
-@pytest.mark.parametrize(
-    ("buffer", "rule"), [(buffer, buffer.replace("bytes", "capacity")) for buffer in BUFFERS]
-)
-def test_a_tile_that_a_scratchpad_does_not_hold_is_refused(buffer, rule):
-    hw = TINY.with_(**{**dict.fromkeys(BUFFERS, 65536), buffer: 1024})
-    workload = product(height=20, width=20, channels=16)
-    assert legal(hw, workload, Schedule(tile_h=20, tile_w=20, tile_ci=1, tile_co=4)).rule == rule
-    run(ReferenceDevice(hw), workload, default_schedule(hw, workload), fresh_rng())
-
-
 def test_operands_that_do_not_match_the_program_are_refused():
     workload = product()
     tensors = random_tensors(workload, fresh_rng(), factor_zero=3)
@@ -171,21 +150,3 @@ def test_operands_that_do_not_match_the_program_are_refused():
         lower(TINY, workload, default_schedule(TINY, workload)).image(tensors)
     with pytest.raises(WorkloadError, match="factor"):
         random_tensors(product(Kind.MULTIPLY), fresh_rng()).check(product())
-
-
-@pytest.mark.parametrize(
-    "change", [{"kernel_h": 2}, {"stride_w": 2}, {"pad_top": 1}, {"residual": True}]
-)
-def test_a_product_has_no_window_and_no_other_residual(change):
-    values = {**product().to_mapping(), "kind": Kind.SCALE, **change}
-    with pytest.raises(WorkloadError, match="for a scale workload"):
-        Workload(**values)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_tile_of_interleaved_blocks_that_fills_the_accumulators_names_no_bank_behind_them(kind):
-    hw = TINY.with_(block_in=16, inp_bytes=16384, wgt_bytes=16384, res_bytes=16384)
-    workload = product(kind, 7, 9, 16)
-    full = Schedule(tile_h=7, tile_w=9, tile_ci=1, tile_co=4)
-    assert hw.acc_depth == 4 * (7 * 9 + 1)
-    run(ReferenceDevice(hw), workload, full, fresh_rng(), 5)

@@ -13,7 +13,6 @@ from tilewright.host.common.errors import ProgramError
 from tilewright.host.lowering import program_builder
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import FORMATS, UNIT_OF, Instruction, Opcode, Unit
-from tilewright.host.machine.program import layout_regions
 
 HW = HwConfig()
 OPCODE = {unit: opcode for opcode, unit in UNIT_OF.items()}
@@ -98,21 +97,6 @@ def masks(instructions):
     return [(i.values["pop"], i.values["push"]) for i in instructions[:-1]]
 
 
-def test_one_token_orders_a_producer_and_a_consumer():
-    stream = [(Unit.LOAD, frozenset(), frozenset("a")), (Unit.GEMM, frozenset("a"), frozenset())]
-    assert masks(build(stream)) == [(0, 1 << Unit.GEMM), (1 << Unit.LOAD, 0)]
-
-
-def test_no_token_when_a_later_instruction_was_already_awaited():
-    stream = [
-        (Unit.LOAD, frozenset(), frozenset("a")),
-        (Unit.LOAD, frozenset(), frozenset("b")),
-        (Unit.GEMM, frozenset("b"), frozenset()),
-        (Unit.GEMM, frozenset("a"), frozenset()),
-    ]
-    assert masks(build(stream)) == [(0, 0), (0, 1 << Unit.GEMM), (1 << Unit.LOAD, 0), (0, 0)]
-
-
 def test_no_token_for_an_order_that_another_unit_passes_on():
     stream = [
         (Unit.LOAD, frozenset(), frozenset("a")),
@@ -162,18 +146,6 @@ def test_field_positions_are_those_of_the_isa_tables():
     )
     with pytest.raises(ProgramError, match="nonsense: unknown field"):
         program_builder.field_shift(Opcode.LOAD, "nonsense")
-
-
-def test_finish_appends_finish_and_places_the_stream_last():
-    builder = program_builder.ProgramBuilder(HW)
-    builder.emit_word(Unit.LOAD, program_builder.pack_load(x_size=1, y_size=1, z_size=1), (), ())
-    sizes = {"inp": 5000, "uop": 8}
-    program = builder.finish(sizes, {"uop": bytes(8)})
-    assert [i.opcode for i in decode(program)] == [Opcode.LOAD, Opcode.FINISH]
-    regions, end = layout_regions(sizes)
-    assert {**regions, "insn": program.regions["insn"]} == program.regions
-    assert program.regions["insn"].offset == end
-    assert program.config_hash == HW.config_hash
 
 
 def test_refuses_what_follows_the_end():

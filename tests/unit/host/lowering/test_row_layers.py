@@ -97,13 +97,6 @@ def test_rows_of_more_blocks_than_the_parameters_that_fit(kind: str, block_in: i
     checked(lowered, lowered.image(data), compute_rows(data, function))
 
 
-def test_long_images_are_cut_so_that_transfers_run_beside_the_vector_unit() -> None:
-    hw = load_hwconfig("pynq-16x16").with_(row_unit=1)
-    assert plan_rows(hw, (1, 128, 1, 128)).rows == 22
-    assert plan_rows(hw, (1, 128, 1, 9)).rows == 9
-    assert plan_rows(hw, (1, 128, 1, 128)).slots == 2
-
-
 def test_pieces_of_a_run_are_of_one_size_and_as_large_as_fits() -> None:
     hw = load_hwconfig("pynq-16x16").with_(row_unit=1)
     assert [rows for _, _, rows in plan_rows(hw, (1, 49, 196, 1), 2).pieces] == [33] * 5 + [31]
@@ -186,14 +179,6 @@ def test_no_choice_of_two_axes_takes_fewer_instructions(axes):
     assert len(passes(axes, 0, 0)) <= unrolled
 
 
-def test_axes_that_continue_each_other_are_one_loop():
-    columns, rows, planes = VectorLoop(5, 1, 2), VectorLoop(3, 5, 10), VectorLoop(2, 15, 30)
-    (whole,) = passes((columns, rows, planes), 0, 0)
-    assert (whole.inner, whole.outer.trips) == (VectorLoop(30, 1, 2), 1)
-    gap = VectorLoop(3, 5, 11)
-    assert {part.inner.trips for part in passes((columns, gap), 0, 0)} == {5}
-
-
 def test_a_joined_loop_stays_within_the_counter():
     half = ITERATIONS_MAX // 2 + 1
     (whole,) = passes((VectorLoop(half, 1, 1), VectorLoop(2, half, half)), 0, 0)
@@ -240,17 +225,6 @@ def test_boxes_cover_any_pixels_in_their_order_and_windows_are_one_box_each() ->
     (piece,) = pieces_of(windows(12, 4), 1000)
     assert len(piece) == 9
     assert {(b.length, b.rows, b.stride) for b in piece} == {(4, 4, 12)}
-
-
-def test_what_is_there_several_times_is_read_once_from_a_row() -> None:
-    pixels = np.repeat(np.repeat(np.arange(12).reshape(2, 6), 8, 0), 8, 1).reshape(-1)
-    (piece,) = pieces_of(pixels, 1000)
-    assert {b.times for b in piece} == {8}
-    assert sum(b.read for b in piece) == 16 * 6  # a row of the source for each of the result
-    assert len(piece) == 15  # the last one of the first row and the next one are neighbours
-    overlapping = np.lib.stride_tricks.sliding_window_view(np.arange(41), 3)[::2].reshape(-1)
-    (piece,) = pieces_of(overlapping, 1000)
-    assert piece == [PixelBox(0, 3, 20, 2)]
 
 
 def graph(pixels: np.ndarray, channels: int, before: tuple[int, int], after: tuple[int, int],

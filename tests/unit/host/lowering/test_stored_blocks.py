@@ -10,19 +10,19 @@ from support.programs.drawing import any_schedule
 from support.programs.lowered import checked
 from support.randomness import generator, often, sample, where
 
-from tilewright.host.common.errors import ConfigError, ScheduleError, WorkloadError
+from tilewright.host.common.errors import ConfigError
 from tilewright.host.lowering import Legality, LoweredLayer, default_schedule, legal, lower
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.lowering.geometry import folds, geometry
 from tilewright.host.lowering.native.records import VERDICTS
 from tilewright.host.lowering.operands import random_operands
 from tilewright.host.machine.board import load_memory
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
+from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
-from tilewright.host.network.golden import LayerTensors, conv2d_int8, random_tensors
+from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.layout import chains, input_block, output_block
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
-from tilewright.host.network.workload import Kind, Workload, conv2d, dense, depthwise
+from tilewright.host.network.workload import Kind, Workload, conv2d, dense
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 
 ROOMY = load_hwconfig("tiny-4x4").with_(
@@ -138,15 +138,6 @@ def test_every_order_fusion_and_threading_is_right(hw, order, fusion, threads):
 # -- layers that chain ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", named_configs())
-def test_all_named_configurations_chain_but_batched_ones_with_unequal_blocks(name):
-    hw = load_hwconfig(name)
-    assert chains(hw) == (hw.batch == 1 or hw.block_in == hw.block_out)
-    assert (input_block(hw), output_block(hw)) == (
-        (max(hw.block_in, hw.block_out),) * 2 if hw.batch == 1 else (hw.block_in, hw.block_out)
-    )
-
-
 def chained(rng, hw: HwConfig, layers: int) -> None:
     """Run layers on the bytes that the layer before left; input and residual are both its output.
 
@@ -202,16 +193,6 @@ def test_a_row_of_an_interleaved_input_is_one_run_of_all_blocks():
     assert {(f["pad_left"], f["pad_right"], f["y_stride"]) for f in loads} == {(4, 4, 8 * 4)}
 
 
-def test_rows_of_whole_stored_blocks_are_stored_at_once():
-    workload = conv2d("w", 8, 16, 32, 3, 1, 1, residual=True)
-    for fusion in Fusion:
-        schedule = Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=8, fusion=fusion)
-        low = check(WIDE_IN, workload, schedule)
-        assert shapes(transfers(low, None)) == {(4 * 4, 2, 1)}
-        assert shapes(transfers(low, Memory.RES)) == {(4 * 4, 2, 1)}
-        assert len(transfers(low, None)) == 4 * 2 * 2
-
-
 def test_tiles_of_parts_of_stored_blocks_store_each_pixel():
     workload = conv2d("w", 8, 16, 32, 3, 1, 1)
     low = check(WIDE_IN, workload, Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=3))
@@ -235,15 +216,6 @@ def test_batches_above_one_keep_the_blocks_of_the_array():
     assert low.program.regions["inp"].nbytes == 5 * 6 * 6 * hw.inp_tile_bytes
 
 
-@pytest.mark.parametrize("hw", [WIDE_OUT, WIDE_IN], ids=["wide out", "wide in"])
-@pytest.mark.parametrize("workload", [
-    conv2d("folded", 12, 3, 20, 7, 3, 2), dense("dense", 9, 70, 50),
-    depthwise("depthwise", 9, 41, 3, 1, 2), conv2d("1x1", 9, 33, 70, 1, 0, 2),
-], ids=lambda w: w.name)  # fmt: skip
-def test_default_schedules_are_right(hw, workload):
-    check(hw, workload, default_schedule(hw, workload))
-
-
 # -- refusals ------------------------------------------------------------------------------------
 
 
@@ -255,43 +227,6 @@ def verdict_of(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality
     return verdict
 
 
-@pytest.mark.parametrize(
-    ("tile_ci", "needed"), [(1, 4), (3, 4), (4, 0), (5, 8), (7, 8), (8, 0), (9, 10), (10, 0)]
-)
-def test_a_tile_of_the_reduction_is_whole_stored_blocks_or_all_of_it(tile_ci, needed):
-    workload = conv2d("w", 4, 40, 16, 1, 0, 1)
-    schedule = Schedule(tile_h=2, tile_w=2, tile_ci=tile_ci, tile_co=1)
-    verdict = verdict_of(WIDE_OUT, workload, schedule)
-    assert verdict.ok == (needed == 0)
-    if needed:
-        assert (verdict.rule, verdict.needed) == ("tile_ci_interleave", needed)
-        with pytest.raises(ScheduleError, match=r"4 input blocks are interleaved .* multiple of 4"):
-            lower(WIDE_OUT, workload, schedule)
-
-
-def test_padding_counts_interleaved_blocks():
-    workload = replace(conv2d("w", 8, 16, 16, 1, 0, 1), pad_left=15)
-    schedule = Schedule(tile_h=1, tile_w=20, tile_ci=4, tile_co=1)
-    check(WIDE_OUT, workload, schedule)
-    verdict = verdict_of(WIDE_OUT, replace(workload, pad_left=16), schedule)
-    assert (verdict.rule, verdict.needed, verdict.available) == ("field_pad_columns", 64, 63)
-    assert "times 4 interleaved blocks" in verdict.detail
-
-
-def test_strides_count_interleaved_blocks():
-    side = 2**11
-    schedule = Schedule(tile_h=1, tile_w=1, tile_ci=4, tile_co=1)
-    for stride, tile_w, rule in ((side, 1, "field_row_stride"), (2, 4, "field_plane_stride")):
-        workload = conv2d("w", side, 16, 16, 1, 0, stride)
-        schedule = replace(schedule, tile_w=tile_w)  # few enough tiles for a program
-        assert verdict_of(WIDE_OUT.with_(block_out=8), workload, schedule).ok
-        verdict = verdict_of(WIDE_OUT, workload, schedule)
-        assert (verdict.rule, verdict.needed) == (rule, 4 * side * side)
-    stored = replace(conv2d("w", side, 4, 16, 1, 0, 1), residual=True)
-    verdict = verdict_of(WIDE_IN, stored, replace(schedule, tile_ci=1, tile_w=16))
-    assert (verdict.rule, verdict.needed) == ("field_plane_stride", 4 * side * side)
-
-
 def test_inp_holds_whole_stored_blocks():
     hw = WIDE_OUT.with_(inp_bytes=1024)  # 256 tiles
     workload = conv2d("w", 8, 17, 16, 1, 0, 1)  # five blocks in two stored ones
@@ -301,21 +236,8 @@ def test_inp_holds_whole_stored_blocks():
     assert (verdict.rule, verdict.needed) == ("inp_capacity", 5 * 8 * 8)
 
 
-def test_weights_of_padded_channels_meet_whatever_lies_there():
-    workload = conv2d("w", 5, 18, 16, 3, 1, 1)
-    low = lower(WIDE_OUT, workload, Schedule(tile_h=5, tile_w=5, tile_ci=5, tile_co=1))
-    tensors: LayerTensors = random_tensors(workload, np.random.default_rng(3))
-    image = low.image(tensors)
-    stored = low.program.read(image, "inp").reshape(2, 5, 5, 16).copy()
-    assert not stored[1, :, :, 2:].any()
-    stored[1, :, :, 2:] = 0x7F
-    low.program.write(image, "inp", stored.ravel())
-    checked(low, image, conv2d_int8(workload, tensors))
-
-
 # -- Weights of 4 bits: packed where the array unpacks them, int8 elsewhere, with equal results
 TINY = load_hwconfig("tiny-4x4")
-SCALED = TINY.with_(block_out=8, int4_weights=2)
 ARRAYS = {
     "tiny": TINY.with_(block_out=8),
     "wide in": TINY.with_(block_in=16, inp_bytes=16384, wgt_bytes=16384),
@@ -369,31 +291,9 @@ def test_the_bound_counts_half_the_weights_and_their_scales(option, share):
     assert found == whole - 64 * 48 * (1 - share)
 
 
-@pytest.mark.parametrize(
-    ("option", "why"), [(1, "must be from -8 to 7"), (2, "times a scale from 1 to 16")]
-)
-def test_weights_that_do_not_fit_are_refused_by_name(option, why):
-    narrow = replace(LAYERS[0], weight_bits=4)
-    tensors = random_tensors(LAYERS[0], np.random.default_rng(1))
-    with pytest.raises(WorkloadError, match=why) as caught:
-        lowered(SCALED.with_(int4_weights=option), narrow).image(tensors)
-    assert caught.value.field == "dense.weights"
-
-
 def test_tiles_whose_scales_take_what_4_bits_save_stay_int8():
     hw, narrow = TINY.with_(int4_weights=2), replace(LAYERS[0], weight_bits=4)
     assert hw.int4_tile_bytes == hw.wgt_tile_bytes
     low = lowered(hw, narrow)
     assert {i.values["int4"] for i in weight_loads(low)} == {0}
     random_operands(hw, narrow, np.random.default_rng(1))
-
-
-def test_operands_differ_by_configuration_only_where_groups_have_scales():
-    def drawn(hw):
-        tensors = random_operands(hw, replace(LAYERS[1], weight_bits=4), np.random.default_rng(2))
-        return tensors.weights.tobytes(), tensors.data.tobytes()
-
-    plain, packed, scaled = (drawn(SCALED.with_(int4_weights=form)) for form in (0, 1, 2))
-    assert plain == packed
-    assert plain[1] == scaled[1]
-    assert plain[0] != scaled[0]

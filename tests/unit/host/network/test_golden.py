@@ -203,11 +203,6 @@ def test_a_beat_of_scales_lies_before_its_groups() -> None:
         assert scale * ((first ^ 8) - 8) == group[0]
 
 
-def test_a_group_takes_its_least_scale() -> None:
-    groups = np.array([[0, 0], [7, -8], [8, 2], [-128, 112], [9, 1], [16, 8]], dtype=np.int8)
-    assert int4_tiles.scales_of(groups).tolist() == [1, 1, 2, 16, 0, 4]
-
-
 def test_a_group_that_no_scale_fits_is_refused_with_its_weights() -> None:
     hw = ARRAYS["a beat of scales"]
     tiles = any_tiles(hw, np.random.default_rng(2))
@@ -273,18 +268,6 @@ def test_ties_round_to_even(numerator, shift):
     params = one_channel(m1=1, shift=shift)
     got = requant.requantise(np.full((1, 1, 1, 1), numerator, dtype=np.int32), params)
     assert int(got[0, 0, 0, 0]) == round(Fraction(numerator, 2**shift))
-
-
-def test_parameters_apply_to_their_own_channel():
-    params = requant.RequantParams(
-        bias=np.array([0, 10]),
-        m1=np.array([1, 2]),
-        m2=np.array([0, 0]),
-        shift=np.array([0, 1]),
-        zero_point=np.array([5, 0]),
-    )
-    acc = np.array([[[[1, 2]], [[3, 4]]]], dtype=np.int32)
-    assert requant.requantise(acc, params).tolist() == [[[[6, 7]], [[13, 14]]]]
 
 
 @given(scale=st.floats(0.0, requant.MULTIPLIER_MAX, allow_subnormal=True))

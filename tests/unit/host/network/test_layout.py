@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.isa import PARAM_FIELDS, unpack_fields
 from tilewright.host.network import layout
 from tilewright.host.network.golden import accumulate, random_tensors
@@ -47,15 +46,6 @@ def test_activations_round_trip(shape, batch, block):
     data = random_int8(shape)
     packed = layout.pack_activations(data, batch=batch, block=block)
     assert np.array_equal(layout.unpack_activations(packed, shape, batch=batch, block=block), data)
-
-
-@pytest.mark.parametrize("blocks", [(4, 16), (16, 4), (8, 8)])
-@pytest.mark.parametrize("batch", [1, 2])
-def test_layers_chain_if_the_batch_is_one_or_the_blocks_are_equal(blocks, batch):
-    hw = HwConfig(block_in=blocks[0], block_out=blocks[1], batch=batch, vector_lanes=4)
-    stored = (max(blocks),) * 2 if batch == 1 else blocks
-    assert (layout.input_block(hw), layout.output_block(hw)) == stored
-    assert layout.chains(hw) == (batch == 1 or blocks == (8, 8))
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.log_tables import TABLES
@@ -73,14 +72,6 @@ def test_softmax_of_a_sum_is_as_good_and_masks_are_exact(addend, spread) -> None
     assert np.abs(found / np.maximum(exact, 1e-30) - 1)[exact > 2**-12].max() < 4e-3
     assert (found[np.isneginf(added) | (added == -1e4)] == 0).all()
     steps = np.clip(exact * 256, 0, 255) - (softmax(rows, function).astype(int) + 128)
-    assert np.abs(steps).max() < 0.5 + 256 * 1.2e-3
-
-
-@pytest.mark.parametrize("scale", [30.0, 79.9, 80.1, 1e3, 1e30])
-def test_softmax_of_large_steps_shares_the_greatest(scale) -> None:
-    rows = fresh_rng().integers(-128, 128, (40, 61)).astype(np.int8)
-    exact = exact_softmax(rows * min(scale, 1e300 / 256))
-    steps = np.clip(exact * 256, 0, 255) - (softmax(rows, Softmax.of(scale)).astype(int) + 128)
     assert np.abs(steps).max() < 0.5 + 256 * 1.2e-3
 
 
@@ -184,12 +175,6 @@ def test_layer_norm_of_a_constant_row_is_beta() -> None:
         assert np.abs(found - beta * 32).max() <= 0.6
 
 
-@pytest.mark.parametrize("channels", [1, 3, 17, 48, 100, 197, 384, 768, 1024, 4096])
-def test_the_mean_of_a_constant_row_is_exact(channels) -> None:
-    rows = np.repeat(np.arange(-128, 128, dtype=np.int8)[:, None], channels, axis=1)
-    assert not normalised(rows, LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0)).any()
-
-
 @pytest.mark.parametrize("channels", [2, 5, 32, 197, 1024])
 def test_rows_of_two_values_are_within_six_tenths_of_a_step(channels) -> None:
     """The factor of the widest rows has 8 bits."""
@@ -202,20 +187,6 @@ def test_rows_of_two_values_are_within_six_tenths_of_a_step(channels) -> None:
     assert np.abs(found / 2**NORMAL_BITS - y).max() < 0.6 * np.abs(y).max() / 127
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 40.0, 3e3, 1e6, 1e300])
-@pytest.mark.parametrize("channels", [4, 197, 4096])
-def test_an_epsilon_of_some_steps_is_added_to_the_variance(epsilon, channels) -> None:
-    rng = np.random.default_rng(channels)
-    spread = np.exp(rng.uniform(-1, 4.5, (60, 1)))
-    rows = np.clip(np.rint(rng.normal(0, spread, (60, channels))), -128, 127).astype(np.int8)
-    rows[0] = 9
-    y = rows.astype(float)
-    y = (y - y.mean(axis=-1, keepdims=True)) / np.sqrt(y.var(axis=-1, keepdims=True) + epsilon)
-    function = LayerNorm.of(np.ones(channels), np.zeros(channels), 1.0, epsilon=epsilon)
-    error = np.abs(normalised(rows, function) / 2**NORMAL_BITS - y)
-    assert (error <= 0.004 * np.abs(y) + 0.02).all()
-
-
 def test_an_epsilon_below_a_quarter_of_a_squared_step_changes_nothing() -> None:
     plain, little = (LayerNorm.of(np.ones(5), np.zeros(5), 1.0, epsilon=e) for e in (0.0, 0.25))
     assert (little.epsilon, little.unit, little.offset) == (0, 0, plain.offset)
@@ -225,13 +196,6 @@ def test_an_epsilon_below_a_quarter_of_a_squared_step_changes_nothing() -> None:
 def test_layer_norm_refuses_an_epsilon_that_is_none(epsilon) -> None:
     with pytest.raises(WorkloadError, match="epsilon"):
         LayerNorm.of(np.ones(4), np.zeros(4), 1.0, epsilon=epsilon)
-
-
-def test_a_gamma_of_0_leaves_beta_however_large_it_is() -> None:
-    beta = np.resize([2.0, -2.0, 3.8, 100.0, -100.0, 0.013], 64)
-    rows = np.where(np.eye(64), 127, -128).astype(np.int8)  # deviations of 8 in each channel
-    found = layer_norm(rows, LayerNorm.of(np.zeros(64), beta, 1 / 32, zero_point=3))
-    assert np.abs(found - np.clip(beta * 32 + 3, -128, 127)).max() <= 0.52
 
 
 def test_layer_norm_whose_gamma_vanishes_or_is_negative() -> None:
@@ -248,11 +212,6 @@ def test_a_deviation_below_an_eighth_of_a_step_counts_as_that() -> None:
     rows[0, 0] = 1
     found = normalised(rows, LayerNorm.of(np.ones(4096), np.zeros(4096), 1.0)) / 2**NORMAL_BITS
     assert abs(found[0, 0] - 8) < 0.1  # 64 without the limit
-
-
-def test_softmax_of_a_scale_without_any_weight_is_uniform() -> None:
-    rows = np.array([[-128, 0, 5, 127]], dtype=np.int8)
-    assert softmax(rows, Softmax.of(1e-9)).tolist() == [[64 - 128] * 4]
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.inf, np.nan])

@@ -9,17 +9,13 @@ from hypothesis import strategies as st
 from support.command_line import call
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.tasks import load_network
 from tilewright.host.machine.board import load_board, load_memory
 from tilewright.host.network.layer_table import load_layer_table
 from tilewright.host.network.workload import (
     MAX_REDUCTION,
     Kind,
     Workload,
-    conv2d,
     dense,
-    depthwise,
-    maxpool,
 )
 
 SMALL = st.integers(1, 4)
@@ -137,19 +133,6 @@ def test_what_is_no_workload_is_refused_by_its_field(changes, field, rule):
     assert not field or caught.value.field == f"w.{field}"
 
 
-def test_what_is_just_legal_has_its_sizes():
-    assert all(base(**{field: 1}) for field in POSITIVE)
-    assert base(kernel_h=8).out_height == base(kernel_h=9, pad_top=1).out_height == 1
-    assert depthwise("d", 8, 6, 3, 1, 1).weight_shape == (6, 1, 3, 3)
-    w = maxpool("p", 112, 64, 3, 1, 2)
-    assert (w.kind, w.relu, w.weight_shape) == (Kind.MAXPOOL, False, (64, 0, 3, 3))
-    assert w.output_shape == (1, 64, 56, 56)
-    w = base(kind=Kind.ROWS, **dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), 1))
-    assert (w.reduction, w.macs, w.output_shape) == (0, 0, w.input_shape)
-    assert MAX_REDUCTION * 128 * 128 <= 2**31 - 1 < (MAX_REDUCTION + 1) * 128 * 128
-    assert dense("d", 1, MAX_REDUCTION, 1).reduction == MAX_REDUCTION
-
-
 def test_what_has_8_bits_is_written_down_as_it_was_before_there_were_4():
     assert "weight_bits" not in base().to_mapping()
     assert base(weight_bits=4).to_mapping()["weight_bits"] == 4
@@ -162,12 +145,6 @@ def test_dense_is_a_one_by_one_convolution_over_its_rows():
         (1, 24, 5, 1), (40, 24, 1, 1), (1, 40, 5, 1),
     )  # fmt: skip
     assert w.macs == 5 * 24 * 40
-
-
-def test_conv2d_pads_all_sides():
-    w = conv2d("C2", 56, 64, 64, 3, 1, 1, count=4, relu=False, residual=True)
-    assert w.output_shape == (1, 64, 56, 56)
-    assert (w.count, w.relu, w.residual, w.macs) == (4, False, True, 56 * 56 * 64 * 64 * 9)
 
 
 @pytest.mark.parametrize(
@@ -193,13 +170,6 @@ def write(tmp_path):
         return path
 
     return written
-
-
-def test_layers_are_read_merged_and_counted(write) -> None:
-    path = write(f"layers:\n  - {ONE}\n  - {ONE.replace('name: a', 'name: b, count: 2')}\n")
-    table = load_network(path)
-    assert (table.name, [w.name for w in table.workloads]) == ("mine", ["a"])
-    assert table["a"].count == 3
 
 
 @pytest.mark.parametrize(

@@ -89,24 +89,6 @@ def test_work_is_bounded_in_cycles(name: str) -> None:
         assert 500 < work < 10_000
 
 
-def test_equal_generators_give_equal_programs_and_others_do_not() -> None:
-    first, image = random_program(TINY, np.random.default_rng(5))
-    again, same = random_program(TINY, np.random.default_rng(5))
-    other, _ = random_program(TINY, np.random.default_rng(6))
-    assert first == again
-    assert np.array_equal(image, same)
-    assert first.instructions != other.instructions
-
-
-def test_image_holds_the_program_and_every_region_fits() -> None:
-    program, image = random_program(TINY, np.random.default_rng(1))
-    assert image.shape == (program.memory_bytes,)
-    stream = program.read(image, "insn")[: len(program.instructions)]
-    assert stream.tobytes() == program.instructions
-    last = max(region.offset + region.nbytes for region in program.regions.values())
-    assert last <= program.memory_bytes
-
-
 def test_a_few_programs_together_use_every_feature() -> None:
     hw = TINY.with_(activation_table=1, row_unit=1, int4_weights=1)
     stream = [

@@ -32,7 +32,6 @@ from tilewright.sim.reference.footprint import (
     loaded_pad,
     loop_blocks,
     outside_banks,
-    scratchpads,
     transfer,
     transfer_fault,
     unpack_words,
@@ -211,16 +210,6 @@ def test_a_vector_is_faulty_exactly_when_a_used_operand_is_out_of_range(v, depth
     assert (vector_fault(v, pads) == ErrorCode.SRAM_RANGE) == wrong
 
 
-def test_scratchpads_have_the_sizes_of_the_configuration():
-    pads = scratchpads(TINY)
-    sizes = {m: pad.depth * pad.tile_bytes for m, pad in pads.items()}
-    assert sizes == {
-        Memory.INP: TINY.inp_bytes, Memory.WGT: TINY.wgt_bytes, Memory.ACC: TINY.acc_bytes,
-        Memory.UOP: TINY.uop_bytes, Memory.PARAM: TINY.param_bytes, Memory.RES: TINY.res_bytes,
-        Memory.OUT: TINY.out_bytes,
-    }  # fmt: skip
-
-
 @given(values=st.fixed_dictionaries({f.name: st.integers(0, 2**f.bits - 1) for f in UOP_FIELDS}))
 def test_uops_decode_to_what_was_encoded(values):
     words = {n: values[n] for n in ("inp", "wgt", "acc")}
@@ -269,24 +258,6 @@ def test_a_look_up_needs_a_table_and_a_requantised_result(op, table):
     legal = table and op == VectorOp.REQUANT
     assert (field_fault(hw, Opcode.VECTOR, v) == ErrorCode.NONE) == legal
     assert (Memory.TABLE in loadable(hw)) == bool(table)
-
-
-@pytest.mark.parametrize("option", [0, 1, 2])
-@pytest.mark.parametrize("diagonal", [0, 1])
-@pytest.mark.parametrize("memory", sorted(set(Memory) - {Memory.OUT, Memory.TABLE}))
-def test_4_bits_are_for_weights_of_an_array_that_unpacks_them(memory, diagonal, option):
-    hw = TINY.with_(int4_weights=option)
-    v = {"pop": 0, "push": 0, "memory": memory, "z_size": 1, "diagonal": diagonal, "int4": 1}
-    v |= dict.fromkeys(("pad_left", "pad_right", "pad_top", "pad_bottom"), 0)
-    legal = memory == Memory.WGT and option and not diagonal
-    assert (field_fault(hw, Opcode.LOAD, v) == ErrorCode.NONE) == legal
-
-
-@pytest.mark.parametrize(("option", "nbytes"), [(1, 8), (2, 16)])
-def test_a_tile_of_4_bit_numbers_takes_half_the_bytes_and_its_scales(option, nbytes):
-    hw = TINY.with_(int4_weights=option)
-    assert loaded_pad(hw, {"memory": Memory.WGT, "int4": 1}).tile_bytes == nbytes
-    assert loaded_pad(hw, {"memory": Memory.WGT, "int4": 0}).tile_bytes == 16
 
 
 @pytest.mark.parametrize("unit", [0, 1])

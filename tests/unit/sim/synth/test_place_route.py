@@ -8,20 +8,18 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.host.common.errors import BuildError, ConfigError, ToolError
-from tilewright.host.common.places import ROOT
 from tilewright.host.machine.area import LogicModel, estimate
 from tilewright.host.machine.hwconfig import PARAMETERS, HwConfig, load_hwconfig
 from tilewright.sim.synth import place_route
 from tilewright.sim.synth.core_wrapper import write_sources
 from tilewright.sim.synth.dsp_packing import check_packing
-from tilewright.sim.synth.fit import fit, fittable, held_out
+from tilewright.sim.synth.fit import fit, held_out
 from tilewright.sim.synth.litex_core import litex_core
 from tilewright.sim.synth.openxc7 import (
     NETLIST,
@@ -39,8 +37,7 @@ from tilewright.sim.synth.place_route import (
     wrapper,
 )
 from tilewright.sim.synth.record import Row
-from tilewright.sim.synth.tables import held_out_table
-from tilewright.sim.synth.timing_report import Owners, endpoints, register_name, timing_path
+from tilewright.sim.synth.timing_report import Owners, endpoints, timing_path
 from tilewright.sim.tools.yosys import run_yosys
 from tilewright.sim.verilator.build import read_manifest, run_verilator
 
@@ -158,12 +155,6 @@ def test_names_the_module_by_source_line_then_by_instance():
     assert owners.module("aclk$pad") == "?"
 
 
-def test_a_register_has_the_name_of_its_rtl_signal():
-    assert register_name(TARGET) == "u_mac.sum_q"
-    assert register_name("u_top.u_x.state_TRELLIS_FF_Q") == "u_x.state"
-    assert register_name(SOURCE) == "u_spad.mem.0.1"
-
-
 def test_a_path_is_split_in_cells_and_wires_and_among_modules():
     path = timing_path(STEPS, Owners.of_netlist(DESIGN))
     assert (path.source, path.source_module) == ("u_spad.mem.0.1", "tw_spad")
@@ -189,15 +180,6 @@ def test_the_report_of_the_clock_is_read_and_not_that_of_the_pins(placed):
     assert "8.00 ns: 6.12 in cells, 1.88 on wires" in text
 
 
-def test_part_speed_clock_and_seed_reach_nextpnr(placed):
-    place(HwConfig(), seed=4, conditions=Conditions(device="45k", speed=6, frequency_mhz=80))
-    (options,) = placed["nextpnr"]
-    line = " ".join(options)
-    assert "--45k --speed 6 " in line
-    assert " --freq 80 " in line
-    assert " --seed 4 " in line
-
-
 def test_seeds_share_a_netlist_and_a_repeat_costs_nothing(placed):
     first = place(HwConfig(), seed=1)
     assert place(HwConfig(), seed=1) == first
@@ -213,26 +195,6 @@ def test_a_damaged_result_is_made_again(placed, cache):
     stored.write_text(stored.read_text()[:50])
     assert place(HwConfig(), seed=1).path == first.path
     assert len(placed["nextpnr"]) == 2
-
-
-def test_the_wrapper_holds_every_port_and_parameter():
-    top = next(p for p in read_manifest() if p.stem == "tilewright_top")
-    text = wrapper(HwConfig(vector_lanes=8), top.read_text())
-    assert ".VectorLanes(8)" in text
-    assert "logic [  AxiDataBits-1:0] m_axi_rdata;" in text
-    inputs = text.split("assign {")[1].split("}")[0]
-    assert "s_axil_awvalid" in inputs
-    assert "aclk" not in inputs
-    assert "irq_o" not in inputs
-    assert all(f".{p.rtl_name}(" in text for p in PARAMETERS)
-
-
-def test_the_mac_array_alone_has_the_parameters_of_the_accelerator(placed):
-    manifest = ROOT / "constraints" / "synthesis" / "mac_array.f"
-    top = (manifest.parent / "mac_array.sv").read_text()
-    assert re.findall(r"parameter int unsigned (\w+)", top) == [p.rtl_name for p in PARAMETERS]
-    place(HwConfig(), seed=1, manifest=manifest)
-    assert "tw_mac.sv mac_array.sv ecp5_wrapper.sv" in placed["yosys"][0][0]
 
 
 def test_a_list_without_the_top_module_is_refused(tmp_path, placed):
@@ -360,47 +322,9 @@ def test_the_fit_finds_the_coefficients_that_made_the_counts(values):
         assert getattr(found, name) == pytest.approx(getattr(truth, name), abs=0.11), name
 
 
-def true_rows(configs, model, factor=1.0):
-    areas = [estimate(hw, model) for hw in configs]
-    return [
-        replace(
-            row(hw, round(area.lut * factor), round(area.ff * factor)),
-            ramb36=area.bram36, ramb18=0, dsp=area.dsp,
-        )
-        for hw, area in zip(configs, areas, strict=True)
-    ]  # fmt: skip
-
-
-def test_held_out_errors_vanish_for_a_true_model_and_show_a_row_that_departs_from_it():
-    truth = LogicModel(**dict.fromkeys(LogicModel.__dataclass_fields__, 100.0))
-    rows = true_rows(SPREAD, truth)
-    fresh = [replace(r, hw=r.hw.with_(name="heldout-x")) for r in true_rows(SPREAD[2:3], truth, 2)]
-    errors = held_out([*rows, *fresh])
-    assert all(abs(e.lut) < 0.01 and abs(e.ff) < 0.01 for e in errors[:-1])
-    assert errors[-1].fresh
-    assert errors[-1].lut == pytest.approx(-0.5, abs=0.01)
-    assert all(e.bram36 == 0 and e.dsp == 0 for e in errors)
-    odd = [replace(rows[0], lut=2 * rows[0].lut, dsp=rows[0].dsp + 3), *rows[1:]]
-    assert held_out(odd)[0].lut == pytest.approx(-0.5, abs=0.01)
-    assert held_out(odd)[0].dsp == -3
-    lines = held_out_table(held_out(odd)).splitlines()
-    assert lines[-1].startswith("| largest | left out | ")
-    assert lines[-1].endswith("| 0 | 3 |")
-
-
 def test_held_out_needs_more_rows_than_coefficients():
     with pytest.raises(ConfigError, match="must be more than 4 rows"):
         held_out([row(hw, 1, 1) for hw in SPREAD[:4]])
-
-
-def test_a_row_of_another_rtl_than_most_is_estimated_and_never_fitted():
-    truth = LogicModel(**dict.fromkeys(LogicModel.__dataclass_fields__, 100.0))
-    rows = true_rows(SPREAD, truth)
-    newer = replace(true_rows(SPREAD[2:3], truth, 2)[0], rtl="1")
-    assert fittable([*rows, newer]) == rows
-    errors = held_out([*rows, newer])
-    assert [error.fresh for error in errors] == [False] * len(rows) + [True]
-    assert errors[-1].lut == pytest.approx(-0.5, abs=0.01)
 
 
 TINY = load_hwconfig("tiny-4x4")

@@ -8,12 +8,11 @@ from support.randomness import rarely
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.machine.area import estimate
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig, named_configs
 from tilewright.host.machine.system_config import load_system
 from tilewright.sim.synth import results as synthesis_results
 from tilewright.sim.synth import system_record
 from tilewright.sim.synth.design import rtl_digest, system_design
-from tilewright.sim.synth.record import Ecp5Counts, Results, Row, load_results
+from tilewright.sim.synth.record import Ecp5Counts, load_results
 from tilewright.sim.synth.results import draw, record
 from tilewright.sim.synth.synthesis import SynthesisReport, synthesise
 from tilewright.sim.synth.system_record import load_system_rows, record_systems, systems_table
@@ -24,10 +23,8 @@ from tilewright.sim.synth.tables import (
     HELDOUT_END,
     TABLE_BEGIN,
     TABLE_END,
-    configurations,
     renewed,
     renewed_overview,
-    table,
 )
 
 COUNTS = {"lut": 10, "lutram": 2, "ff": 3, "ramb36": 4, "ramb18": 5, "dsp": 6}
@@ -47,29 +44,6 @@ def synthesised(monkeypatch):
 
     monkeypatch.setattr(synthesis_results, "synthesise", synthesise)
     return calls
-
-
-def test_what_is_recorded_is_read_back(tmp_path, synthesised):
-    own = HwConfig(name="mine", vector_lanes=8)
-    (tmp_path / "mine.yaml").write_text(own.to_yaml())
-    path = tmp_path / "new" / "results.yaml"
-    record([str(tmp_path / "mine.yaml"), "tiny-4x4"], path)
-    results = load_results(path)
-    assert (results.tool, results.family) == ("pyosys 1", "xc7")
-    mine, tiny = results.rows
-    assert mine == Row(hw=own, rtl=rtl_digest(), seconds=2.5, **{**COUNTS, "lut": 1})
-    assert mine.area.bram36 == 7
-    assert (mine.named, tiny.named) == (False, True)
-
-
-def test_recording_one_configuration_keeps_the_others(tmp_path, synthesised):
-    path = tmp_path / "results.yaml"
-    record(["tiny-4x4", "edge-8x8"], path)
-    record(["tiny-4x4", "zu-32x32"], path)
-    luts = {r.hw.name: r.lut for r in load_results(path).rows}
-    assert luts == {"tiny-4x4": 3, "edge-8x8": 2, "zu-32x32": 4}
-    record([], path)
-    assert len(synthesised) == 7
 
 
 def test_ecp5_counts_stay_beside_the_row_and_stale_ones_alone_are_made_again(
@@ -210,27 +184,6 @@ def test_the_tables_of_the_pages_are_those_of_the_results():
         assert renew(text, results) == text, "run: tilewright synth-record write"
 
 
-def test_the_table_names_every_configuration_and_the_boards_that_hold_it():
-    results = load_results()
-    pynq = next(row for row in results.rows if row.hw.name == "pynq-16x16")
-    large = replace(pynq, hw=pynq.hw.with_(name="probe-large"), ramb36=150)
-    lines = table(replace(results, rows=(pynq, large))).splitlines()
-    assert lines[2].startswith("| `pynq-16x16` |")
-    assert "| all |" in lines[2]
-    assert lines[3].startswith("| probe-large |")
-    assert "pynq-z2" not in lines[3]
-    assert "zcu104" in lines[3]
-
-
-def test_rows_of_different_sources_are_told_apart():
-    results = load_results()
-    first, second, *_ = results.rows
-    rows = (replace(first, rtl="0" * 16, ecp5=None), replace(second, rtl="1" * 16, ecp5=None))
-    lines = table(replace(results, rows=rows)).splitlines()
-    assert [line.split("|")[2].strip() for line in lines[2:4]] == ["A", "B"]
-    assert lines[-1].endswith(f"RTL: A: {'0' * 16}; B: {'1' * 16}.")
-
-
 def test_a_page_without_a_place_for_the_table_is_refused():
     with pytest.raises(ConfigError, match="must hold"):
         renewed("no place", load_results())
@@ -242,19 +195,3 @@ def test_a_page_without_a_place_for_the_table_is_refused():
     assert renewed(page, load_results()).endswith("\nc")
     with pytest.raises(ConfigError, match="configurations: begin"):
         renewed_overview(page, load_results())
-
-
-def test_configurations_without_a_row_are_estimates_and_others_are_counts():
-    tiny, edge = (load_hwconfig(name) for name in ("tiny-4x4", "edge-8x8"))
-    counts = {"lutram": 0, "ramb36": 130, "ramb18": 21, "dsp": 38, "seconds": 1.0}
-    row = Row(hw=tiny, rtl="0", lut=12_345, ff=9_876, **counts)
-    other = replace(row, hw=edge.with_(vector_lanes=4))  # the name, but not its parameters
-    lines = configurations(Results(tool="", family="", rows=(row, other))).splitlines()
-    assert lines[2].startswith(
-        "| `tiny-4x4` | 1 x 4 x 4 | 16 | 64 bit | 12,345 | 9,876 | 141 | 38 "
-    )
-    assert lines[2].endswith("| Yosys | kr260, kv260, ultra96-v2, zcu104 |")  # 140 are too few
-    assert lines[3].startswith("| `edge-8x8` |")
-    assert f"| {estimate(edge).lut:,} |" in lines[3]
-    assert "| estimate |" in lines[3]
-    assert len(lines) == 2 + len(named_configs())

@@ -72,18 +72,6 @@ def counted(cache, monkeypatch):
     return runs
 
 
-def test_counts_luts_of_logic_and_of_memory_and_the_blocks_of_each_memory(counted):
-    found = synthesise(accelerator(HwConfig()))
-    assert (found.lut, found.lutram) == (10 + 3 + 2 + 2 * 4 + 1, 9)
-    assert (found.ff, found.ramb36, found.ramb18, found.dsp) == (8, 3, 1, 4)
-    assert found.bram36 == 4
-    assert found.memories == (
-        MemoryUse(name="u_wgt.mem", ramb36=3),
-        MemoryUse(name="gen[1].u_inp.mem", ramb18=1),
-        MemoryUse(name="u_q.mem", lutram=8),
-    )
-
-
 def test_counts_on_ecp5_include_carry_cells_and_both_ports_of_small_memories(cache, monkeypatch):
     def run(commands, work):
         assert commands[1] == "synth_ecp5 -top tilewright_top"
@@ -113,13 +101,6 @@ def test_describes_an_ecp5_by_its_own_resources():
     text, ok = describe_ecp5(replace(used, dsp=29), ECP5_DEVICES["25k"])
     assert not ok
     assert "MULT18            29         28   103.6%  too many" in text
-
-
-def test_every_parameter_and_the_mac_style_of_the_configuration_reach_yosys(counted):
-    for packed in (0, 1):
-        synthesise(accelerator(HwConfig(mac_packed=packed)))
-        assert f"-G MacPacked={packed} " in counted[-1][0]
-    assert "-G Batch=1 -G BlockIn=16 -G BlockOut=16" in counted[-1][0]
 
 
 def test_a_system_is_read_with_all_its_cores_and_their_mac_styles(counted):
@@ -190,18 +171,6 @@ def test_says_how_to_get_a_missing_yosys(monkeypatch, cache):
         synthesise(accelerator(HwConfig()))
 
 
-def test_bad_rtl_is_refused_with_the_line_of_the_error(cache, tmp_path):
-    pytest.importorskip("pyosys")
-    (tmp_path / "bad.sv").write_text(
-        "module tilewright_top;\n  logic [3:0] a = nowhere;\nendmodule\n"
-    )
-    manifest = tmp_path / "bad.f"
-    manifest.write_text("bad.sv\n")
-    with pytest.raises(BuildError, match=r"\nbad\.sv:2.* ERROR: .*'nowhere'"):
-        synthesise(accelerator(HwConfig(), manifest))
-    assert not list((cache / "synthesis").glob("*.json"))
-
-
 def test_family_follows_the_part():
     assert family_of(load_board("pynq-z2")) == "xc7"
     assert family_of(load_board("zcu104")) == "xcup"
@@ -243,17 +212,6 @@ def test_a_bus_wider_than_the_port_does_not_fit():
     text, ok = describe(report(), accelerator(hw), load_board("pynq-z2"))
     assert not ok
     assert "axi_data_bits 128 exceeds the port's 64" in text
-
-
-def test_the_ports_of_every_core_count():
-    dual = load_system("dual-8x8")
-    first, second = dual.cores
-    wide = replace(second, hw=HwConfig(axi_data_bits=128), port=1)
-    system = replace(dual, memory_ports=2, cores=(first, wide))
-    text, ok = describe(report(), system_design(system), load_board("pynq-z2"))
-    assert not ok
-    assert "core 1: axi_data_bits 128 exceeds the port's 64" in text
-    assert "core 0" not in text
 
 
 def test_a_name_or_a_file_is_a_configuration_or_a_system(tmp_path):

@@ -35,20 +35,3 @@ def test_a_bit_takes_the_name_of_the_register_that_makes_it():
     assert (found.name(7), found.name(8), found.name(9)) == ("load.go_q", "core.word[5]", "?")
     assert [cell.kind for cell in found.cells] == [PORT, PORT]
     assert (found.driver[8][0], found.sinks[7], found.sinks[8]) == (0, 1, 0)
-
-
-def test_parameters_are_numbers_where_yosys_wrote_bits():
-    cells = {
-        "dsp": {
-            "type": "DSP48E1",
-            "parameters": {"AREG": "0" * 31 + "1", "USE_DPORT": "FALSE", "NAME": "10 "},
-            "port_directions": {"A": "input"},
-            "connections": {"A": ["0", 3]},
-        },
-        "scope": {"type": "$scopeinfo", "parameters": {}, "port_directions": {}, "connections": {}},
-    }
-    (dsp,) = read_netlist(
-        {"modules": {"t": {"cells": cells, "ports": {}, "netnames": {}}}}, "t"
-    ).cells
-    assert dsp.parameters == {"AREG": 1, "USE_DPORT": "FALSE", "NAME": "10"}
-    assert dsp.inputs == [("A", 1, 3)]

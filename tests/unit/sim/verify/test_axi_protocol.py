@@ -95,14 +95,6 @@ def test_a_seeded_fault_is_reported_with_the_text_of_its_rule(tmp_path, monkeypa
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_build_without_the_assertions_is_another_model():
-    keys = {
-        build._recipe(TINY, waves=False, manifest=build.MANIFEST, checks=on).key
-        for on in (True, False)
-    }
-    assert len(keys) == 2
-
-
 def test_every_seeded_fault_has_its_place():
     for name, (file, old, _, _) in FAULTS.items():
         (source,) = build.MANIFEST.parent.rglob(file)

@@ -9,7 +9,6 @@ import pytest
 from tilewright.sim.verify.coverage import SCENARIOS, WAIVERS, Report, summary_of
 from tilewright.sim.verify.coverage_points import FileCoverage, Miss, Share, Waiver, load_waivers
 from tilewright.sim.verify.functional_coverage import BINS, FunctionalCoverage
-from tilewright.sim.verilator import build
 
 MISS = Miss(file="a.sv", line=1, what="line", text="x = 1;")
 WAIVER = Waiver(file="a.sv", line="x = 1;", reason="never")
@@ -107,12 +106,3 @@ def test_scenarios_span_the_shapes_that_change_the_rtl():
     assert any(hw.vector_lanes < hw.batch * hw.block_out for hw in configs)
     assert any(hw.vector_lanes == hw.batch * hw.block_out for hw in configs)
     assert any(hw.acc_depth == hw.acc_banks for hw in configs)
-
-
-def test_a_counting_model_is_a_model_of_its_own(tmp_path):
-    hw = SCENARIOS[0].hw
-    keys = {
-        build._recipe(hw, waves=False, coverage=counting, manifest=build.MANIFEST).key
-        for counting in (False, True)
-    }
-    assert len(keys) == 2

@@ -45,13 +45,6 @@ def data(tmp_path):
     return path
 
 
-def test_reads_every_part_of_a_point(data):
-    first = read_points(data)[0]
-    assert (first.file, first.line, first.column) == ("a.sv", 1, 3)
-    assert (first.kind, first.what, first.lines) == ("branch", "if", (1, 2))
-    assert (first.page, first.instance, first.count) == ("a__W4", "TOP.a", 0)
-
-
 def test_refuses_what_is_no_point(tmp_path):
     (tmp_path / "bad").write_text("C nothing 4\n")
     with pytest.raises(ToolError, match="coverage point"):
@@ -77,11 +70,6 @@ def test_a_block_is_no_branch(data):
 def test_nothing_to_merge_is_an_error(tmp_path):
     with pytest.raises(ToolError, match="no simulation"):
         merge([], tmp_path / "merged")
-
-
-def test_shares_add_and_an_empty_one_is_complete():
-    assert (Share(hit=1, total=4) + Share(hit=2, total=2)).percent == 50.0
-    assert Share(hit=0, total=0).percent == 100.0
 
 
 # -- waivers ----------------------------------------------------------------------------------

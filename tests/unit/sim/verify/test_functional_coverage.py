@@ -40,14 +40,6 @@ def test_an_unknown_bin_is_an_error():
         FunctionalCoverage().hit("gemm", "no such bin")
 
 
-def test_misses_shrink_by_what_is_hit():
-    coverage = FunctionalCoverage()
-    assert len(coverage.misses()) == sum(map(len, BINS.values()))
-    coverage.hit("store", "planes")
-    assert ("store", "planes") not in coverage.misses()
-    assert coverage.share("store").hit == 1
-
-
 @pytest.mark.parametrize(
     ("step", "expected"),
     [
@@ -117,14 +109,6 @@ def test_bank_conflicts_are_pairs_of_units_that_share_a_bank():
     assert expected not in hit_by(gemm, elsewhere)
 
 
-def test_padding_over_data_needs_the_data_first():
-    data, padding = changed("inp"), changed("inp", x_size=0, pad_left=1)
-    over = ("hazard", "INP: padding over loaded data")
-    under = ("hazard", "INP: data over padding")
-    assert {over, under} & hit_by(data, padding) == {over}
-    assert {over, under} & hit_by(padding, data) == {under}
-
-
 def test_counters_and_statuses_hit_dynamic_bins():
     coverage = FunctionalCoverage()
     coverage.counters({name: 0 for name, _ in COUNTERS} | {"gemm_token_load": 3})
@@ -186,12 +170,6 @@ def test_random_programs_hit_most_static_bins():
 
 
 # -- the directed programs that make errors -----------------------------------------------------
-
-
-def test_the_legal_steps_are_legal():
-    program, memory = directed(TINY, list(legal_steps(TINY).values()))
-    result = ReferenceDevice(TINY, strict=False).run(program, memory)
-    assert result.counters["store_instructions"] == 1
 
 
 def test_every_unit_and_code_that_faults_name_is_a_bin():

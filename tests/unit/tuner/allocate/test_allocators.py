@@ -68,16 +68,6 @@ def test_any_allocator_works_over_any_search_tuner(name, tuner):
     assert (np.diff(course.overheads) >= 0).all()
 
 
-def test_a_slot_ends_with_the_first_trial_that_pays_for_it():
-    seen: list = []
-    pull = analytic_pull("random", batch=3, seen=seen)
-    slot = pull(1, 8.0)
-    assert seen == [(1, 3)] * 3
-    assert slot.prices == (1.0,) * 9
-    assert pull.tuners[1].asked == 9
-    assert pull.tuners[0].asked == 0
-
-
 def test_a_course_tells_when_a_cost_was_reached():
     course = Course(
         times=np.array([1.0, 2.5, 3.0]),
@@ -124,12 +114,6 @@ def test_a_run_ends_when_it_is_told_to_and_goes_on_from_there():
         run_slots(allocator, pull, budget=0.0)
 
 
-def test_tasks_of_equal_kernel_and_stride_are_alike():
-    groups = [arm.group for arm in analytic_arms()]
-    assert groups[0] == groups[2] != groups[1]
-    assert [arm.count for arm in analytic_arms()] == [task.count for task in TASKS]
-
-
 def test_measurements_of_a_rung_are_spent_to_the_last_and_the_next_rung_goes_on():
     found = [(np.ones(40), np.linspace(900, 100, 40))] * 2
     arms = [Arm(name="a", start=1000.0), Arm(name="b", start=1000.0)]
@@ -166,41 +150,6 @@ def test_sequential_finishes_a_task_before_the_next():
     first_round = chosen[: sum(t.trials >= 30 for t in allocator.tracks) and chosen.index(4) + 1]
     assert first_round == sorted(first_round)
     assert all(track.trials >= 30 for track in allocator.tracks)
-
-
-@pytest.mark.parametrize(("name", "meant"), [("linear", "work"), ("linear-latency", "start")])
-def test_linear_gives_slots_in_proportion_to_operations_or_to_the_untuned_cost(name, meant):
-    claims = {"a": (100.0, 6), "b": (300.0, 1), "c": (100.0, 1)}
-    equal = {"work": 500.0, "start": 500.0}
-    arms = [
-        Arm(name=arm, count=count, **{**equal, meant: claim})
-        for arm, (claim, count) in claims.items()
-    ]
-    found = curves(2, arms=3)
-    allocator = make_allocator(name, arms, seed=0, slot=8.0)
-    drive(allocator, found, slots=20)
-    assert [t.slots for t in allocator.tracks] == [12, 6, 2]
-
-
-def test_sequential_leaves_a_task_early_when_it_has_patience():
-    flat, falling = np.full(200, 900.0), np.linspace(800, 1, 200)
-    found = [(np.ones(200), flat), (np.ones(200), falling)]
-    arms = [Arm(name="flat", start=900.0), Arm(name="falling", start=900.0)]
-    allocator = make_allocator("sequential", arms, seed=0, slot=10.0, trials=60, patience=20)
-    assert drive(allocator, found, slots=8) == [0, 0, 1, 1, 1, 1, 1, 1]
-
-
-@pytest.mark.parametrize("name", ["dynamic-random", "dynamic-round-robin"])
-def test_a_task_that_stopped_improving_gets_no_more_until_all_have(name):
-    found = [(np.ones(400), np.full(400, 900.0)), (np.ones(400), np.linspace(800, 1, 400))]
-    arms = [Arm(name="flat", start=900.0), Arm(name="falling", start=900.0)]
-    allocator = make_allocator(name, arms, seed=0, slot=10.0, patience=20)
-    drive(allocator, found, slots=30)
-    assert allocator.tracks[0].slots <= 2
-    stopped = [(np.ones(400), np.full(400, 900.0))] * 2
-    allocator = make_allocator(name, arms, seed=0, slot=10.0, patience=20)
-    drive(allocator, stopped, slots=30)
-    assert min(track.slots for track in allocator.tracks) >= 8
 
 
 def test_gain_epsilon_greedy_follows_the_gain_and_epsilon_decides_how_often():
@@ -246,12 +195,6 @@ def test_the_gradient_of_ansor_is_that_of_its_paper():
     assert allocator._gradient(0) == pytest.approx(0.2 * 2 * (650 - 1000) / 3 + 0.8 * 2 * hoped)
     hoped = min(-400 / 1, 2 * 8000 / (4000 / 650) - 400)
     assert allocator._gradient(1) == pytest.approx(0.2 * (400 - 1000) / 1 + 0.8 * hoped)
-
-
-def test_headroom_leaves_a_task_at_its_bound():
-    arms = [Arm(name="done", start=1000.0, bound=999.0), Arm(name="open", start=900.0, bound=300.0)]
-    found = [(np.ones(400), np.full(400, 999.5)), (np.ones(400), np.linspace(850, 400, 400))]
-    assert set(drive(make_allocator("headroom", arms, seed=0, slot=8.0), found, slots=20)) == {1}
 
 
 @pytest.mark.parametrize(

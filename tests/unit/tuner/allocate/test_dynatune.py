@@ -12,9 +12,7 @@ from tilewright.tuner.allocate.belief import (
     STEPS,
     WALKERS,
     Belief,
-    corners,
     fit_belief,
-    last_piece,
     log_power,
 )
 
@@ -78,34 +76,6 @@ def test_little_data_leaves_more_hope_and_doubt_than_a_long_plateau():
     assert hope[0] > 2 * hope[1] > 0.001
     assert flat.expected_improvement(6.0, 1.0) < 0.03
     assert np.std(short.rates(2.0)) > np.std(flat.rates(6.0))
-
-
-def test_the_curve_is_cut_after_its_last_jump():
-    assert last_piece([0.5, 0.55, 0.6]) == 0
-    assert last_piece([0.5, 0.61, 0.62, 0.8, 0.9]) == 3
-    assert last_piece([1.0]) == 0
-    belief = fit_belief(X, np.r_[np.full(30, 0.3), np.linspace(0.9, 1.0, 20)], seed=(4,))
-    assert belief.start == 30
-    assert np.median(belief.rates(X[-1])) == pytest.approx(1.0, abs=0.03)
-
-
-def test_evidence_is_where_the_curve_rises_and_where_a_slot_ends():
-    times = np.arange(1.0, 11.0)
-    bests = np.array([9, 9, 9, 7, 7, 7, 7, 7, 6, 6], dtype=float)
-    assert corners(times, bests, [4.0, 7.0, 10.0]).tolist() == [0, 3, 6, 8, 9]
-    assert corners(times[2:], bests[2:], [1.0, 5.0, 10.0]).tolist() == [0, 1, 2, 6, 7]
-
-
-def test_a_longer_plateau_leaves_less_hope():
-    """Each slot without a rise is one more point of evidence."""
-
-    def hope(slots: int) -> float:
-        allocator = make_allocator("dynatune", [Arm(name="a", start=100.0)], seed=0, slot=10.0)
-        for _ in range(slots):
-            allocator.tell(allocator.choose(), Slot(prices=(1.0,) * 10, values=(100.0,) * 10))
-        return allocator._expected[0]
-
-    assert hope(1) > 1.5 * hope(6) > 0
 
 
 def test_expected_improvement_is_the_mean_rise_of_the_rate_as_a_saving():
@@ -248,45 +218,3 @@ def test_softmax_draws_by_what_the_belief_promises():
     assert shares(0.25) == pytest.approx(weights / weights.sum(), abs=0.06)
     assert shares(1e-3)[0] == 1.0
     assert shares(100.0) == pytest.approx(np.full(3, 1 / 3), abs=0.08)
-
-
-def test_softmax_without_any_promise_draws_any_arm():
-    assert set(told(make({0: 0.0, 1: 0.0, 2: 0.0}, name="softmax"), 60)) == {0, 1, 2}
-
-
-@pytest.mark.parametrize("name", ["dynatune", "dynatune-share", "epsilon-greedy", "softmax"])
-def test_the_prior_is_asked_at_the_end_of_the_next_slot(name):
-    asked = []
-
-    def fit(x, y, seed, horizon):
-        asked.append((float(x[-1]), horizon))
-        return known({0: 0.1})(x, y, seed, horizon)
-
-    arms = [Arm(name="a", start=100.0)]
-    told(make_allocator(name, arms, seed=0, slot=1.0, fit=fit), 3)
-    told(make_allocator(name, arms, seed=0, slot=1.0, fit=fit, prior="rising"), 3)
-    assert asked == [(1.0, 2.0), (2.0, 3.0), (3.0, 4.0), (1.0, None), (2.0, None), (3.0, None)]
-
-
-def test_a_stopped_task_gets_nothing_while_another_moves():
-    allocator = make({0: 0.9, 1: 0.0, 2: 0.0}, exploration=0.0, patience=3)
-    value = 100.0
-    for _ in range(40):
-        arm = allocator.choose()
-        value -= 1.0
-        improving = arm == 1
-        allocator.tell(arm, Slot(prices=(1.0,), values=(value if improving else 100.0,)))
-    assert allocator.tracks[0].slots == 3
-    assert allocator.tracks[1].slots > 30
-
-
-def test_the_bound_as_peak_leaves_no_hope_beyond_it():
-    arms = [Arm(name="done", start=200.0, bound=99.9), Arm(name="open", start=200.0, bound=50.0)]
-    allocator = make_allocator("dynatune", arms, seed=0, slot=4.0, peak="bound", exploration=0.0)
-    for arm, value in ((0, 100.0), (1, 100.0)):
-        assert allocator.choose() == arm
-        allocator.tell(arm, Slot(prices=(1.0,) * 4, values=(value,) * 4))
-    x, y = allocator.curve(allocator.tracks[0], arms[0])
-    assert y[-1] == pytest.approx(0.999)
-    assert x[-1] == 1.0
-    assert allocator.choose() == 1

@@ -17,7 +17,6 @@ from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.host.runtime.agent.journal import Journal
 from tilewright.sim.twin.device import Twin
-from tilewright.tuner.measure import board_oracle
 from tilewright.tuner.measure.board_oracle import BoardOracle
 from tilewright.tuner.measure.measurement import Request, Status
 from tilewright.tuner.measure.oracle import LoweredTrial
@@ -113,18 +112,6 @@ def test_a_noisy_board_is_asked_until_its_median_is_known(tmp_path):
     assert any(answer.runs.outliers for answer in answers.values())
 
 
-def test_a_trial_of_a_board_that_fails_goes_to_another_one(tmp_path):
-    bad = HiddenBoard()
-    bad.broken = True
-    with oracle_of(tmp_path, bad=bad, good=HiddenBoard()) as (oracle, told):
-        answers = dict(oracle.measure(requests()))
-    assert {answer.runs.board for answer in answers.values()} == {"good"}
-    if bad.runs:  # it had its turn
-        assert len(told) == 1
-        assert "board bad gets no more trials" in told[0]
-        assert "the accelerator does not answer; its trial goes to another board" in told[0]
-
-
 def test_a_liar_is_refused_and_found_out_by_the_others(tmp_path):
     liar, honest = HiddenBoard(), HiddenBoard()
     liar.lies = True
@@ -204,29 +191,6 @@ def test_the_result_of_a_run_whose_connection_broke_comes_from_the_journal(tmp_p
     assert answer.valid
     assert told == [], "the board was not given up"
     assert board.runs == len(answer.runs.cycles) == 3, "no run was run again"
-
-
-def test_without_a_journal_the_run_whose_connection_broke_runs_again(tmp_path):
-    board = HiddenBoard()
-    with oracle_of(tmp_path, one=board) as (oracle, told):
-        [(_, first)] = oracle.measure(requests(1))
-        cut(oracle)
-        [(_, answer)] = oracle.measure(requests(1))
-    assert answer.cycles == first.cycles
-    assert told == []
-    assert board.runs == 6
-
-
-def test_a_board_that_does_not_come_back_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(board_oracle, "REACH_SECONDS", 0.0)
-    with oracle_of(tmp_path, one=HiddenBoard(), two=HiddenBoard()) as (oracle, told):
-        device = oracle._boards[0].device
-        device._channel._socket.shutdown(socket.SHUT_RDWR)
-        monkeypatch.setattr(device, "_address", "127.0.0.1:9")
-        answers = dict(oracle.measure(requests()))
-    assert {answer.runs.board for answer in answers.values()} == {"two"}
-    if told:  # it had its turn
-        assert "board one gets no more trials: 127.0.0.1:9: no agent answers" in told[0]
 
 
 def test_a_schedule_that_is_not_legal_fails_without_a_run(tmp_path):

@@ -135,17 +135,6 @@ def test_takes_more_while_it_answers(rtl: DeviceOracle) -> None:
     assert answers[1].cycles == answers[4].cycles
 
 
-def test_failures_come_back_beside_measurements(rtl: DeviceOracle) -> None:
-    requests = [
-        request(schedule=Schedule(tile_h=999, tile_w=999, tile_ci=99, tile_co=99)),
-        request(max_cycles=50),
-        request(),
-    ]
-    answers = dict(rtl.measure(requests))
-    assert [answers[p].status for p in range(3)] == [Status.FAILED, Status.TIMEOUT, Status.OK]
-    assert "ScheduleError" in answers[0].failure
-
-
 def test_a_wrong_expectation_is_a_mismatch_not_a_measurement(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -234,10 +223,6 @@ def test_a_time_limit_names_the_load_and_no_tools() -> None:
     fault = module.environment_fault("a configuration cannot be built", outcome.error)
     assert "load of" in str(fault)
     assert "doctor" not in str(fault)
-
-
-def test_a_measurement_without_a_checked_output_is_not_valid() -> None:
-    assert not Measurement(status=Status.OK, fidelity="rtl", cycles=5).valid
 
 
 @pytest.mark.parametrize(("name", "valid"), [("rtl", False), ("dpi", False), ("twin", True)])

@@ -4,7 +4,6 @@
 import statistics
 import sys
 import types
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from tilewright.sim.twin.device import Twin
 from tilewright.tuner.measure import energy
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.measure.board_trial import MOST_RUNS, NARROW, summarise
-from tilewright.tuner.measure.measurement import Request, Status
+from tilewright.tuner.measure.measurement import Request
 from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
@@ -70,42 +69,10 @@ def test_answers_with_the_counters_of_the_twin(oracle) -> None:
         assert (answer.fidelity, answer.valid, answer.output_checked) == ("twin", True, False)
 
 
-def test_answers_do_not_depend_on_batches(oracle) -> None:
-    wanted = requests(12)
-    together = {p: a.cycles for p, a in oracle.measure(wanted)}
-    alone = {p: dict(oracle.measure([r]))[0].cycles for p, r in enumerate(wanted)}
-    assert together == alone
-
-
 def test_takes_more_while_it_answers(oracle) -> None:
     wanted = requests(40)
     answers = measured_one_by_one(oracle, wanted, 5)
     assert [a.cycles for a in answers] == [dict(oracle.measure([r]))[0].cycles for r in wanted]
-
-
-def test_a_limit_cuts_off_what_is_slower_and_nothing_else(oracle) -> None:
-    one = requests(1)[0]
-    cycles = dict(oracle.measure([one]))[0].cycles
-    limits = [cycles - 1, cycles, cycles + 1]
-    answers = dict(oracle.measure([replace(one, max_cycles=limit) for limit in limits]))
-    assert answers[0].status is Status.TIMEOUT
-    assert answers[0].cycles is None
-    assert answers[1].cycles == answers[2].cycles == cycles
-
-
-def test_a_schedule_that_does_not_lower_fails_with_its_rule(oracle) -> None:
-    one = requests(1)[0]
-    huge = replace(one.schedule, tile_h=10_000)
-    answer = dict(oracle.measure([replace(one, schedule=huge)]))[0]
-    assert answer.status is Status.FAILED
-    assert "tile_h_extent" in answer.failure
-
-
-def test_a_memory_that_the_twin_refuses_fails_every_trial(oracle) -> None:
-    one = replace(requests(1)[0], memory=replace(MEMORY, stall_percent=10))
-    answer = dict(oracle.measure([one]))[0]
-    assert answer.status is Status.FAILED
-    assert "ConfigError" in answer.failure
 
 
 def test_its_identity_is_that_of_the_fidelity(oracle) -> None:
@@ -205,12 +172,6 @@ def test_a_run_beside_which_something_else_happened_does_not_count():
     assert found.outliers == (1800,)
     assert found.kept == (1000, 1004, 996, 1002, 998)
     assert found.median == 1000
-
-
-def test_few_runs_have_no_outliers():
-    found = summarise([2093, 2093, 2022, 2093])
-    assert found.outliers == ()
-    assert not found.enough
 
 
 def test_a_board_that_never_settles_is_asked_no_more_than_so_often():

@@ -7,7 +7,6 @@ import math
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import yaml
 from support.documents.browser import Browser, missing
@@ -21,7 +20,6 @@ from tilewright.host.common.errors import StoreError
 from tilewright.host.compiler.pipeline import compile_network
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import dense
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.network_timing import time_network
@@ -81,14 +79,6 @@ def test_a_page_of_a_study_without_any_valid_trial_is_well_made_too(tmp_path) ->
     bad = study_of(tmp_path, screen="none", fail=lambda _: True)
     assert bad.best_network is None
     assert_well_made(page(bad, pareto(bad.search)))
-
-
-def test_schedules_to_copy_are_those_of_the_best_trials(result, text) -> None:
-    found = yaml.safe_load(schedules_yaml(result))
-    assert list(found) == [task.name for task in result.tasks]
-    for task in result.tasks:
-        assert Schedule.from_mapping(found[task.name]).to_mapping() == dict(task.best.schedule)
-    assert all(line in text for line in schedules_yaml(result).splitlines() if "'" not in line)
 
 
 def test_schedules_of_layers_of_their_own_hardware_name_it(tmp_path) -> None:
@@ -172,30 +162,7 @@ def test_a_page_shows_every_block_and_every_operator(tmp_path) -> None:
         write(page, tmp_path, "--html")
 
 
-def test_lines_of_one_lane_do_not_overlap() -> None:
-    block = partition.Block(where="cpu", title="x" * 99, operators=(), seconds=0.0, tip="")
-    edges = [(0, 2), (0, 3), (2, 5), (3, 4), (1, 6)]
-    picture = partition.PartitionPicture(alt="", blocks=[block] * 7, edges=edges)
-    lanes: dict[int, int] = {}
-    for lane, first, last in picture._lanes():
-        assert last > first + 1
-        assert lanes.get(lane, 0) <= first
-        lanes[lane] = last
-    assert sorted(lanes) == [0, 1, 2]
-    assert picture.svg(358).count("...") == 7
-    assert np.all([partition.PartitionPicture(alt="", blocks=[], edges=[]).svg(358)])
-
-
 # -- the Pareto archive ---------------------------------------------------------------------------
-
-
-def test_the_archive_holds_no_network_that_another_beats(tmp_path) -> None:
-    result, _ = run(tmp_path, configs=4, budget=150)
-    archive = pareto(result)
-    assert archive[0].cycles == result.best_network
-    costs = [(p.cycles, p.energy, p.area) for p in archive]
-    for mine, other in itertools.permutations(costs, 2):
-        assert any(a > b for a, b in zip(mine, other, strict=True))
 
 
 def test_the_hypervolume_of_an_archive_is_a_share_of_a_box_that_no_result_decides(tmp_path) -> None:
@@ -257,12 +224,6 @@ def test_of_a_large_archive_evenly_spread_networks_are_kept_and_some_told(tmp_pa
     assert lines[-1] == "  and 88 between them, which the report lists"
 
 
-def test_per_layer_results_have_no_archive(tmp_path) -> None:
-    result, _ = run(tmp_path, mode=Mode.PER_LAYER)
-    assert pareto(result) == []
-    assert pareto_lines([]) == []
-
-
 def test_the_rows_and_the_summary_say_what_was_found(tmp_path) -> None:
     result, _ = run(tmp_path)
     assert summary_of(result)["best_cycles"] == result.best_network
@@ -289,15 +250,3 @@ def test_a_small_share_is_a_warning_with_figures() -> None:
     assert "1 layer of 1 shape, 150 MACs" in text
     assert CONV3D in text
     assert "only 15.0 % of the network's MACs are tuned, 85.0 % are left out" in warning
-
-
-def test_a_large_share_is_none() -> None:
-    text, warning = lines(10, "1 x MaxPool: pooling is not tuned")
-    assert "MaxPool" in text
-    assert not warning
-
-
-def test_studies_from_before_the_count_have_no_warning() -> None:
-    text, warning = share_lines({"tasks": [FC.to_mapping()], "cpu_operators": []})
-    assert "not tuned" not in text
-    assert not warning

@@ -76,15 +76,6 @@ def test_terminal_summary_shows_each_layer_with_its_figures(result: StudyResult)
     assert result.chosen.area["text"] in text
 
 
-def test_outcome_line_states_time_and_ratios(result: StudyResult) -> None:
-    best, default = result.best_network, result.default_network
-    assert best is not None
-    assert default is not None
-    line = outcome_line(result)
-    assert f"{best:,} cycles = {best / 100 / 1e3:.2f} ms at a planned 100 MHz" in line
-    assert f"{default / best:.2f}x the untuned {default:,}" in line
-
-
 def test_conditions_name_memory_clock_fidelity_seed_budget_versions(result: StudyResult) -> None:
     text = "\n".join(condition_lines(result))
     for part in (
@@ -99,23 +90,6 @@ def test_per_layer_reports_say_that_they_cannot_be_deployed(tmp_path: Path) -> N
     assert "no single bitstream" in terminal(result)
     assert " ms at " not in outcome_line(result)
     assert "not deployable" in page(result, tmp_path)
-
-
-def test_charts_hold_the_measured_figures(result: StudyResult) -> None:
-    bars = {bars.name: list(bars.values) for bars in figures.bound_figure(result).bars}
-    assert bars["best"] == [t.best_cycles for t in result.tasks]
-    assert bars["bound"] == [t.bound for t in result.tasks]
-    assert bars["untuned default"] == [t.default_cycles for t in result.tasks]
-    assert race(result)["best network"].y[-1] == result.best_network
-    panels = figures.layer_figures(result)
-    assert len(panels) == len(result.tasks)
-    for task, (title, chart) in zip(result.tasks, panels, strict=True):
-        assert title.startswith(f"{task.name}: ")
-        assert chart.series[0].y[-1] == min(
-            t.measurement.cycles
-            for t in result.trials
-            if t.task == task.name and t.measurement.valid
-        )
 
 
 def test_states_of_a_unit_add_up_to_all_cycles(result: StudyResult) -> None:
@@ -149,15 +123,6 @@ def test_reports_of_a_study_without_any_valid_trial_say_so(tmp_path: Path) -> No
     assert "no complete network" in page(result, tmp_path)
 
 
-def test_curves_only_go_down_and_end_at_the_best(result: StudyResult) -> None:
-    network = network_curve(result.trials, {t.name: t.count for t in result.tasks}, shared=True)
-    assert network[-1][1] == result.best_network
-    curves = [network, *(task_curve(result.trials, t.name) for t in result.tasks)]
-    for curve in curves:
-        assert curve == sorted(curve, key=lambda point: (point[0], -point[1]))
-        assert [c for _, c in curve] == sorted((c for _, c in curve), reverse=True)
-
-
 def test_a_report_that_cannot_be_written_is_refused_by_name(
     result: StudyResult, tmp_path: Path
 ) -> None:
@@ -178,21 +143,6 @@ def confirmed(tmp_path_factory) -> StudyResult:
         screening=AnalyticOracle(identity="fast-1", fail=lambda r: r.schedule.oc_threading == 2),
         seed=int(generator("screened report").integers(2**31)),
     )
-
-
-def test_a_screened_study_knows_which_measurements_it_repeats(confirmed, result) -> None:
-    assert confirmed.screening is not None
-    assert confirmed.search is confirmed.screening
-    found = confirmed.confirmations
-    assert [c.trial for c in found] == list(confirmed.trials)
-    for each in found:
-        searched = confirmed.screening.trials[each.measurement - 1]
-        assert (searched.task, searched.config_hash, searched.schedule) == (
-            each.trial.task, each.trial.config_hash, each.trial.schedule,
-        )  # fmt: skip
-        assert searched.measurement.cycles == each.trial.measurement.cycles
-    assert result.search is result
-    assert result.confirmations == ()
 
 
 def test_the_race_of_a_screened_study_shows_the_search(confirmed) -> None:
@@ -226,15 +176,6 @@ def test_charts_of_a_screened_study_mark_what_was_confirmed(confirmed) -> None:
         assert (trial.task, trial.measurement.cycles) == (task.name, task.best_cycles)
 
 
-def test_the_view_of_a_race_is_of_the_networks_near_the_best(result) -> None:
-    chart = figures.race_figure(result)
-    values = [y for series in chart.series if series.step for y in series.y]
-    near = [y for y in values if y <= figures.SHOWN_RATIO * result.best_network]
-    assert chart.y.low < result.bound_network
-    assert max(near) < chart.y.high < max(values)
-    assert f"{max(values):,} cycles" in chart.note
-
-
 def test_reports_tell_searched_trials_from_confirmed_ones(confirmed, tmp_path: Path) -> None:
     text, written = terminal(confirmed), page(confirmed, tmp_path)
     searched = confirmed.screening
@@ -252,32 +193,6 @@ def test_reports_tell_searched_trials_from_confirmed_ones(confirmed, tmp_path: P
     assert "study study/screen" in written
 
 
-def test_the_page_lists_what_failed_in_the_search(confirmed, tmp_path: Path) -> None:
-    failed = [t for t in confirmed.screening.trials if not t.measurement.valid]
-    assert failed
-    assert page(confirmed, tmp_path).count('<td class="w">made to fail</td>') == len(failed)
-
-
-@pytest.mark.parametrize("name", ["result", "confirmed"])
-def test_the_page_shows_every_network_that_no_other_one_beats(request, name, tmp_path) -> None:
-    found = request.getfixturevalue(name)
-    archive, text = pareto(found.search), page(found, tmp_path)
-    chart = figures.pareto_figure(found, archive)
-    points = {
-        (cycles, energy)
-        for series in chart.series
-        for cycles, energy in zip(series.x, series.y, strict=True)
-    }
-    assert points <= {(p.cycles, p.energy / archive[0].energy) for p in archive}
-    tips = "\n".join(tip for series in chart.series for tip in series.tips)
-    for place, point in enumerate(archive, start=1):
-        assert f"{place}: {point.config}, {point.cycles:,} cycles" in tips
-        assert f'<td class="n">{point.cycles:,}</td>' in text
-    ring = chart.series[-1]
-    assert (ring.name, ring.x, ring.y) == ("chosen", [found.best_network], [1.0])
-    assert text.count("<td>chosen</td></tr>") == 1
-
-
 @pytest.mark.parametrize("name", ["result", "confirmed"])
 def test_no_two_points_of_a_configuration_cover_each_other(request, name) -> None:
     found = request.getfixturevalue(name)
@@ -291,14 +206,6 @@ def test_no_two_points_of_a_configuration_cover_each_other(request, name) -> Non
             ]
             for place, (x, y) in enumerate(places):
                 assert all(abs(x - a) >= 7 or abs(y - b) >= 7 for a, b in places[:place])
-
-
-def test_per_layer_pages_have_no_archive_and_one_curve(tmp_path: Path) -> None:
-    found = result_of(tmp_path, mode=Mode.PER_LAYER, screening=AnalyticOracle(identity="fast-1"))
-    lines = race(found)
-    assert lines["sum over layers"].y[-1] == found.best_network
-    assert not {config.hw["name"] for config in found.configs} & set(lines)
-    assert "Pareto front" not in page(found, tmp_path)
 
 
 # -- the command ----------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of layers, and configurations that are worth measuring."""
 
-import math
 from dataclasses import replace
 from itertools import product, starmap
 
@@ -23,8 +22,6 @@ from tilewright.tuner.schedule.layer_model import FEATURES, LayerModel
 from tilewright.tuner.schedule.network_prior import NetworkPrior, network_prior
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.shortlist import (
-    class_starts,
-    largest_depths,
     shortlist,
     timing_class,
 )
@@ -119,13 +116,6 @@ def test_a_prior_without_a_mask_judges_what_does_not_fit_too() -> None:
     assert prior.judge(space.knobs, huge, masked=False).cycles[0] > 0
 
 
-def test_a_tile_of_more_output_blocks_than_there_are_is_predicted_as_one_of_all_of_them() -> None:
-    task = load_network("vta-resnet18")["C8"]
-    prior = SchedulePrior(load_hwconfig("pynq-16x32"), task, load_memory("ideal"))
-    whole = Schedule(tile_h=7, tile_w=7, tile_ci=4, tile_co=8)
-    assert prior(replace(whole, tile_co=32)) == prior(whole) != prior(replace(whole, tile_co=4))
-
-
 def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
     task, memory = load_network("vta-resnet18")["C7"], load_memory("pynq-z2")
     configs = [HW, load_hwconfig("pynq-16x32")]
@@ -139,13 +129,6 @@ def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
     for index, cycles in zip(indices, judged.cycles, strict=True):
         point = space.decode(index)
         assert cycles == SchedulePrior(point.hw, task, memory)(point.schedule) == joint(point)
-
-
-def test_schedules_survive_the_way_from_positions_to_points() -> None:
-    space = spaces.ScheduleSpace(load_network("vta-resnet18")["C10"], HW, RULES, "full")
-    positions = some(space, 20, 9)
-    expected = encode_schedules(space.decode(tuple(row)) for row in positions.tolist())
-    assert (schedule_points(space.knobs, positions) == expected).all()
 
 
 # -- predicted networks rank configurations, and short lists follow them --------------------------
@@ -162,17 +145,6 @@ def predict() -> NetworkPrior:
 
 def bound(hw: HwConfig) -> int:
     return sum(RULES.bound(hw, t, BOARD.memory).cycles * t.count for t in TASKS)
-
-
-def test_predicts_no_less_than_the_products_and_not_much_more(predict) -> None:
-    for name in ("pynq-16x16", "edge-8x8", "wide-8x32"):
-        hw = load_hwconfig(name)
-        assert bound(hw) < predict(hw) < 1.2 * bound(hw)
-
-
-def test_a_network_that_does_not_run_is_infinite(predict) -> None:
-    tiny = BASE.with_(name="tiny", param_bytes=1024, acc_bytes=2048, wgt_bytes=1024)
-    assert math.isinf(predict(tiny))
 
 
 def test_tasks_are_weighted_by_their_counts() -> None:
@@ -199,30 +171,6 @@ def test_the_short_list_is_ordered_by_prediction_and_fits(predict) -> None:
     assert all(RULES.fits(hw, BOARD).ok for hw in found)
     assert len({hw.config_hash for hw in found}) == len(found)
     assert timing_class(found[1]) == timing_class(load_hwconfig("pynq-16x32"))
-
-
-def test_arrays_that_read_weights_with_4_bits_are_a_class_of_their_own() -> None:
-    assert len({timing_class(BASE.with_(int4_weights=option)) for option in (0, 1, 2)}) == 3
-    assert timing_class(BASE.with_(wgt_bytes=2 * BASE.wgt_bytes)) == timing_class(BASE)
-
-
-def test_depths_of_a_class_are_predicted_together_as_one_by_one(predict) -> None:
-    start = load_hwconfig("pynq-16x32")
-    choices = {
-        name: tuple(sorted({getattr(start, name) * s // 4 for s in (2, 4, 8)}))
-        for name in ("inp_bytes", "wgt_bytes", "acc_bytes", "param_bytes")
-    }
-    depths = largest_depths(spaces.HardwareSpace(BOARD, start, RULES, choices), RULES)
-    together = predict.of_depths(depths)
-    assert together == [NetworkPrior(TASKS, BOARD.memory, RULES, "full")(hw) for hw in depths]
-    assert len(set(together)) > 1, "depths decide what is legal"
-
-
-def test_the_short_list_takes_the_best_depths_of_the_best_class(predict) -> None:
-    found = shortlist(BOARD, BASE, RULES, bound, 2, predict=predict)[1]
-    start = next(s for s, hw in class_starts(BOARD, BASE, RULES)
-                 if timing_class(hw) == timing_class(found))  # fmt: skip
-    assert predict(found) == min(map(predict, largest_depths(start, RULES)))
 
 
 # -- Configurations that are worth measuring, each of them once

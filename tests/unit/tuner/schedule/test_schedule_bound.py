@@ -91,13 +91,3 @@ def test_a_write_holds_its_place_until_its_last_beat_begins() -> None:
     points = points[lowering.rules(points) == 0]
     cycles = Twin(hw, memory).batch(lowering, points).cycles
     assert (ScheduleBound(hw, task, memory).least(points) <= cycles).all()
-
-
-@pytest.mark.parametrize("memory", ["ideal", "pynq-z2"])
-def test_the_least_bound_is_nearer_to_the_optimum_than_that_of_the_layer(memory) -> None:
-    hw, timing = load_hwconfig("tiny-4x4"), load_memory(memory)
-    task = conv2d("x", 8, 16, 16, 3, 1, 1)
-    points = legal_points(ScheduleSpace(task, hw, host_rules(), "vta"))
-    optimum = Twin(hw, timing).batch(NativeLowering(hw, task), points).cycles.min()
-    least = ScheduleBound(hw, task, timing).least(points).min()
-    assert bound(hw, task, timing).cycles < least <= optimum

@@ -10,9 +10,8 @@ from support.networks.small_models import Model, everything, imported
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.relax_import import operator_index, to_relax
-from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.divide.relax_import import to_relax
+from tilewright.host.compiler.pipeline import partition
 from tilewright.host.compiler.run.relax_host import HostModule, HostProgram
 
 
@@ -51,20 +50,6 @@ def test_what_tvm_would_expand_to_loops_is_computed_by_onnx_runtime_and_saved() 
     run_saved(model, model.add("Sigmoid", y), 1, 2, 3, 4)
 
 
-def test_variables_remember_their_operators() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Relu", model.add("Sigmoid", model.input(2, 3)))
-    relax = to_relax(onnx.shape_inference.infer_shapes(model.proto(y)))
-    names = [
-        relax.operators[index].name
-        for block in relax.module["main"].body.blocks
-        for binding in block.bindings
-        if (index := operator_index(binding.var.name)) is not None
-    ]
-    assert names == ["sigmoid0", "relu1"]
-    assert (relax.inputs, relax.outputs) == (("x",), (y,))
-
-
 def test_the_operator_that_nothing_computes_is_named() -> None:
     model = Model(fresh_rng())
     a, b = model.input(2, 3, name="a"), model.input(2, 3, name="b")
@@ -96,14 +81,6 @@ def test_resizing_is_what_onnx_runtime_computes(sizes, attributes) -> None:
     run_saved(model, resized(model, *sizes, **attributes), 1, 2, 6, 5)
 
 
-def test_an_image_is_enlarged_to_a_stated_size() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Sigmoid", model.add("Conv", model.input(1, 2, 3, 4), model.weights(2, 2, 1, 1)))
-    more = {"strides": [2, 2], "output_shape": [6, 9]}
-    y = model.add("ConvTranspose", y, model.weights(2, 3, 3, 4), **more)
-    run_saved(model, y, 1, 2, 3, 4)
-
-
 def test_the_mean_of_layer_normalisation_is_computed() -> None:
     model = Model(fresh_rng())
     y = model.add("Sigmoid", model.add("MatMul", model.input(1, 4, 3), model.weights(3, 4)))
@@ -132,20 +109,6 @@ def test_the_last_state_of_a_long_sequence_alone() -> None:
     run_saved(model, model.add("MatMul", "last", model.weights(3, 4)), 600, 1, 4)
 
 
-def test_a_number_is_an_input() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Sigmoid", model.add("MatMul", model.input(1, 4, 3), model.weights(3, 4)))
-    y = model.add("Mul", y, model.input(name="gain"))
-    network = imported(model.proto(y))
-    host = HostModule.from_json(partition(network, everything).host.to_json())
-    inputs = {
-        "x": fresh_rng().normal(size=(1, 4, 3)).astype(np.float32),
-        "gain": np.array(1.5, np.float32),
-    }
-    found = HostProgram(module=host).run(inputs, FloatRegions(()))[y]
-    np.testing.assert_allclose(found, run_all(network.qdq, inputs)[y], atol=1e-5)
-
-
 def test_normalisation_by_root_mean_squares_over_two_axes() -> None:
     model = Model(fresh_rng(), opset=23)
     y = model.add("Sigmoid", model.add("MatMul", model.input(1, 4, 3), model.weights(3, 4)))
@@ -158,21 +121,6 @@ def test_what_is_drawn_at_random_is_refused() -> None:
     y = model.add("Add", y, model.add("RandomNormalLike", y))
     with pytest.raises(WorkloadError, match=r"RandomNormalLike .*drawn at random"):
         imported(model.proto(y))
-
-
-@pytest.mark.parametrize("mode", ["constant", "input"])
-def test_a_dropout_that_may_be_in_training_is_refused(mode) -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 2, 3, 4), model.weights(2, 2, 1, 1))
-    training = model.constant(np.array(True))
-    if mode == "input":
-        training = model.input(name="training", kind=onnx.TensorProto.BOOL)
-    y = model.add("Dropout", y, np.float32(0.5), training)
-    inputs = {"x": np.ones((1, 2, 3, 4), np.float32)}
-    if mode == "input":
-        inputs["training"] = np.array(False)
-    with pytest.raises(WorkloadError, match=r"Dropout .*inference mode"):
-        import_network(model.proto(y), calibration=Calibration(arrays=inputs))
 
 
 def test_places_of_a_pool_and_the_mask_of_a_dropout_are_computed() -> None:

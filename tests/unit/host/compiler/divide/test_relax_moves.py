@@ -6,10 +6,9 @@ from math import prod
 import numpy as np
 import onnx
 import pytest
-from support.networks.compiled_runs import assert_same_outputs
 from support.networks.qdq_runs import quantised_names, run_all
 from support.networks.region_runs import assert_program_has_bits, int8_inputs
-from support.networks.small_models import Model, accelerated, imported, operators
+from support.networks.small_models import Model, accelerated, operators
 from support.randomness import fresh_rng
 
 from tilewright.host.compiler.divide import tensor_layouts as layouts
@@ -19,12 +18,10 @@ from tilewright.host.compiler.divide.tensor_layouts import Order
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.qgraph import (
-    QAdd,
     QConv,
     QGather,
     QOperator,
     QRescale,
-    QReshape,
     QSelect,
     QStack,
 )
@@ -61,71 +58,6 @@ def in_one_region(model: Model, *outputs: str) -> list[QOperator]:
     return operators(parts)
 
 
-def test_what_only_moves_elements_of_images_runs_in_one_region() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 1, 1))
-    mean, variance = model.weights(8), model.constant(np.full(8, 0.7, np.float32))
-    y = model.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
-    y = model.add("BatchNormalization", y, mean, mean, mean, variance)
-    y = model.add("Resize", model.add("Relu", y), "", np.array([1, 1, 2, 2], np.float32))
-    bounds = [model.constant(np.array([number])) for number in (7, -9, 1, -2)]
-    y = model.add("Slice", y, *bounds)
-    y = model.add("DepthToSpace", y, blocksize=2)
-    found = in_one_region(model, model.add("Conv", y, model.weights(4, 1, 3, 3)))
-    assert [type(o) for o in found].count(QSelect) == 1
-
-
-def test_images_are_joined_pixel_by_pixel_and_leave_without_rows() -> None:
-    for sides in ((4, 2), (3, 1), (8, 4)):
-        model = Model(fresh_rng())
-        flat = []
-        for number, side in enumerate(sides):
-            x = model.input(1, 3, side, side, name=f"x{number}")
-            y = model.add("Conv", x, model.weights(6, 3, 1, 1))
-            wanted = model.constant(np.array([1, 6, side * side]))
-            flat.append(model.add("Reshape", y, wanted))
-        found = in_one_region(model, model.add("Concat", *flat, axis=2))
-        assert [type(o) for o in found].count(QStack) == 1
-
-
-def test_slices_of_rows_are_moves_of_pixels() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 6, 6), model.weights(8, 3, 1, 1))
-    y = model.add("Slice", y, *(model.constant(np.array([number])) for number in (1, 3, 2)))
-    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 8, 1, 1))))
-    assert [type(o) for o in operators(parts)] == [QConv, QGather, QConv]
-
-
-def test_flatten_between_image_and_vector_is_a_reshape_and_costs_nothing_for_one_pixel() -> None:
-    for size, kinds in ((2, [QConv, QReshape, QConv]), (1, [QConv, QConv])):
-        model = Model(fresh_rng())
-        y = model.add("Conv", model.input(2, 3, size, size), model.weights(4, 3, 1, 1))
-        y = model.add("Gemm", model.add("Flatten", y), model.weights(4 * size * size, 5))
-        assert [type(o) for o in operators(accelerated(model.proto(y)))] == kinds
-
-
-def test_an_image_as_a_sequence_of_pixels() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 4, 6), model.weights(8, 3, 2, 2), strides=[2, 2])
-    y = model.add("Reshape", y, [1, 8, 6])
-    y = model.add("MatMul", model.add("Transpose", y, perm=[0, 2, 1]), model.weights(8, 5))
-    parts = accelerated(model.proto(y))
-    assert len(parts.regions) == 1
-    assert [type(o) for o in operators(parts)] == [QConv, QConv, QReshape]
-
-
-def test_channels_and_rows_exchanged_are_parts_that_are_joined() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 4, 6, 6), model.weights(4, 4, 1, 1))
-    y = model.add("Transpose", y, perm=[0, 2, 1, 3])  # channels and rows
-    y = model.add("Conv", y, model.weights(4, 6, 1, 1))
-    network = imported(model.proto(y))
-    parts = partition(network, turns=True)
-    assert len(parts.regions) == 1
-    assert {placement.place for placement in parts.placements} == {"accelerator"}
-    assert_same_outputs(network, parts)
-
-
 def test_rows_and_columns_exchanged_are_a_move_of_pixels() -> None:
     model = Model(fresh_rng())
     y = model.add("Conv", model.input(1, 4, 6, 5), model.weights(4, 4, 1, 1))
@@ -134,38 +66,6 @@ def test_rows_and_columns_exchanged_are_a_move_of_pixels() -> None:
     assert len(parts.regions) == 1
     (move,) = [o for o in operators(parts) if isinstance(o, QGather)]
     assert move.pixels.tolist() == np.arange(30).reshape(6, 5).T.reshape(-1).tolist()
-
-
-@pytest.mark.parametrize("first", ["tokens", "image"])
-def test_a_move_of_pixels_is_read_as_tokens_and_as_an_image(first) -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 4, 6, 5), model.weights(4, 4, 1, 1))
-    turned = model.add("Transpose", y, perm=[0, 1, 3, 2])
-
-    def image() -> str:
-        return model.add("Conv", turned, model.weights(3, 4, 3, 3))
-
-    def tokens() -> str:
-        flat = model.add("Reshape", turned, [1, 4, 30])
-        flat = model.add("Transpose", flat, perm=[0, 2, 1])
-        return model.add("MatMul", flat, model.weights(4, 2))
-
-    made = (tokens(), image()) if first == "tokens" else (image(), tokens())
-    parts = accelerated(model.proto(*made))
-    assert len(parts.regions) == 1
-    assert sum(isinstance(o, QGather) for o in operators(parts)) == 1
-
-
-def test_a_move_that_is_read_inside_and_outside_its_region() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 4, 2, 2), model.weights(4, 4, 1, 1))
-    flat = model.add("Flatten", y)
-    y = model.add("Gemm", flat, model.weights(16, 3))
-    network = imported(model.proto(y, model.add("Softmax", flat)))
-    parts = partition(network)
-    assert len(parts.regions) == 1
-    assert len(parts.regions[0].outputs) == 2
-    assert_same_outputs(network, parts)
 
 
 # -- relax sequences ------------------------------------------------------------------------------
@@ -187,13 +87,6 @@ def agrees(model: Model, result: str):
     return operators(parts)
 
 
-def test_positions_are_added_on_the_accelerator() -> None:
-    model = Model(fresh_rng())
-    positions = model.constant(model.rng.normal(size=(7, 5)).astype(np.float32))
-    found = agrees(model, model.add("Add", positions, sequence(model)))
-    assert any(isinstance(operator, QAdd) for operator in found)
-
-
 @pytest.mark.parametrize("last", [False, True])
 def test_a_constant_token_is_joined_to_a_sequence(last) -> None:
     model = Model(fresh_rng())
@@ -211,14 +104,6 @@ def test_some_tokens_are_a_convolution(start, end, step) -> None:
     bounds = [model.constant(np.array([n], np.int64)) for n in (start, end, 1, step)]
     found = agrees(model, model.add("Slice", sequence(model), *bounds))
     assert sum(isinstance(operator, QConv) for operator in found) == 3
-
-
-def test_some_features_are_where_they_lie() -> None:
-    model = Model(fresh_rng())
-    x = model.add("MatMul", model.input(1, 7, 3), model.weights(3, 9))
-    bounds = [model.constant(np.array([n], np.int64)) for n in (2, 7, 2)]
-    found = agrees(model, model.add("Slice", x, *bounds))
-    assert any(isinstance(operator, QSelect) for operator in found)
 
 
 @pytest.mark.parametrize(("start", "end", "step"), [(0, 2, 1), (1, 6, 2), (5, -7, -1)])
@@ -293,14 +178,6 @@ def every_step(curve, scale=0.0507, zero_point=-13):
     return model.proto(result), ((steps - zero_point) * scale).astype(np.float32)
 
 
-def test_a_step_without_a_value_has_that_of_the_nearest() -> None:
-    proto, _ = every_step(lambda model, x: model.add("Sqrt", x), 0.05, 20)
-    (region,) = partition(import_network(proto), tables=True).regions
-    entries = region.operators[0].lookup.entries
-    assert (entries[: 20 + 128] == entries[20 + 128]).all()
-    assert (np.diff(entries[20 + 128 :].astype(int)) >= 0).all()
-
-
 @pytest.mark.parametrize("name", CURVES)
 def test_every_entry_is_what_onnx_runtime_computes(name):
     proto, data = every_step(CURVES[name])
@@ -319,11 +196,6 @@ def test_every_entry_is_what_onnx_runtime_computes(name):
     # Single precision may round a tie, and a step in between, the other way.
     assert np.abs(errors).max() <= 1
     assert np.count_nonzero(errors) <= 2, np.flatnonzero(errors)
-
-
-def test_without_a_table_the_function_stays_on_the_cpu():
-    proto, _ = every_step(CURVES["silu"])
-    assert not partition(import_network(proto)).regions
 
 
 WHY = ["two tensors", "no value", "broadcast", "16 bits in between", "scales in between"]
@@ -362,34 +234,6 @@ def positions(order: Order) -> np.ndarray:
     return in_form.transpose(ranks).reshape(-1)
 
 
-@pytest.mark.parametrize(
-    ("form", "shape", "axes"),
-    [
-        (layouts.image, (2, 3, 4, 5), (0, 1, 2, 3)),
-        (layouts.features, (2, 3), (0, 1)),
-        (layouts.sequence, (2, 5, 3), (0, 2, 1)),
-        (layouts.sequence, (2, 4, 5, 3), (0, 3, 1, 2)),
-        (layouts.heads, (2, 3, 5, 4), (0, 1, 3, 2)),
-        (layouts.rows, (2, 3, 5, 4), (0, 1, 2, 3)),
-        (layouts.heads, (2, 5, 4), (0, 2, 1)),
-        (layouts.rows, (2, 5, 4), (0, 1, 2)),
-        (layouts.tokens, (2, 5, 3), (2, 0, 1)),
-        (layouts.tokens, (2, 4, 5, 3), (3, 0, 1, 2)),
-        (layouts.window_heads, (2, 3, 5, 4), (1, 3, 0, 2)),
-        (layouts.window_rows, (2, 3, 5, 4), (1, 2, 0, 3)),
-        (layouts.window_heads, (2, 5, 4), (2, 0, 1)),
-        (layouts.window_rows, (2, 5, 4), (1, 0, 2)),
-    ],
-)
-def test_forms_lie_as_their_axes_say(form, shape, axes) -> None:
-    lying = form(shape)
-    assert prod(lying.shape) == prod(shape)
-    model = np.arange(prod(shape)).reshape(shape)
-    expected = np.empty(prod(shape), int)
-    expected[model.transpose(axes).reshape(-1)] = np.arange(prod(shape))
-    assert (positions(lying.order) == expected).all()
-
-
 def test_random_reshapes_and_permutations_are_tracked_and_equal_orders_mean_equal_lying() -> None:
     rng = fresh_rng()
     tracked = 0
@@ -425,16 +269,6 @@ def shape_of_any(rng: np.random.Generator, array: np.ndarray) -> tuple[int, ...]
     return tuple(shape) or (1,)
 
 
-def test_attention_split_and_merge_of_heads_cost_nothing() -> None:
-    b, t, h, d = 2, 5, 3, 4
-    order = layouts.sequence((b, t, h * d)).order
-    split = layouts.permuted(order, (b, t, h, d), (0, 2, 1, 3))
-    assert split == layouts.heads((b, h, t, d)).order
-    assert layouts.permuted(order, (b, t, h, d), (0, 2, 3, 1)) == layouts.rows((b, h, d, t)).order
-    assert split is not None
-    assert layouts.permuted(split, (b, h, t, d), (0, 2, 1, 3)) == order
-
-
 def test_an_axis_that_cuts_blocks_apart_has_no_order() -> None:
     order = layouts.sequence((1, 4, 6)).order
     assert layouts.permuted(order, (1, 8, 3), (0, 2, 1)) is not None
@@ -447,12 +281,6 @@ def test_natural_forms_follow_rank_and_use() -> None:
     assert layouts.natural((8,)).shape == (1, 8, 1, 1)
     assert layouts.natural((1, 2, 3, 4, 5)) == layouts.image((1, 6, 4, 5))
     assert layouts.natural((2, 2, 3, 4, 5)) is None
-
-
-def test_an_array_lies_as_its_tensor_does() -> None:
-    array = np.arange(2 * 3 * 5 * 4).reshape(2, 3, 5, 4)
-    found = layouts.in_normal_form(array, layouts.heads(array.shape))
-    assert np.array_equal(found, array.transpose(0, 1, 3, 2).reshape(2, 12, 5, 1))
 
 
 def test_pixels_of_windows_are_found_and_moves_of_channels_are_none() -> None:

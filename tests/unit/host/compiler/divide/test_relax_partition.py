@@ -3,21 +3,16 @@
 
 import itertools
 import time
-from dataclasses import replace
 from itertools import product
 from math import inf
 
 import numpy as np
-import onnx
 import pytest
 from support.networks.compiled_runs import assert_same_outputs
-from support.networks.qdq_runs import run_all
-from support.networks.qgraph_floats import FloatRegions
-from support.networks.small_models import Model, everything, imported, noise
+from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.divide.cost import CostModel
 from tilewright.host.compiler.divide.offload import (
     FlowGraph,
     OperatorCost,
@@ -27,89 +22,8 @@ from tilewright.host.compiler.divide.offload import (
     place,
     total_seconds,
 )
-from tilewright.host.compiler.divide.placement import OffloadGraph, Work
 from tilewright.host.compiler.divide.relax_regions import RegionWriter
-from tilewright.host.compiler.lower.fuse import fuse
-from tilewright.host.compiler.lower.layer_graph import LayerGraph
-from tilewright.host.compiler.lower.layers import layer_graph
-from tilewright.host.compiler.lower.qgraph import QAdd, QGraph
-from tilewright.host.compiler.lower.region import workloads_in_place
 from tilewright.host.compiler.pipeline import partition
-from tilewright.host.compiler.run.relax_host import HostProgram
-from tilewright.host.machine.board import load_board
-from tilewright.host.machine.hwconfig import load_hwconfig
-
-
-def test_a_region_is_convex() -> None:
-    """A path over the CPU between two layers divides them."""
-    model = Model(fresh_rng())
-    x = model.add("Conv", model.input(1, 4, 4, 4), model.weights(4, 4, 1, 1))
-    y = model.add("Add", model.add("Conv", model.add("Sigmoid", x), model.weights(4, 4, 1, 1)), x)
-    network = imported(model.proto(model.add("Conv", y, model.weights(2, 4, 1, 1))))
-    parts = partition(network)
-    assert len(parts.regions) == 2
-    assert_same_outputs(network, parts)
-
-
-def test_choose_decides_and_sees_the_whole_graph() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 4, 6, 6), model.weights(8, 4, 3, 3), model.weights(8))
-    y = model.add("Conv", model.add("Sigmoid", y), model.weights(2, 8, 1, 1))
-    network = imported(model.proto(model.add("Flatten", y)))
-    seen = []
-
-    def first_layer(graph):
-        seen.append(graph)
-        return dict.fromkeys(
-            [each.id for each in graph.candidates[1:]], "it is left to the CPU by choice"
-        )
-
-    parts = partition(network, first_layer)
-    assert_same_outputs(network, parts)
-    graph = seen[0]
-    first, second = (c for c in graph.candidates if c.operator is not None)
-    passes = (144 + 4 * 144) + (4 * 144 + 128)  # dequantise; convolution, bias and quantise
-    assert first.work == Work(macs=8 * 4 * 9 * 16, bytes=passes)
-    assert second.work.macs == 2 * 8 * 16
-    ids = {c.id for c in graph.candidates} | {n.id for n in graph.cpu_nodes}
-    assert {e.source for e in graph.edges} - {None} == ids
-    assert {r for e in graph.edges for r in e.readers} <= ids
-    assert any(e.source is None for e in graph.edges)
-    assert sum(e.leaves for e in graph.edges) == 1
-    assert "sigmoid" in {n.kind for n in graph.cpu_nodes}
-    places = {p.name: (p.place, p.reason) for p in parts.placements if p.kind == "Conv"}
-    assert sorted(places.values()) == [
-        ("accelerator", ""),
-        ("cpu", "it is left to the CPU by choice"),
-    ]
-    assert {p.candidate for p in parts.placements if p.kind == "Conv"} == {first.id, second.id}
-
-
-def test_operators_are_priced_as_the_whole_is_lowered() -> None:
-    """What fuses, and a selection that is only a note, cost nothing; all layers are paid once."""
-    model = Model(fresh_rng())
-    x = model.add("Conv", model.input(1, 4, 8, 8), model.weights(6, 4, 3, 3), pads=[1, 1, 1, 1])
-    bounds = [[model.constant(np.array([n])) for n in part] for part in ((0, 3, 1), (3, 6, 1))]
-    left, right = (model.add("Slice", x, *part) for part in bounds)
-    y = model.add("Conv", model.add("Concat", right, left, axis=1), model.weights(6, 6, 1, 1))
-    y = model.add("MaxPool", model.add("Add", y, x), kernel_shape=[2, 2])
-    graph = offered(model.proto(model.add("Add", y, y)))
-    hw, board = load_hwconfig("tiny-4x4"), load_board("pynq-z2")
-    layers = []
-
-    def lower(region: QGraph) -> LayerGraph:
-        layers.append(layer_graph(fuse(replace(region, saturates=False)), hw))
-        return layers[-1]
-
-    costs = CostModel(hw, board, lower)
-    assert costs.refused(graph) == {}
-    seconds, _ = costs._in_place(graph)
-    paid = {type(c.operator).__name__ for c in graph.candidates if seconds[c.id]}
-    assert paid >= {"QConv", "QPool", "QAdd"}
-    adds = [seconds[c.id] for c in graph.candidates if isinstance(c.operator, QAdd)]
-    assert [each > 0 for each in adds] == [False, True]
-    known = sum(costs._seconds(each) for each in workloads_in_place(hw, layers[-1]))
-    assert sum(seconds.values()) == pytest.approx(known)
 
 
 def test_a_region_that_stands_is_not_written_again(monkeypatch) -> None:
@@ -137,38 +51,6 @@ def test_a_region_that_stands_is_not_written_again(monkeypatch) -> None:
     assert [len(graph.regions) for graph in graphs] == [4, 3, 2]
     assert [region.name for region in parts.regions] == ["region0", "region1"]
     assert_same_outputs(network, parts)
-
-
-def test_what_the_accelerator_refuses_is_left_alone() -> None:
-    """The rest is priced as it lowers without it."""
-    model = Model(fresh_rng())
-    x = model.add("Conv", model.input(1, 4, 8, 8), model.weights(4, 4, 1, 1))
-    x = model.add("Conv", model.add("Sigmoid", x), model.weights(4, 4, 1, 1))
-    network = imported(model.proto(x))
-    costs = CostModel(load_hwconfig("tiny-4x4"), load_board("pynq-z2"))  # has no table
-    parts = partition(network, costs.refused, tables=True)
-    reasons = {p.kind: p.reason for p in parts.placements if p.place == "cpu"}
-    assert list(reasons) == ["Sigmoid"]
-    assert "activation_table: 1" in reasons["Sigmoid"]
-    assert len(parts.regions) == 2
-
-
-def offered(proto: onnx.ModelProto) -> OffloadGraph:
-    """What there is to choose from."""
-    found = []
-    partition(imported(proto), lambda graph: found.append(graph) or {})
-    return found[0]
-
-
-def test_choosing_nothing_runs_everything_on_the_cpu() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 3, 3))
-    network = imported(model.proto(model.add("Relu", y)))
-    parts = partition(network, everything)
-    assert not parts.regions
-    inputs = noise(network, np.random.default_rng(0))
-    ((name, result),) = HostProgram(module=parts.host).run(inputs, FloatRegions(())).items()
-    np.testing.assert_allclose(result, run_all(network.qdq, inputs)[name], atol=0.05)
 
 
 def test_unknown_candidates_are_refused() -> None:
@@ -231,23 +113,6 @@ def test_no_assignment_is_cheaper(number):
     assert cost(candidates, crossings, found.accelerated) == pytest.approx(least), facts
 
 
-def test_a_cheap_operator_stays_with_its_neighbours():
-    candidates = [
-        OperatorCost(name="conv1", cpu_seconds=10.0, accelerator_seconds=1.0),
-        OperatorCost(name="add", cpu_seconds=0.1, accelerator_seconds=0.5),
-        OperatorCost(name="conv2", cpu_seconds=10.0, accelerator_seconds=1.0),
-    ]
-    crossings = [
-        TransferCost(producer="", consumers=("conv1",), seconds=1.0),
-        TransferCost(producer="conv1", consumers=("add",), seconds=1.0),
-        TransferCost(producer="add", consumers=("conv2",), seconds=1.0),
-        TransferCost(producer="conv2", consumers=("",), seconds=1.0),
-    ]
-    found = assign(candidates, crossings)
-    assert found.accelerated == {"conv1", "add", "conv2"}
-    assert found.seconds == pytest.approx(4.5)
-
-
 def test_fractions_of_a_second_are_no_matter_of_the_order():
     """Names are hashed with a salt of the process, which orders the search for a cut.
 
@@ -283,12 +148,6 @@ def test_fractions_of_a_second_are_no_matter_of_the_order():
         assert assign(candidates, crossings).accelerated == set(names[1:7])
 
 
-def test_crossings_that_cost_more_than_they_save_leave_all_on_the_cpu():
-    candidates = [OperatorCost(name="conv", cpu_seconds=1.0, accelerator_seconds=0.1)]
-    crossings = [TransferCost(producer="", consumers=("conv",), seconds=2.0)]
-    assert assign(candidates, crossings).accelerated == frozenset()
-
-
 def test_refuses_costs_that_are_none():
     with pytest.raises(WorkloadError, match="conv: a cost must be a number of seconds"):
         assign([OperatorCost(name="conv", cpu_seconds=float("nan"))], [])
@@ -312,26 +171,6 @@ def test_with_calls_of_the_accelerator_hardly_any_assignment_is_cheaper():
         seconds.append((found.seconds, least))
     found, least = map(sum, zip(*seconds, strict=True))
     assert found < 1.02 * least  # 3 of 600 networks were not the best
-
-
-def test_two_regions_pay_two_calls_and_a_tensor_pays_for_each_region_that_it_enters():
-    costs = [("0", 9, 1), ("1", 1, inf), ("2", 9, 1), ("3", 9, 1)]
-    candidates = [
-        OperatorCost(name=name, cpu_seconds=cpu, accelerator_seconds=accelerator)
-        for name, cpu, accelerator in costs
-    ]
-    crossings = [
-        TransferCost(producer="", consumers=("0",), seconds=0.25),
-        TransferCost(producer="0", consumers=("1",), seconds=0.5),
-        TransferCost(producer="1", consumers=("2", "3"), seconds=1),
-        TransferCost(producer="2", consumers=("",), seconds=0),
-        TransferCost(producer="3", consumers=("",), seconds=0),
-    ]
-    whole = total_seconds(candidates, crossings, 3, {"0", "2", "3"})
-    assert whole == (1 + 1 + 1 + 1) + 3 * 3 + 0.25 + 0.5 + 2 * 1
-    assert total_seconds(candidates, crossings, 3, set()) == 28
-    assert place(candidates, crossings, 3).seconds == whole
-    assert place(candidates, crossings, 9).accelerated == frozenset()
 
 
 # -- minimum cut ----------------------------------------------------------------------------------
@@ -426,16 +265,6 @@ def has_an_order(sources: list[list[int]], groups: list[list[int]]) -> bool:
     return True
 
 
-def test_branches_side_by_side_do_not_wait_for_each_other() -> None:
-    """Two branches that read each other's first results by way of nodes outside, as in CrossViT."""
-    sources = [[], [0], [], [2], [1], [3], [0, 5], [2, 4]]
-    members = {0, 1, 2, 3, 6, 7}
-    groups = convex_groups(sources, members)
-    assert has_an_order(sources, groups)
-    assert not has_an_order(sources, [[0, 1, 6], [2, 3, 7]])
-    assert len(groups) == 3  # one of the branches is divided
-
-
 def test_groups_divide_the_members_and_are_convex() -> None:
     rng = fresh_rng()
     for _ in range(300):
@@ -455,11 +284,6 @@ def test_without_other_nodes_everything_connected_is_one_group() -> None:
         links = {(node, source) for node, reads in enumerate(sources) for source in reads}
         of = {node: index for index, group in enumerate(groups) for node in group}
         assert all(of[a] == of[b] for a, b in links)
-
-
-def test_a_path_over_another_node_divides() -> None:
-    assert convex_groups([[], [0], [0, 1]], {0, 2}) == [[0], [2]]
-    assert convex_groups([[], [0], [0], [1, 2]], {0, 2, 3}) in ([[0, 2], [3]], [[0], [2, 3]])
 
 
 def test_long_chains_take_no_time() -> None:

@@ -13,7 +13,6 @@ from support.networks.small_models import Model, accelerated, imported, operator
 from support.randomness import fresh_rng, generator, where
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.lower import region
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layer_graph import ChannelSlice, LayerGraph
@@ -21,7 +20,6 @@ from tilewright.host.compiler.lower.layers import layer_graph
 from tilewright.host.compiler.lower.memory import Lifetime, place
 from tilewright.host.compiler.lower.qgraph import (
     Lookup,
-    QAdd,
     QConcat,
     QConv,
     QGraph,
@@ -31,7 +29,6 @@ from tilewright.host.compiler.lower.qgraph import (
     QTensor,
 )
 from tilewright.host.compiler.lower.region import lower_region
-from tilewright.host.compiler.lower.runs import runs_of
 from tilewright.host.compiler.pipeline import compile_model, compile_network, partition
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import run_network
@@ -73,58 +70,6 @@ def convolution(name, source, output):
 
 def outputs(graph, data):
     return evaluate(layer_graph(graph, TABLED), {"x": data})
-
-
-def test_a_table_is_fused_into_what_writes_its_input_and_gives_the_same_integers():
-    known = tensors("x", "c", "t", "s", "y")
-    graph = QGraph(
-        name="g",
-        tensors=known,
-        operators=(
-            convolution("conv", "x", "c"),
-            table("c", "t", known),
-            QAdd(name="add", inputs=("t", "x"), output="s"),
-            table("s", "y", known),
-        ),
-        inputs=("x",),
-        outputs=("y",),
-    )
-    fused = fuse(graph)
-    assert [type(o) for o in fused.operators] == [QConv, QAdd]
-    data = np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8)
-    assert np.array_equal(outputs(fused, data)["y"], outputs(graph, data)["y"])
-    alone = outputs(replace(graph, operators=graph.operators[:1], outputs=("c",)), data)["c"]
-    assert np.array_equal(outputs(fused, data)["t"], ENTRIES[alone.astype(int) + 128])
-
-
-def test_tables_behind_each_other_are_one():
-    known = tensors("x", "c", "t", "u", "y")
-    tables = [table(*pair, known) for pair in (("c", "t"), ("t", "u"), ("u", "y"))]
-    layers = (convolution("conv", "x", "c"), *tables)
-    graph = QGraph(name="g", tensors=known, operators=layers, inputs=("x",), outputs=("y",))
-    fused = fuse(graph)
-    assert [type(o) for o in fused.operators] == [QConv]
-    data = np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8)
-    assert np.array_equal(outputs(fused, data)["y"], outputs(graph, data)["y"])
-
-
-@pytest.mark.parametrize("why", ["read twice", "an output"])
-def test_a_result_that_others_need_keeps_its_own_layer(why):
-    known = tensors("x", "c", "t", "y")
-    graph = QGraph(
-        name="g",
-        tensors=known,
-        operators=(
-            convolution("conv", "x", "c"),
-            table("c", "t", known),
-            QAdd(name="add", inputs=("t", "c" if why == "read twice" else "x"), output="y"),
-        ),
-        inputs=("x",),
-        outputs=("y",) if why == "read twice" else ("y", "c"),
-    )
-    assert [type(o) for o in fuse(graph).operators] == [QConv, QRescale, QAdd]
-    found = outputs(graph, np.random.default_rng(0).integers(-128, 128, SHAPE).astype(np.int8))
-    assert np.array_equal(found["t"], ENTRIES[found["c"].astype(int) + 128])
 
 
 def test_a_table_is_computed_in_its_place_of_a_concatenation_with_the_copys_integers():
@@ -224,17 +169,6 @@ def test_tensors_that_live_together_do_not_overlap(number):
     assert arena.peak <= arena.nbytes <= sum(x.nbytes + ALIGNMENT for x in lifetimes.values())
 
 
-def test_a_chain_needs_two_tensors_at_once():
-    lifetimes = {f"t{i}": Lifetime(nbytes=1000, first=i, last=i + 1) for i in range(10)}
-    arena = place(lifetimes, alignment=8)
-    assert arena.nbytes == arena.peak == 2000
-
-
-def test_nothing_takes_nothing():
-    arena = place({}, alignment=8)
-    assert (arena.nbytes, arena.peak) == (0, 0)
-
-
 # -- products that need not wait for each other are runs, and a run takes fewer cycles ------------
 
 HW = load_hwconfig("pynq-16x16")
@@ -260,54 +194,6 @@ def scores(heads: int, windows: int, tokens: int) -> LayerGraph:
 
 def products(run: list) -> bool:
     return all(isinstance(layer.weights, ChannelSlice) for layer in run)
-
-
-def test_products_of_windows_and_heads_are_one_run_though_each_head_has_copies() -> None:
-    graph = scores(heads=3, windows=4, tokens=49)
-    assert len([layer.name for layer in graph.layers if layer.name.endswith("/room")]) == 3
-    runs = runs_of(graph)
-    assert [len(run) for run in runs if products(run)] == [12]
-    assert sum(map(len, runs)) == len(graph.layers)
-    done: set[str] = set(graph.inputs)
-    for run in runs:
-        assert {name for layer in run for name in layer.reads()} <= done
-        done |= {layer.output.tensor for layer in run}
-
-
-def test_a_product_that_reads_another_one_waits_for_it() -> None:
-    first, second = (
-        QMatmul(name=y, inputs=(x, "b"), output=y, heads=1, b_rows_are_outputs=True)
-        for x, y in (("a", "y"), ("y", "z"))
-    )
-    tensors = {name: tensor(name, 16, 16) for name in "abyz"}
-    graph = QGraph(
-        name="g", tensors=tensors, operators=(first, second), inputs=("a", "b"), outputs=("z",)
-    )
-    assert [len(run) for run in runs_of(layer_graph(graph, HW))] == [1, 1]
-
-
-def test_products_of_other_scales_are_no_run() -> None:
-    tensors = {name: tensor(name, 16, 16) for name in ("a", "b", "y", "z")}
-    made = [
-        QMatmul(name=y, inputs=("a", "b"), output=y, heads=1, b_rows_are_outputs=True, factor=f)
-        for y, f in (("y", 1.0), ("z", 0.5))
-    ]
-    graph = QGraph(
-        name="g", tensors=tensors, operators=tuple(made), inputs=("a", "b"), outputs=("y", "z")
-    )
-    assert [len(run) for run in runs_of(layer_graph(graph, HW))] == [1, 1]
-
-
-def test_a_run_hides_loads_and_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, memory = scores(heads=1, windows=16, tokens=49), load_board("pynq-z2").memory
-
-    def cycles() -> int:
-        program = lower_region(graph, HW, lambda workload: default_schedule(HW, workload))
-        return time_layers(program, memory)[0].cycles
-
-    beside = cycles()
-    monkeypatch.setattr(region, "runs_of", lambda graph: [[layer] for layer in graph.layers])
-    assert beside < 0.55 * cycles()
 
 
 def test_layers_of_a_run_have_one_schedule_whatever_they_would_have_alone() -> None:
@@ -357,15 +243,6 @@ def test_the_integers_are_the_real_function_rounded_once(zero_points, bounds):
         assert np.abs(errors).max() <= 1, where()
         off.append(np.count_nonzero(errors) / errors.size)
     assert np.mean(off) < 0.03, where()  # a step off only where half a step is near
-
-
-def test_what_follows_a_prelu_and_what_stands_before_it_keep_their_layers():
-    maker = GraphMaker(fresh_rng(), PRELU_SHAPE, zero_points=True)
-    second = maker.prelu(maker.conv("x0", 6, 3, pad=1), SLOPES)
-    layers = layer_graph(fuse(maker.graph(maker.conv(second, 4))), TINY)
-    assert [layer.name for layer in layers.layers] == [
-        "conv0", "prelu1/negative", "prelu1", "conv2",
-    ]  # fmt: skip
 
 
 def test_a_float_network_keeps_its_slopes_and_is_bit_exact_on_a_device():

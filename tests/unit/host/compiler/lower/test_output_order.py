@@ -22,9 +22,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QGraph,
     QStack,
     from_normal_form,
-    is_channels_last,
 )
-from tilewright.host.compiler.pack.latency import region_seconds
 from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.board import Board, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -143,60 +141,6 @@ def test_logits_lie_as_the_model_has_them_with_every_schedule(
         assert executable.steps[0].program.layers[0].bytes_written == TOKENS * 48
 
 
-def test_nothing_is_moved_to_hand_them_over() -> None:
-    executable, _ = compiled(logits(), PYNQ, SLOW)
-    program = executable.steps[0].program
-    memory = program.program.image()
-    (plain,) = program.read_outputs(memory).values()
-    assert np.shares_memory(plain, memory)
-    assert np.shares_memory(from_normal_form(plain, (1, TOKENS, 48)), memory)
-
-
-def test_a_result_that_a_layer_reads_stays_in_blocks() -> None:
-    first = dense(("x",), "y", (32, 16))
-    second = dense(("y",), "z", (48, 32))
-    graph = graph_of((first, second), {"x": 16, "y": 32, "z": 48}, ("y", "z"))
-    executable, layers = compiled(graph, PYNQ, SLOW)
-    assert executable.views == {"z"}
-    check_bits(executable, graph, layers)
-
-
-def added() -> QGraph:
-    operator = dense(("x", "r"), "y", (48, 16))
-    return graph_of((operator,), {"x": 16, "r": 48, "y": 48}, ("y",))
-
-
-OTHERS = {
-    "pixels are the last axis": lambda: logits(last=False),
-    "channels fill no blocks": lambda: logits(46),
-    "one pixel": lambda: logits(tokens=1),
-    "two images": lambda: logits(images=2),
-    "a residual lies in blocks": added,
-}
-
-
-@pytest.mark.parametrize("why", OTHERS)
-def test_other_results_stay_in_blocks(why: str) -> None:
-    graph = OTHERS[why]()
-    executable, layers = compiled(graph, PYNQ, SLOW)
-    (buffer,) = executable.steps[0].program.outputs
-    assert buffer.block == PYNQ.block_out
-    assert not executable.views
-    check_bits(executable, graph, layers)
-
-
-def test_an_output_in_order_is_read_but_not_written_anew() -> None:
-    graph = logits()
-    plain, _ = compiled(graph, PYNQ, None)
-    ordered, _ = compiled(graph, PYNQ, SLOW)
-    assert not plain.views
-    spent = [region_seconds(each, BOARD.cpu) for each in (plain, ordered)]
-    moved = TOKENS * 16, TOKENS * 48
-    rate = BOARD.cpu.bytes_per_second
-    assert spent[0] == pytest.approx(BOARD.cpu.call_seconds + 2 * sum(moved) / rate)
-    assert spent[0] - spent[1] == pytest.approx(moved[1] / rate)
-
-
 def image_of(channels: int, *, inputs: int = 16, free: bool = True) -> QGraph:
     """A 1x1 convolution of an image of 3 x 5 pixels, as a head of a detector ends."""
     shapes = {"x": (1, inputs, 3, 5), "y": (1, channels, 3, 5)}
@@ -257,42 +201,6 @@ def test_results_of_any_strides_are_views_of_whole_pixels(what: str, array: str)
     assert blocks in result.strides
 
 
-def test_results_that_need_the_models_order_stay_in_blocks() -> None:
-    for graph in (image_of(46, free=False), image_of(12, free=False)):
-        executable, layers = compiled(graph, PYNQ, SLOW)
-        assert not executable.views
-        assert executable.steps[0].program.outputs[0].block == PYNQ.block_out
-        check_bits(executable, graph, layers)
-
-
-def test_arrays_of_two_rows_hand_out_copies() -> None:
-    graph = image_of(46)
-    for hw in (ROOMY.with_(batch=2), ROOMY.with_(batch=2, block_out=8)):
-        executable, layers = compiled(graph, hw, SLOW)
-        assert not executable.views
-        data = fresh_rng().integers(-128, 128, (1, 16, 3, 5)).astype(np.int8)
-        (found,), _ = executable.run(ReferenceDevice(hw), [data])
-        assert np.array_equal(found, evaluate(layers, {"x": data})["y"])
-        assert found.flags.c_contiguous
-
-
-def test_a_result_of_few_channels_of_a_block_is_copied() -> None:
-    """To read 16 bytes for 8 of them costs as much as a copy, and each reader would pay it."""
-    for channels, seen in ((8, False), (9, True)):
-        graph = image_of(channels)
-        executable, layers = compiled(graph, PYNQ, SLOW)
-        assert bool(executable.views) == seen
-        check_bits(executable, graph, layers)
-
-
-def test_a_view_is_read_with_what_fills_up_its_blocks() -> None:
-    graph = image_of(46)
-    copied, _ = compiled(graph, PYNQ, None)
-    viewed, _ = compiled(graph, PYNQ, SLOW)
-    spent = [region_seconds(each, BOARD.cpu) for each in (copied, viewed)]
-    assert spent[0] - spent[1] == pytest.approx((2 * 46 - 48) * 15 / BOARD.cpu.bytes_per_second)
-
-
 def test_parts_of_a_result_count_together() -> None:
     """What STORE loses in all layers that write a result is held against what the CPU saves."""
     for rate, seen in ((1e5, True), (1e12, False)):
@@ -311,42 +219,6 @@ def test_rows_of_a_burst_cost_no_cycles() -> None:
     graph = logits(512, 64, tokens=64)
     schedule = Schedule(tile_h=64, tile_w=1, tile_ci=4, tile_co=8, oc_threading=2)
     assert cycles(graph, SLOW, schedule) <= 1.01 * cycles(graph, None, schedule)
-
-
-def test_the_cost_decides_where_rows_are_short() -> None:
-    graph = logits(512, 16, tokens=64)
-    schedule = Schedule(tile_h=64, tile_w=1, tile_ci=1, tile_co=1, oc_threading=2)
-    blocks, in_order = (cycles(graph, board, schedule) for board in (None, SLOW))
-    lost = (in_order - blocks) / (BOARD.clock_mhz * 1e6)
-    assert in_order > 1.5 * blocks
-    even = 64 * 512 / lost  # a CPU of this rate saves as much as STORE loses
-    for rate, expected in ((even / 2, True), (even * 2, False)):
-        executable, _ = compiled(graph, PYNQ, with_cpu(rate), schedule)
-        assert ("y" in executable.views) == expected
-
-
-@pytest.mark.parametrize(
-    ("shape", "model_shape", "last"),
-    [
-        ((1, 6, 4, 1), (1, 4, 6), True),
-        ((1, 6, 4, 1), (1, 6, 4), False),
-        ((1, 4, 4, 1), (1, 4, 4), True),
-        ((1, 6, 4, 1), (1, 2, 2, 6), True),
-        ((1, 6, 4, 1), (1, 2, 4, 3), False),
-        ((1, 6, 2, 2), (1, 6, 4), False),
-        ((1, 6, 2, 2), (1, 6, 2, 2), False),
-        ((1, 6, 1, 1), (1, 6), False),
-    ],
-)
-def test_channels_are_last_where_an_array_is_the_tensor_turned(
-    shape: tuple[int, ...], model_shape: tuple[int, ...], last: bool
-) -> None:
-    data = np.arange(np.prod(shape), dtype=np.int8).reshape(shape)
-    array = from_normal_form(data, model_shape)
-    turned = np.moveaxis(data, 1, 3).reshape(model_shape)
-    assert is_channels_last(shape, model_shape) == last
-    if shape[2] > 1:
-        assert np.array_equal(array, turned) == last
 
 
 def test_an_array_that_no_rule_leads_to_is_refused() -> None:

@@ -16,8 +16,6 @@ from tilewright.host.compiler.lower.qgraph import (
     QGraph,
     QLayerNorm,
     QOperator,
-    QPool,
-    QReshape,
     QTensor,
 )
 
@@ -72,62 +70,10 @@ class Maker:
         )  # fmt: skip
 
 
-def moves(graph: QGraph) -> int:
-    return sum(isinstance(operator, QGather) for operator in graph.operators)
-
-
-def kinds(graph: QGraph) -> list[type[QOperator]]:
-    return [type(o) for o in graph.operators if not isinstance(o, QReshape)]
-
-
 def assert_same(before: QGraph, after: QGraph) -> None:
     data = [fresh_rng().integers(-128, 128, before.tensors["x"].shape).astype(np.int8)]
     for expected, found in zip(evaluate(before, data), evaluate(after, data), strict=True):
         assert np.array_equal(expected, found)
-
-
-def block(m: Maker, x: str, order: np.ndarray) -> str:
-    """As a block of Swin: what stands for attention is a pool that sees neighbours."""
-    y = m.dense(m.move(m.norm(x), order), 8)
-    y = m.add(QPool, y, maximum=True, kernel=(3, 3), stride=(1, 1), pads=(1, 1, 1, 1))
-    y = m.add(QAdd, x, m.move(m.dense(y, 4), np.argsort(order)))
-    return m.add(QAdd, y, m.dense(m.dense(m.norm(y), 16), 4))
-
-
-def test_blocks_are_computed_in_the_order_of_their_windows() -> None:
-    m = Maker()
-    rolled = np.roll(np.arange(PIXELS), 3)[WINDOWS]
-    graph = m.graph(m.dense(block(m, block(m, "x", WINDOWS), rolled), 3, kernel=3))
-    after = with_fewer_moves(graph)
-    assert (moves(graph), moves(after)) == (4, 3)
-    # the input and the result of attention are added where nothing moves in between
-    assert kinds(after)[:5] == [QGather, QLayerNorm, QConv, QPool, QConv]
-    assert kinds(after).count(QConv) == kinds(graph).count(QConv)
-    assert kinds(after).count(QLayerNorm) == kinds(graph).count(QLayerNorm)
-    assert_same(graph, after)
-
-
-def test_a_move_back_undoes_one() -> None:
-    m = Maker()
-    y = m.norm(m.dense(m.move("x", WINDOWS), 4))
-    graph = m.graph(m.dense(m.move(y, np.argsort(WINDOWS)), 4, kernel=3))
-    after = with_fewer_moves(graph)
-    assert moves(after) == 0
-    assert_same(graph, after)
-
-
-def test_many_channels_are_not_moved_for_few() -> None:
-    m = Maker()
-    wide = m.dense(m.move("x", WINDOWS), 64)
-    graph = m.graph(m.dense(wide, 4, kernel=3))
-    assert with_fewer_moves(graph) is graph  # the move stays before the layer that widens
-
-
-def test_a_move_that_drops_pixels_stays() -> None:
-    m = Maker()
-    y = m.move("x", np.minimum(WINDOWS, 9))
-    graph = m.graph(m.dense(m.add(QAdd, y, y), 4, kernel=3))
-    assert with_fewer_moves(graph) is graph
 
 
 @pytest.mark.parametrize("case", range(40))

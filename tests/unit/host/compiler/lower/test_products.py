@@ -22,7 +22,6 @@ from tilewright.host.compiler.lower.qgraph import Lookup, QEnlarge, QMultiply, Q
 from tilewright.host.compiler.pipeline import (
     compile_model,
     compile_network,
-    import_network,
     partition,
 )
 from tilewright.host.compiler.read.calibration import Calibration
@@ -101,17 +100,6 @@ def network():
     x = model.add("Mul", x, model.add("Conv", x, model.weights(8, 8, 1, 1)))
     x = model.add("Flatten", model.add("GlobalAveragePool", x))
     return model.proto(model.add("MatMul", x, model.weights(8, 5)))
-
-
-def test_a_tensor_times_a_function_of_itself_is_not_rounded_in_between():
-    model = Model(np.random.default_rng(5), opset=20)
-    x = model.add("Conv", model.input(1, 3, 8, 8), model.weights(8, 3, 3, 3))
-    x = model.add("Mul", x, model.add("Sigmoid", x))
-    proto = model.proto(model.add("Conv", x, model.weights(8, 8, 1, 1)))
-    options = ImportOptions(quantise=QuantiseOptions(activation_tables=True))
-    network = import_network(proto, calibration=Calibration(random_samples=2), options=options)
-    (sigmoid,) = (node for node in network.qdq.graph.node if node.op_type == "Sigmoid")
-    assert [n.op_type for n in network.qdq.graph.node if sigmoid.output[0] in n.input] == ["Mul"]
 
 
 @pytest.mark.parametrize("asymmetric", [False, True])
@@ -195,19 +183,6 @@ def test_at_one_scale_the_integers_are_the_exact_means_rounded_half_to_even(fact
         assert operator.factors == factors
         assert steps.size * factors[0] * factors[1] == found.size
         assert np.array_equal(found, exact), where()
-
-
-@pytest.mark.parametrize("bounds", [(None, None), (0.0, 1.0)])
-def test_another_scale_and_an_activation_are_part_of_the_one_rounding(bounds):
-    rng = fresh_rng()
-    for factors in ((3, 3), (2, 5)):
-        maker = GraphMaker(rng, (1, 4, 4, 5), zero_points=True)
-        y = maker.enlarge("x0", factors, bounds)
-        graph, data = maker.graph(y), maker.arguments()
-        found = evaluate(layer_graph(graph, TINY), data)[y].astype(int)
-        errors = found - evaluate_real(graph, data)[y].astype(int)
-        assert np.abs(errors).max() <= 1, where()
-        assert (errors == 0).mean() > 0.9, where()
 
 
 def test_factors_whose_weights_are_no_int8_numbers_are_refused():

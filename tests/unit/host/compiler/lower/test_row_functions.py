@@ -28,8 +28,7 @@ from tilewright.host.compiler.lower.qgraph import (
     QTensor,
 )
 from tilewright.host.compiler.lower.region import lower_region
-from tilewright.host.compiler.lower.runs import runs_of
-from tilewright.host.compiler.pipeline import compile_model, import_network, partition
+from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.run.runtime import run_network
 from tilewright.host.lowering import default_schedule
@@ -97,22 +96,6 @@ def test_a_region_computes_them_as_real_numbers_do_and_as_specified(
     program = lower_region(graph, ROWED, lambda workload: default_schedule(ROWED, workload))
     run = ReferenceDevice(ROWED).run(program.program, program.image({"x": data}))
     assert np.array_equal(program.read_outputs(run.memory)["y"], values["y"])
-
-
-def test_epsilon_and_what_follows_in_the_model_are_read() -> None:
-    model = Model(np.random.default_rng(0))
-    ones = model.constant(np.ones(6, dtype=np.float32))
-    x = model.quantised(model.input(1, 5, 6), 0.01)
-    norm = model.add("LayerNormalization", x, ones, ones, epsilon=0.25)
-    low, high = (model.constant(np.float32(bound)) for bound in (0.125, 0.5))
-    x = model.quantised(model.add("Relu", norm), 0.02)
-    softmax = model.add("Clip", model.add("Softmax", x, axis=-1), low, high)
-    network = import_network(model.proto(model.quantised(softmax, 1 / 256, -128)))
-    (region,) = partition(network, rows=True).regions
-    found = {type(operator): operator for operator in region.operators}
-    assert found[QLayerNorm].epsilon == 0.25
-    assert found[QLayerNorm].bounds == (0.0, None)
-    assert found[QSoftmax].bounds == (0.125, 0.5)
 
 
 def test_hardware_without_a_row_unit_refuses_them() -> None:
@@ -268,11 +251,6 @@ def test_tokens_and_heads_of_any_size_have_their_bits(
     run(attention(heads, tokens, width), ARRAYS[array])
 
 
-@pytest.mark.parametrize("array", ["4x4", "4x8"])
-def test_as_many_keys_as_there_are(array: str) -> None:
-    run(attention(2, 3, 4, keys=10), ARRAYS[array])
-
-
 @pytest.mark.parametrize("array", ["4x4", "8x4"])
 def test_each_head_has_its_own_addend(array: str) -> None:
     addend = fresh_rng().normal(0, 2, (1, 2 * 7, 7, 1))
@@ -289,63 +267,12 @@ def test_all_heads_read_one_mask(array: str, heads: int, tokens: int, width: int
     run(graph, ARRAYS[array])
 
 
-def test_a_mask_is_read_beside_a_causal_one() -> None:
-    causal = np.where(np.tri(7) > 0, 0, -np.inf).T
-    addend = np.concatenate([causal, causal])[None, :, :, None]
-    run(attention(2, 7, 4, addend=addend, masked=True), ROWED)
-
-
 @pytest.mark.parametrize(("shape", "zero_point"), [((1, 8, 8, 1), 0), ((1, 8, 1, 1), 5)])
 def test_a_mask_that_is_no_row_or_has_a_zero_point_is_refused(shape, zero_point) -> None:
     graph = attention(1, 8, 8, masked=True)
     mask = QTensor(name="m", shape=shape, scale=1.0, zero_point=zero_point)
     with pytest.raises(WorkloadError, match="its mask is not one row"):
         layer_graph(replace(graph, tensors={**graph.tensors, "m": mask}), ROWED)
-
-
-def test_softmax_of_one_run_may_have_masks_of_their_own() -> None:
-    names = ("x", "y")
-    tensors = {
-        name: QTensor(name=name, shape=shape, scale=scale)
-        for base in names
-        for name, shape, scale in (
-            (base, (1, 9, 40, 1), 0.1),
-            (f"{base} mask", (1, 9, 1, 1), mask_scale(0.1)),
-            (f"{base} share", (1, 9, 40, 1), 1 / 127),
-        )
-    }
-    softmaxes = tuple(
-        QSoftmax(name=base, inputs=(base, f"{base} mask"), output=f"{base} share") for base in names
-    )
-    outputs = tuple(operator.output for operator in softmaxes)
-    inputs = tuple(name for operator in softmaxes for name in operator.inputs)
-    graph = QGraph(name="g", tensors=tensors, operators=softmaxes, inputs=inputs, outputs=outputs)
-    layers = layer_graph(graph, ROWED)
-    assert [len(run) for run in runs_of(layers)] == [2]
-    rng = fresh_rng()
-    data = {
-        name: rng.integers(-128, 1, tensors[name].shape).astype(np.int8) for name in graph.inputs
-    }
-    expected = evaluate(layers, data)
-    program = lower_region(layers, ROWED, lambda workload: default_schedule(ROWED, workload))
-    check_hazards(ROWED, program.program, program.image(data))
-    found = ReferenceDevice(ROWED).run(program.program, program.image(data))
-    for name, values in program.read_outputs(found.memory).items():
-        assert np.array_equal(values, expected[name])
-
-
-def test_where_all_lies_in_blocks_nothing_is_copied() -> None:
-    kinds = [layer.workload.kind for layer in layer_graph(attention(2, 16, 16), ROWED).layers]
-    assert kinds.count(Kind.ROWS) == 2
-    assert len(kinds) == 2 * 4  # and each head: scores, values turned, context
-    assert Kind.DEPTHWISE not in kinds
-
-
-def test_layers_name_the_operators_of_the_model() -> None:
-    layers = layer_graph(attention(2, 13, 8), ROWED).layers
-    assert {name for layer in layers for name in layer.operators} == {
-        "scores", "softmax", "context",
-    }  # fmt: skip
 
 
 def test_images_of_a_batch_are_no_weights() -> None:
@@ -366,21 +293,6 @@ def test_factors_of_any_zero_point_have_their_products(array: str, number: int) 
         zeros = dict.fromkeys(zeros, -1)
     graph = attention(heads, tokens, width, keys=keys, windows=windows, zeros=zeros)
     run(graph, ARRAYS[array], most=16)  # values are up to 255 steps
-
-
-@pytest.mark.parametrize("array", ARRAYS)
-def test_a_tensor_times_itself_has_its_products(array: str) -> None:
-    zero = int(fresh_rng().choice([-128, 127, 5]))
-    shapes = {"q": (16, 12), "s": (12, 12)}
-    tensors = {
-        name: QTensor(name=name, shape=(1, *shape, 1), scale=0.1, zero_point=zero)
-        for name, shape in shapes.items()
-    }
-    product = QMatmul(
-        name="scores", inputs=("q", "q"), output="s", heads=1, b_rows_are_outputs=True, factor=0.01
-    )
-    graph = QGraph(name="g", tensors=tensors, operators=(product,), inputs=("q",), outputs=("s",))
-    run(graph, ARRAYS[array])
 
 
 def after_dense(graph: QGraph) -> QGraph:

@@ -15,7 +15,7 @@ from support.networks.small_models import Model, imported
 from support.randomness import fresh_rng, generator
 
 from tilewright.host.common.errors import ProgramError
-from tilewright.host.compiler.divide.model_edges import CONVERSIONS, operator_edges
+from tilewright.host.compiler.divide.model_edges import operator_edges
 from tilewright.host.compiler.lower.fuse import fuse
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.layers import layer_graph
@@ -24,7 +24,6 @@ from tilewright.host.compiler.pack.annotated import save_annotated
 from tilewright.host.compiler.pack.artefact import FORMAT, CompiledNetwork, Placed, load, save
 from tilewright.host.compiler.pack.latency import (
     Latency,
-    behind_seconds,
     latency,
     mac_share,
     region_seconds,
@@ -189,25 +188,6 @@ def network():
     return imported(model.proto(model.add("Gemm", y, model.weights(128, 3), model.weights(3))))
 
 
-def test_every_operator_of_a_model_is_placed_once(network) -> None:
-    compiled = compile_network(network, HW, BOARD, offload_all=True).network
-    expected = [n.name for n in network.qdq.graph.node if n.op_type not in CONVERSIONS]
-    assert [placed.name for placed in compiled.placements] == expected
-    kinds = {p.kind for p in compiled.placements if p.where == "cpu"}
-    assert {"LayerNormalization", "Softmax", "Sigmoid"} <= kinds
-
-
-def test_work_is_counted_from_shapes(network) -> None:
-    placed = {p.kind: p for p in compile_network(network, HW, BOARD).network.placements}
-    assert placed["Conv"].macs == 8 * 16 * 4 * 9
-    assert placed["Gemm"].macs == 128 * 3
-    assert placed["Sigmoid"].macs == placed["LayerNormalization"].macs == 0
-    # dequantised and Sigmoid, or Erf, Flatten and quantised: one pass, shared by its operators
-    assert placed["Sigmoid"].bytes == (128 + 4 * 128) // 2
-    assert placed["Erf"].bytes == placed["Flatten"].bytes == (4 * 128 + 128) // 3
-    assert placed["LayerNormalization"].bytes == 2 * 4 * 128
-
-
 def test_the_parts_add_up(network, tmp_path) -> None:
     compiled = compile_network(network, HW, BOARD, offload_all=True).network
     assert mac_share(compiled) == 1
@@ -227,19 +207,6 @@ def test_the_parts_add_up(network, tmp_path) -> None:
     assert latency(load(path), BOARD, cycles=1000) == found
     fast = replace(BOARD, cpu=replace(BOARD.cpu, bytes_per_second=1e12, call_seconds=0))
     assert latency(compiled, fast, cycles=1000).bottleneck == "accelerator"
-
-
-def test_what_an_operator_costs_behind_is_its_work_and_the_tensors_that_cross_for_it(
-    network,
-) -> None:
-    compiled = compile_network(network, HW, BOARD, offload_all=True).network
-    placed = {p.kind: p for p in compiled.placements}
-    first, last = placed["Sigmoid"], placed["Erf"]
-    assert first.crossing_bytes == 128  # behind the convolution
-    assert placed["LayerNormalization"].crossing_bytes == last.crossing_bytes == 0
-    assert placed["Flatten"].crossing_bytes == 128  # in front of the dense layer
-    work = first.bytes + 2 * 128 + 5 * 128
-    assert behind_seconds(first, BOARD.cpu) == pytest.approx(work / BOARD.cpu.bytes_per_second)
 
 
 def test_an_operator_is_linked_to_what_it_reads_through_quantisation(network) -> None:

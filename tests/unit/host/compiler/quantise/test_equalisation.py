@@ -75,25 +75,6 @@ def test_channels_get_the_range_of_the_weights_that_read_them() -> None:
     np.testing.assert_allclose(ratio[seen], ratio[seen][0], rtol=1e-4)
 
 
-def test_channels_that_a_depthwise_layer_reads_get_half_of_the_difference() -> None:
-    rng = fresh_rng()
-    model, batches = uneven(rng, depthwise=True), batches_for(rng)
-    before = largest(proto_of(model), "relu1", batches)
-    after = largest(ir.to_proto(equalised(model, batches)), "relu1", batches)
-    expected = before * np.sqrt(before.max() / np.maximum(before, before.max() / 64))
-    np.testing.assert_allclose(after, expected, rtol=1e-4)
-
-
-def test_results_do_not_change() -> None:
-    rng = fresh_rng()
-    model, batches = uneven(rng), batches_for(rng)
-    proto = ir.to_proto(equalised(model, batches))
-    for batch in batches_for(rng, 3):
-        before, after = run_all(proto_of(model), batch), run_all(proto, batch)
-        assert np.abs(before["relu1"] - after["relu1"]).max() > 0.1
-        np.testing.assert_allclose(after["conv2"], before["conv2"], rtol=1e-4, atol=1e-4)
-
-
 def test_a_channel_that_calibration_never_sees_keeps_its_factor() -> None:
     rng = fresh_rng()
     model, batches = uneven(rng), batches_for(rng)
@@ -258,15 +239,6 @@ def test_joined_channels_keep_their_factors() -> None:
     np.testing.assert_array_equal(classes[joined], np.concatenate([classes[p] for p in parts]))
 
 
-def test_every_pixel_of_a_flattened_channel_has_its_factor() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Relu", conv(model, model.input(2, 3, 2, 3), 4, 3, 1, 1))
-    flat = model.add("Flatten", y)
-    hidden = model.add("Gemm", flat, model.weights(5, 24), vector(model, 5), transB=1, alpha=0.5)
-    last = model.add("Gemm", model.add("Relu", hidden), model.weights(5, 3), beta=2.0)
-    assert_scaled(model, last, y, flat, hidden)
-
-
 def test_channels_of_a_sequence_come_last() -> None:
     model = Model(fresh_rng())
     x = model.input(2, 5, 6)
@@ -420,17 +392,6 @@ def test_nodes_and_constants_are_found_by_name(monkeypatch) -> None:
     monkeypatch.setattr(ONNXModel, "replace_output_of_all_nodes", None)
     monkeypatch.setattr(ONNXModel, "get_initializer", None)
     quantised(model.proto(x))
-
-
-def test_channels_are_not_taken_one_by_one(monkeypatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a channel of its own")
-
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(64, 3, 3, 3), model.weights(64))
-    monkeypatch.setattr(channel_quantiser.qdq_quantizer, "compute_data_quant_params", refuse)
-    monkeypatch.setattr(channel_quantiser, "quantize_onnx_initializer", refuse)
-    quantised(model.proto(y))
 
 
 def test_weights_that_are_not_finite_are_refused() -> None:

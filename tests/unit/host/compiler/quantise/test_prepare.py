@@ -33,18 +33,6 @@ def prepared(model: onnx.ModelProto, options: QuantiseOptions) -> tuple[bytes, b
     return found.model.SerializeToString(), found.was_quantised
 
 
-def test_a_quantised_model_is_taken_as_it_is() -> None:
-    model = Model(fresh_rng())
-    x = model.quantised(model.input(1, 3, 8, 8), 0.05)
-    weights = model.constant(model.rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8))
-    scale, zero = model.constant(np.float32(0.01)), model.constant(np.int8(0))
-    y = model.add("Conv", x, model.add("DequantizeLinear", weights, scale, zero))
-    proto = model.proto(model.quantised(y, 0.1))
-    first, again = prepared(proto, PLAIN), prepared(proto, QuantiseOptions())
-    assert first == again
-    assert first[1]
-
-
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 @pytest.mark.parametrize("rounds", [False, True])
 @pytest.mark.parametrize("kind", ["HardSigmoid", "LeakyRelu", "Min", "Mul", "Pad"])
@@ -68,44 +56,10 @@ def test_numbers_that_int8_cannot_hold_are_refused(kind, rounds, bad) -> None:
         prepared(model.proto(y), PLAIN)
 
 
-def test_several_operators_may_have_one_name() -> None:
-    model = Model(fresh_rng())
-    x = model.add("MatMul", model.input(1, 4, 6), model.weights(6, 6))
-    y = model.add("MatMul", x, model.add("Transpose", x, perm=[0, 2, 1]))
-    y = model.add("Softmax", model.add("Div", y, np.float32(1.7)))
-    for node in model.nodes:
-        node.name = "same"
-    prepared(model.proto(model.add("MatMul", y, x)), PLAIN)
-
-
-def test_a_float_model_is_quantised_as_the_options_say() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Relu", model.add("Conv", model.input(1, 3, 9, 9), model.weights(6, 3, 3, 3)))
-    proto = model.proto(model.add("Conv", y, model.weights(4, 6, 3, 3)))
-    variants = [
-        PLAIN,
-        QuantiseOptions(method="mse", equalisation=False, bias_correction=False),
-        QuantiseOptions(method="percentile", percentile=90, equalisation=False),
-        QuantiseOptions(method="minmax", bias_correction=False),
-        QuantiseOptions(),
-        QuantiseOptions(asymmetric=True),
-    ]
-    found = [prepared(proto, options) for options in variants]
-    assert not any(was_quantised for _, was_quantised in found)
-    assert len({model for model, _ in found}) == len(variants)
-
-
 @pytest.mark.parametrize("percentile", [50, 0, -1, 100.5, float("nan")])
 def test_a_percentile_without_sense_is_refused(percentile) -> None:
     with pytest.raises(WorkloadError, match=r"percentile: must be more than 50 and at most 100"):
         QuantiseOptions(method="percentile", percentile=percentile)
-
-
-def test_an_unknown_method_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(
-        WorkloadError, match=r"method: must be one of minmax, mse, percentile, not 'entropy'"
-    ):
-        QuantiseOptions(method="entropy")
 
 
 @pytest.mark.parametrize(
@@ -136,14 +90,6 @@ def test_bounds_that_leave_no_finite_number_are_refused(low, high, behind) -> No
     clipped = model.add("Clip", y if behind else x, *ends)
     with pytest.raises(WorkloadError, match="finite"):
         prepared(model.proto(y, clipped), PLAIN)
-
-
-@pytest.mark.parametrize(("low", "high"), [(-np.inf, 6), (0, np.inf), (-np.inf, np.inf)])
-def test_a_bound_may_be_missing_as_infinity(low, high) -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 8, 8), model.weights(4, 3, 1, 1))
-    ends = [model.constant(np.float32(end)) for end in (low, high)]
-    prepared(model.proto(model.add("Clip", y, *ends)), PLAIN)
 
 
 # -- files are read in a process of their own -----------------------------------------------------

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Float models become quantised ones: types, scales, names, weights of 4 bits."""
 
-from collections import Counter
-from typing import Any
-
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -12,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx.numpy_helper import to_array
 from support.networks.onnx_results import drawn_inputs, results
-from support.networks.qdq_runs import assert_near, output_of
+from support.networks.qdq_runs import assert_near
 from support.networks.small_models import Model, imported, noise
 from support.randomness import fresh_rng, generator, sample
 
@@ -44,25 +41,6 @@ def between(node: ir.Node, index: int = 0) -> str:
     return writer.op_type if writer is not None else ""
 
 
-@pytest.mark.parametrize("kind", ["Relu", "Clip"])
-def test_nothing_is_rounded_between_a_layer_and_its_activation(kind) -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 3, 3))
-    bounds = [model.constant(np.float32(0)), model.constant(np.float32(6))]
-    found = quantised(model, model.add(kind, y, *(bounds if kind == "Clip" else [])))
-    (node,) = nodes(found, kind)
-    assert between(node) == "Conv"
-    assert [use.node.op_type for use in node.outputs[0].uses()] == ["QuantizeLinear"]
-
-
-def test_an_activation_of_a_tensor_that_others_read_too_is_a_step_of_its_own() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
-    found = quantised(model, model.add("Add", model.add("Relu", y), y))
-    assert between(nodes(found, "Relu")[0]) == "DequantizeLinear"
-    assert {between(nodes(found, "Add")[0], i) for i in (0, 1)} == {"DequantizeLinear"}
-
-
 def test_biases_and_factors_of_products_stay_as_they_are() -> None:
     model = Model(fresh_rng())
     x = model.input(2, 3, 4)
@@ -78,18 +56,6 @@ def test_biases_and_factors_of_products_stay_as_they_are() -> None:
     (divide,) = nodes(found, "Div")
     assert between(divide) == "MatMul"
     assert array_of(divide.inputs[1]) == np.float32(3)
-
-
-def test_what_a_layer_computes_is_int8_for_readers_on_the_cpu_too() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
-    z = model.add("Conv", y, model.weights(4, 4, 1, 1))
-    found = quantised(model, model.add("Mul", model.add("Sigmoid", y), y), z)
-    for node in nodes(found, "Sigmoid"):
-        assert between(node) == "DequantizeLinear"
-    assert between(nodes(found, "Mul")[0], 1) == "DequantizeLinear"
-    for node in nodes(found, "Conv"):
-        assert {use.node.op_type for use in node.outputs[0].uses()} == {"QuantizeLinear"}
 
 
 def test_operators_that_the_accelerator_does_not_take_stay_float() -> None:
@@ -108,47 +74,6 @@ def rounded(model: ir.Model, kind: str) -> list[bool]:
         any(is_kind(use.node, "QuantizeLinear") for use in node.outputs[0].uses())
         for node in nodes(model, kind)
     ]
-
-
-@pytest.mark.parametrize("square", ["Pow", "Mul"])
-def test_a_table_computes_a_written_out_gelu_rounded_only_at_its_ends(square: str) -> None:
-    """Its cube is far larger than what it is added to: one scale for both costs accuracy."""
-    model = Model(fresh_rng())
-    x = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
-
-    def scaled(value: str, factor: float) -> str:
-        return model.add("Mul", value, np.float32(factor))
-
-    if square == "Pow":
-        cube = model.add("Pow", x, np.float32(3))
-    else:
-        cube = model.add("Mul", model.add("Mul", x, x), x)
-    inner = scaled(model.add("Add", scaled(cube, 0.044715), x), (2 / np.pi) ** 0.5)
-    share = model.add("Add", model.add("Tanh", inner), np.float32(1))
-    y = model.add("Mul", x, scaled(share, 0.5))
-    last = model.add("Conv", y, model.weights(4, 4, 1, 1))
-    found = quantised(model, last, activation_tables=True)
-    readers = {use.node.op_type for node in nodes(found, "Conv") for use in node.outputs[0].uses()}
-    assert readers == {"QuantizeLinear"}
-    for kind in ("Add", "Mul", "Pow", "Tanh"):
-        names = [
-            n.outputs[0].name
-            for n, r in zip(nodes(found, kind), rounded(found, kind), strict=True)
-            if r
-        ]
-        assert names == ([y] if kind == "Mul" else [])
-
-
-@pytest.mark.parametrize("layer_behind", [False, True])
-def test_sums_and_joins_with_results_of_the_cpu_are_float_at_the_end(layer_behind) -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
-    other = model.add("Log", model.add("Exp", y))
-    z = model.add("Concat", model.add("Add", y, other), other, axis=1)
-    if layer_behind:
-        z = model.add("Conv", z, model.weights(4, 8, 1, 1))
-    found = quantised(model, model.add("Neg", z))
-    assert rounded(found, "Add") == rounded(found, "Concat") == [layer_behind]
 
 
 @pytest.mark.parametrize("kind", ["Neg", "Relu"])
@@ -178,75 +103,6 @@ def test_what_a_table_computes_is_rounded_where_it_is_moved_at_the_end() -> None
     assert rounded(found, "Reshape") == [True, True]
 
 
-@pytest.mark.parametrize(("asymmetric", "dtype"), [(False, np.int8), (True, np.uint8)])
-def test_types_and_zero_points_follow_the_options(asymmetric, dtype) -> None:
-    model = Model(fresh_rng())
-    y = model.add("Sigmoid", model.input(1, 3, 5, 5))  # all positive
-    weights = model.constant(
-        np.float32([-1, 1, 2, -3])[:, None, None, None] * np.ones((4, 3, 1, 1), "f4")
-    )
-    y = model.add("Conv", y, weights)  # of both signs
-    found = quantised(model, y, asymmetric=asymmetric)
-    zeros = [array_of(node.inputs[2]) for node in nodes(found, "QuantizeLinear")]
-    assert {zero.dtype for zero in zeros} == {np.dtype(dtype)}
-    assert any(zero.any() for zero in zeros) == asymmetric
-    weights = [n for n in nodes(found, "DequantizeLinear") if array_of(n.inputs[0]) is not None]
-    assert Counter(array_of(n.inputs[0]).dtype for n in weights)[np.dtype(np.int8)] == 1
-    assert not array_of(weights[0].inputs[2]).any()
-
-
-def calibrated_results(proto: onnx.ModelProto, found: ir.Model) -> list[np.ndarray]:
-    """What a model and its quantised form compute of the first batch that `quantised` takes."""
-    inputs = drawn_inputs(proto, np.random.default_rng(0))
-    return output_of((proto, ir.to_proto(found)), inputs)
-
-
-BOUNDS = {
-    "above": (0.5, 3.0),
-    "below": (-4.0, -1.0),
-    "one step": (0.25, 0.25),
-    "least": (0.5, None),
-}
-
-
-@pytest.mark.parametrize("case", BOUNDS)
-@pytest.mark.parametrize("asymmetric", [False, True])
-def test_a_clip_whose_bounds_no_range_reaches_is_kept(case, asymmetric) -> None:
-    """Ranges contain 0, so rounding to one does not clip at a bound on one side of it."""
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 9, 9), model.weights(4, 3, 3, 3))
-    bounds = ["" if bound is None else model.constant(np.float32(bound)) for bound in BOUNDS[case]]
-    y = model.add("Clip", y, *bounds)
-    found = quantised(model, y, asymmetric=asymmetric)
-    assert between(nodes(found, "Clip")[0]) == "Conv"
-    exact, rounded = calibrated_results(model.proto(y), found)
-    assert np.ptp(exact) > 0 or case == "one step"
-    np.testing.assert_allclose(rounded, exact, atol=0.1)
-
-
-@pytest.mark.parametrize("kind", ["Relu", "Clip"])
-def test_a_clip_stays_where_the_asymmetric_range_ends_with_it(kind) -> None:
-    """What is fused forgets calibrated ranges, so that none of them may stand for an operator."""
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 9, 9), model.weights(4, 3, 3, 3))
-    bounds = [model.constant(np.float32(-99)), model.constant(np.float32(0))]
-    y = model.add(kind, y, *(bounds if kind == "Clip" else []))
-    found = quantised(model, y, asymmetric=True)
-    assert [between(node) for node in nodes(found, kind)] == ["Conv"]
-    exact, rounded = calibrated_results(model.proto(y), found)
-    np.testing.assert_allclose(rounded, exact, atol=0.1)
-
-
-def test_a_relu_whose_range_reaches_below_0_is_kept() -> None:
-    """The range of scores is that of the function, and factors of a product have zero point 0."""
-    model = Model(fresh_rng())
-    x = model.input(1, 6, 8)
-    scores = model.add("Sigmoid", model.add("Relu", model.add("MatMul", x, model.weights(8, 5))))
-    a, b = (model.add("Relu", model.add("MatMul", x, model.weights(8, n))) for n in (6, 5))
-    found = quantised(model, scores, model.add("MatMul", a, b), asymmetric=True)
-    assert [between(node) for node in nodes(found, "Relu")] == ["MatMul"] * 3
-
-
 @pytest.mark.parametrize("asymmetric", [False, True])
 def test_quantisation_is_reproducible(asymmetric) -> None:
     seed = int(fresh_rng().integers(2**32))
@@ -257,33 +113,6 @@ def test_quantisation_is_reproducible(asymmetric) -> None:
         y = model.add("Conv", y, model.weights(4, 6, 3, 3))
         found.append(ir.to_proto(quantised(model, y, asymmetric=asymmetric)).SerializeToString())
     assert found[0] == found[1]
-
-
-def test_channels_and_biases_stay_as_they_are_on_request() -> None:
-    """Then weights are quantised as they are, and biases are int32 as ONNX Runtime makes them."""
-    rng = fresh_rng()
-    unequal = np.array([1.0, 4.0, 16.0, 64.0]).reshape(4, 1, 1, 1)
-    kernels = [unequal * rng.normal(size=(4, 3, 3, 3)), rng.normal(size=(2, 4, 3, 3))]
-    expected = [np.abs(kernel).max(axis=(1, 2, 3)) / 127 for kernel in kernels]
-    for changed in (False, True):
-        model = Model(rng)
-        y = model.input(1, 3, 8, 8)
-        for kernel in kernels:
-            y = model.add("Conv", y, kernel.astype(np.float32))
-        layers = nodes(quantised(model, y, equalisation=changed, bias_correction=changed), "Conv")
-        scales = [array_of(layer.inputs[1].producer().inputs[1]) for layer in layers]
-        same = [np.allclose(a, b, rtol=1e-3) for a, b in zip(scales, expected, strict=True)]
-        assert all(same) is not changed
-        assert [len(layer.inputs) for layer in layers] == [3 if changed else 2] * 2
-
-
-def test_calibration_data_that_do_not_fit_are_one_error() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 3, 5, 5), model.weights(4, 3, 1, 1))
-    proto = onnx.shape_inference.infer_shapes(model.proto(y))
-    batches = [{"x": np.zeros((1, 3, 5, 6), np.float32)}]
-    with pytest.raises(WorkloadError, match="ONNX Runtime must be able to quantise it"):
-        quantise(ir.from_proto(proto), batches, QuantiseOptions())
 
 
 # -- Weights of 4 bits: their scales, which layers get them, and that they stay int8 in the model
@@ -323,28 +152,6 @@ def test_groups_are_4_bit_numbers_times_a_scale(
     assert_near(numbers * scales[:, None, None], weights, 0.6)
 
 
-def test_groups_lose_less_than_channels_alone() -> None:
-    rng = np.random.default_rng(3)
-    weights = (
-        rng.normal(size=(24, 64, 1)) * rng.choice([0.1, 1.0], (24, 4)).repeat(16, 1)[..., None]
-    )
-    numbers, scales = quantise_groups(weights, (1, 16), np.zeros(24))
-    plain, widths = quantise_int4(weights, 0)
-    error = ((numbers * scales[:, None, None] - weights) ** 2).sum()
-    assert error < 0.8 * ((plain * widths[:, None, None] - weights) ** 2).sum()
-
-
-def test_a_channel_of_zeros_keeps_a_scale() -> None:
-    weights = np.zeros((2, 3))
-    weights[1] = 1, -2, 3
-    numbers, scales = quantise_int4(weights, 0)
-    assert not numbers[0].any()
-    assert (scales > 0).all()
-    numbers, scales = quantise_groups(weights[..., None], (1, 4), np.zeros(2))
-    assert not numbers[0].any()
-    assert (scales > 0).all()
-
-
 def network() -> onnx.ModelProto:
     """Convolutions, one of them in groups, a Gemm and a MatMul with its bias."""
     model = Model(np.random.default_rng(7))
@@ -354,50 +161,6 @@ def network() -> onnx.ModelProto:
     y = model.add("Gemm", y, model.weights(16, 32), model.weights(16), transB=1)
     y = model.add("MatMul", y, model.weights(16, 5))
     return onnx.shape_inference.infer_shapes(model.proto(model.add("Add", y, model.weights(5))))
-
-
-def weights_of(**options: Any) -> dict[str, np.ndarray]:
-    """The int8 weights of a quantised `network` by operator; a second one of a kind is dropped."""
-    rng = np.random.default_rng(1)
-    batches = [{"x": rng.normal(size=(2, 4, 6, 6)).astype(np.float32)} for _ in range(3)]
-    done = quantise(ir.from_proto(network()), batches, QuantiseOptions(**options))
-    found: dict[str, np.ndarray] = {}
-    for node in done.graph:
-        source = node.inputs[1].producer() if node.op_type in ("Conv", "Gemm", "MatMul") else None
-        if source is not None:
-            array = array_of(source.inputs[0])
-            assert array is not None
-            found[f"{node.op_type} {node.attributes['group'].value}"
-                  if "group" in node.attributes else node.op_type] = array  # fmt: skip
-    return found
-
-
-@pytest.mark.parametrize(
-    ("layers", "narrow"),
-    [("none", set()), ("dense", {"Gemm", "MatMul"}), ("all", {"Conv", "Gemm", "MatMul"})],
-)
-@pytest.mark.parametrize("per_channel", [True, False])
-def test_only_the_layers_that_are_asked_for_are_narrow(
-    layers: str, narrow: set[str], per_channel: bool
-) -> None:
-    found = weights_of(int4_weights=layers, per_channel=per_channel)
-    assert set(found) == {"Conv", "Conv 8", "Gemm", "MatMul"}
-    assert all(array.dtype == np.int8 for array in found.values())
-    fits = {kind for kind, array in found.items() if -8 <= array.min() <= array.max() <= 7}
-    assert fits == narrow
-
-
-@pytest.mark.parametrize("per_channel", [True, False])
-def test_groups_lie_along_the_channels_that_a_layer_reads(per_channel: bool) -> None:
-    found = weights_of(int4_weights="all", int4_group=(1, 4, 4), per_channel=per_channel)
-    layers = {
-        "Conv": found["Conv"].reshape(8, 4, 9),
-        "Gemm": found["Gemm"].reshape(16, 8, 4),  # an image of 2x2 pixels made flat
-        "MatMul": found["MatMul"].T[..., None],
-    }
-    for weights in layers.values():
-        assert scales_of(np.moveaxis(weights, 1, 2).reshape(-1, 4)).all()
-        assert np.abs(weights).max() > 8
 
 
 def test_an_unknown_choice_is_refused() -> None:

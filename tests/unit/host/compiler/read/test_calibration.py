@@ -20,20 +20,6 @@ TOKENS = Argument(name="tokens", shape=(2, 4), dtype="int64")
 IMAGE = Argument(name="image", shape=(1, 3, 4, 6), dtype="float32")
 
 
-def test_arrays_are_cut_into_batches() -> None:
-    data = {"x": np.arange(18.0).reshape(6, 3), "tokens": np.ones((6, 4), np.int32)}
-    batches = list(Calibration(arrays=data).batches([X, TOKENS]))
-    assert len(batches) == 3
-    assert batches[0]["x"].dtype == np.float32
-    assert batches[0]["tokens"].dtype == np.int64
-    np.testing.assert_array_equal(np.concatenate([b["x"] for b in batches]), data["x"])
-
-
-def test_one_array_fits_one_input_whatever_its_name() -> None:
-    (batch,) = Calibration(arrays={"any": np.zeros((2, 3))}).batches([X])
-    assert list(batch) == ["x"]
-
-
 def test_files_hold_arrays(tmp_path) -> None:
     one, many = tmp_path / "x.npy", tmp_path / "both.npz"
     np.save(one, np.ones((2, 3)))
@@ -49,21 +35,6 @@ def test_noise_is_reproducible_and_only_for_floats() -> None:
     np.testing.assert_array_equal(first[2]["x"], again[2]["x"])
     with pytest.raises(WorkloadError, match="random samples need inputs of float type"):
         list(Calibration(random_samples=1).batches([TOKENS]))
-
-
-def test_images_cover_the_input_and_are_normalised(tmp_path) -> None:
-    pixels = np.zeros((8, 20, 3), np.uint8)
-    pixels[:, 4:16] = (255, 0, 127)  # what stays after scaling by a half and cropping
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    Image.fromarray(pixels[..., 0]).save(tmp_path / "b.bmp")
-    (tmp_path / "notes.txt").write_text("no image")
-    first, second = Calibration(path=tmp_path, mean=(0.5,), std=(0.5,)).batches([IMAGE])
-    assert first["image"].shape == (1, 3, 4, 6)
-    centre = first["image"][0, :, 1:3, 2:4]
-    np.testing.assert_allclose(centre[0], 1)
-    np.testing.assert_allclose(centre[1], -1)
-    np.testing.assert_allclose(centre[2], 127 / 127.5 - 1, atol=1e-6)
-    np.testing.assert_allclose(second["image"][0, 0, 1:3, 2:4], 1)
 
 
 @pytest.mark.parametrize(

@@ -104,32 +104,6 @@ def test_weights_alone_make_a_float_model(dtype, zero, block) -> None:
     assert [p.place for p in parts.placements if p.kind == "MatMul"] == ["accelerator"]
 
 
-@pytest.mark.parametrize("dtype", [SIGNED, np.int8])
-def test_scales_of_blocks_in_a_quantised_model_leave_its_layer_to_the_cpu(dtype) -> None:
-    found, _ = imported_with_its_results(network(dtype, block=8), fresh_rng(), STEP)
-    parts = partition(found)
-    assert [p.place for p in parts.placements if p.kind == "MatMul"] == ["cpu"]
-
-
-def test_a_table_of_integers_in_a_float_model_stays_one() -> None:
-    model = Model(fresh_rng(), opset=21)
-    table = model.constant(model.rng.integers(-128, 128, (9, DEPTH)).astype(np.int8))
-    rows = model.add("Gather", table, [3, 1, 4, 1], axis=0)
-    rows = model.add("DequantizeLinear", rows, np.float32(0.01))
-    y = model.add("MatMul", model.input(ROWS, DEPTH), model.weights(DEPTH, DEPTH))
-    imported_near_its_results(model.proto(model.add("Add", y, rows)), fresh_rng(), 0.1)
-
-
-def test_moved_constants_of_4_bits_are_those_of_8() -> None:
-    model = Model(fresh_rng(), opset=21)
-    x = model.quantised(model.input(ROWS, DEPTH), 0.03, 3)
-    numbers = model.constant(model.rng.integers(-8, 8, (OUTPUTS, DEPTH)).astype(SIGNED))
-    turned = model.add("Transpose", numbers, perm=[1, 0])
-    real = model.add("DequantizeLinear", turned, np.float32(0.01))
-    proto = model.proto(model.quantised(model.add("MatMul", x, real), STEP))
-    imported_with_its_results(proto, fresh_rng(), STEP)
-
-
 def float8_weights() -> onnx.ModelProto:
     model = Model(fresh_rng(), opset=21)
     x = model.quantised(model.input(ROWS, DEPTH), 0.03, 3)

@@ -83,21 +83,6 @@ def test_a_bias_of_more_bits_is_rounded_once(tmp_path, bits) -> None:
     np.testing.assert_allclose(found, np.broadcast_to(expected, (2, 6)), atol=1e-6)
 
 
-@pytest.mark.parametrize("constant", [False, True])
-def test_a_bipolar_quantiser_is_the_sign(tmp_path, constant) -> None:
-    rng = fresh_rng()
-    model = Model(rng)
-    x = np.append(rng.normal(size=(3, 4)), [[0, 0, 1, -1]], axis=0).astype(np.float32)
-    y = model.add(
-        "BipolarQuant", x if constant else model.input(4, 4), np.float32(0.3), domain=QONNX
-    )
-    if constant:
-        y = model.add("Add", y, model.input(4, 4))
-    inputs = {"x": np.zeros_like(x) if constant else x}
-    found = run_all(written_out(model.proto(y), tmp_path), inputs)[y]
-    np.testing.assert_allclose(found, np.where(x >= 0, 0.3, -0.3), rtol=1e-6)
-
-
 @pytest.mark.parametrize("bits", [3, 4, 8])
 def test_a_network_of_quantisers_runs_on_the_accelerator(tmp_path, bits) -> None:
     rng = fresh_rng()

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto, external_data_helper, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from support.networks.onnx_results import assert_same_results, results
 from support.networks.small_models import Model
 from support.randomness import fresh_rng
@@ -74,17 +74,6 @@ def looped(*, count=4, nested=False, ends=False, read=False):
     )
 
 
-@pytest.mark.parametrize("nested", [False, True])
-@pytest.mark.parametrize("count", [1, 4])
-def test_a_file_with_a_loop_is_read_without_it(count, nested, tmp_path) -> None:
-    model = looped(count=count, nested=nested)
-    onnx.save(model, tmp_path / "loop.onnx")
-    changed = read_model(tmp_path / "loop.onnx", {})
-    onnx.checker.check_model(changed, full_check=True)
-    assert "Loop" not in {node.op_type for node in changed.graph.node}
-    assert_same_results(model, changed, {"x": fresh_rng().normal(size=2).astype(np.float32)})
-
-
 @pytest.mark.parametrize("model", [looped(ends=True), looped(count=0), looped(read=True)])
 def test_loops_whose_rounds_are_not_known_stay(model) -> None:
     assert not unroll_loops(ir.from_proto(model))
@@ -108,23 +97,6 @@ def test_control_flow_of_old_operator_sets_is_refused(tmp_path) -> None:
     model.opset_import[0].version = 11
     onnx.save(model, path)
     with pytest.raises(WorkloadError, match=r"must be of operator set 13 or newer, not 11"):
-        read_model(path, {})
-
-
-def test_weights_beside_a_loop_are_loaded_and_others_are_not(tmp_path) -> None:
-    path = tmp_path / "loop.onnx"
-    model = looped()
-    (weights,) = model.graph.node[1].attribute[0].g.initializer
-    (tmp_path / "weights").write_bytes(weights.raw_data)
-    external_data_helper.set_external_data(weights, "weights")
-    weights.ClearField("raw_data")
-    path.write_bytes(model.SerializeToString())
-    found = read_model(path, {}).graph.initializer
-    assert [0.5, 0.25] in [numpy_helper.to_array(each).tolist() for each in found]
-    (tmp_path / "weights").rename(tmp_path.parent / "elsewhere")
-    weights.external_data[0].value = "../elsewhere"
-    path.write_bytes(model.SerializeToString())
-    with pytest.raises(WorkloadError, match="must be a file in the model's directory"):
         read_model(path, {})
 
 

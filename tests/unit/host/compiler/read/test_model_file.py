@@ -3,7 +3,6 @@
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from support.networks.onnx_results import assert_same_results
@@ -13,7 +12,6 @@ from support.randomness import fresh_rng
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.read import model_file
 from tilewright.host.compiler.read.model_file import read_model, with_shapes
-from tilewright.host.compiler.read.old_operator_sets import CONVERTED_OPSET
 
 
 def layer(rng_seed: int = 0, opset: int = 17) -> Model:
@@ -34,14 +32,6 @@ def shape_of(model: onnx.ModelProto, name: str) -> list[int]:
     return [dim.dim_value for dim in value.type.tensor_type.shape.dim]
 
 
-def test_a_dynamic_batch_is_one_and_shapes_follow(tmp_path) -> None:
-    proto = layer().proto("conv0")
-    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
-    model = read_model(written(tmp_path, proto), {})
-    assert shape_of(model, "x") == [1, 3, 8, 8]
-    assert shape_of(model, "conv0") == [1, 4, 6, 6]
-
-
 def test_shapes_are_set_on_request(tmp_path) -> None:
     proto = layer().proto("conv0")
     dims = proto.graph.input[0].type.tensor_type.shape.dim
@@ -57,32 +47,6 @@ def test_shapes_are_set_on_request(tmp_path) -> None:
         read_model(path, {"x": (2, 3)})
     with pytest.raises(WorkloadError, match="input_shapes: must be an input of the model"):
         read_model(path, {"y": (2, 3)})
-
-
-def test_old_operator_sets_are_converted(tmp_path) -> None:
-    model = read_model(written(tmp_path, layer(opset=11).proto("conv0")), {})
-    assert next(e.version for e in model.opset_import if not e.domain) == CONVERTED_OPSET
-
-
-def test_weights_that_are_inputs_become_constants(tmp_path) -> None:
-    proto = layer(opset=9).proto("conv0")
-    proto.ir_version = 3
-    weights = proto.graph.initializer[0]
-    proto.graph.input.append(
-        helper.make_tensor_value_info(weights.name, TensorProto.FLOAT, list(weights.dims))
-    )
-    model = read_model(written(tmp_path, proto), {})
-    assert [value.name for value in model.graph.input] == ["x"]
-    assert model.ir_version >= 8
-    assert shape_of(model, "conv0") == [1, 4, 6, 6]
-
-
-@pytest.mark.parametrize("version", [7, onnx.IR_VERSION])
-def test_a_version_of_the_file_format_is_no_reason_to_refuse(tmp_path, version) -> None:
-    proto = layer().proto("conv0")
-    proto.ir_version = version
-    model = read_model(written(tmp_path, proto), {})
-    onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
 def test_operators_of_the_future_are_refused(tmp_path) -> None:

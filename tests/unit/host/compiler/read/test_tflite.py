@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow Lite files: results beside LiteRT's and plain arithmetic, layouts, hostile files."""
 
-import tracemalloc
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -152,30 +150,6 @@ def test_a_classifier_with_float_ends_is_one_region_and_has_int8_ends_on_request
         found = runner.run({port.name: port.quantise(real) if int8_ends else real}).outputs
         numbers = result.dequantise(found[result.name]) if int8_ends else found[result.name]
         assert np.abs(numbers - wanted).max() <= (member.steps + 0.5) * step
-
-
-def test_a_network_of_images_is_transposed_at_its_ends_alone() -> None:
-    model = converted(drawn("network", np.random.default_rng(1)).file)
-    kinds = Counter(node.op_type for node in model.graph.node)
-    assert kinds["Transpose"] <= 1 + kinds["Reshape"]
-    pool = [node for node in model.graph.node if node.op_type == "MaxPool"]
-    assert not any("Transpose" in name for node in pool for name in node.input)
-
-
-def test_biases_weights_and_scales_are_those_of_the_file() -> None:
-    member = drawn("depthwise-int8", np.random.default_rng(3))
-    model = converted(member.file)
-    held = {t.name: onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
-    stated = {f"t{i}": t["data"] for i, t in enumerate(member.source.tensors) if "data" in t}
-    assert stated
-    for name, array in stated.items():
-        assert held[name].dtype == array.dtype
-        np.testing.assert_array_equal(np.sort(held[name].ravel()), np.sort(array.ravel()))
-    data, weights, bias = (member.source.tensors[i] for i in member.source.operators[0][1])
-    (name,) = (name for name, array in held.items() if np.array_equal(array, bias["data"]))
-    (node,) = (node for node in model.graph.node if node.input[0] == name)
-    product = np.float32(data["scale"]) * np.float32(weights["scale"])
-    np.testing.assert_array_equal(held[node.input[1]], np.squeeze(product))
 
 
 # -- shapes -----------------------------------------------------------------------------------
@@ -380,23 +354,6 @@ def test_whatever_is_in_a_file_it_is_read_or_refused() -> None:
                 converted(bytes(file))
             except (TilewrightError, onnx.checker.ValidationError):
                 continue
-
-
-def test_what_tensors_share_is_kept_once() -> None:
-    """2,000 tensors of one buffer of 1 MB."""
-    file, data = TfliteFile(), np.zeros((1000, 1000), np.int8)
-    given, result = file.tensor((1, 1000)), file.tensor((1, 1000))
-    weights = file.constant(data, scale=0.5)
-    for _ in range(2000):
-        file.tensor(data.shape, "int8", scale=0.5, buffer=weights + 1)
-    file.add("FULLY_CONNECTED", [given, weights, -1], [result], "FullyConnectedOptions")
-    written = file.written([given], [result])
-    tracemalloc.start()
-    found = parse_tflite(written, HERE)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert found.tensors[-1].data.shape == data.shape
-    assert peak < 40e6
 
 
 def test_names_are_data() -> None:

@@ -43,52 +43,6 @@ def layer(
     return model, model.add("Mul", model.add("Cast", sums, to=TensorProto.FLOAT), factor)
 
 
-def exact_input(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Integers over a range of 255, whose dynamic scale is 1: they are rounded to themselves."""
-    x = rng.integers(-100, 156, shape).astype(np.float32)
-    x.reshape(-1)[rng.permutation(x.size)[:2]] = -100, 155
-    return x
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-@pytest.mark.parametrize("each", [False, True])
-@pytest.mark.parametrize("rank", [2, 3])
-def test_a_product_is_what_it_was(dtype, each, rank) -> None:
-    rng = fresh_rng()
-    limits = np.iinfo(dtype)
-    weights = rng.integers(limits.min, limits.max + 1, (6, 5)).astype(dtype)
-    count = (5,) if each else ()
-    scale = rng.uniform(0.01, 0.1, count).astype(np.float32)
-    zero = rng.integers(limits.min, limits.max + 1, count).astype(dtype)
-    shape = (3, 4, 6)[-rank:]
-    model, y = layer("MatMulInteger", shape, weights, scale, zero)
-    found, result = folded(model.proto(y))
-    assert found
-    assert kinds(result) == ["MatMul"]
-    assert [value.name for value in result.graph.output] == [y]
-    inputs = {"x": exact_input(shape, rng)}
-    assert_same_results(model.proto(y), result, inputs, rtol=1e-4, atol=1e-2)
-
-
-@pytest.mark.parametrize("zeroed", [False, True])
-@pytest.mark.parametrize("each", [False, True])
-@pytest.mark.parametrize("group", [1, 2])
-def test_a_convolution_is_what_it_was(zeroed, each, group) -> None:
-    rng = fresh_rng()
-    weights = rng.integers(0, 256, (6, 4 // group, 3, 3)).astype(np.uint8)
-    scale = rng.uniform(0.01, 0.1, (1, 6, 1, 1) if each else ()).astype(np.float32)
-    zero = np.array(rng.integers(0, 256), np.uint8) if zeroed else None
-    shape = (2, 4, 6, 6)
-    model, y = layer(
-        "ConvInteger", shape, weights, scale, zero, group=group, strides=[2, 1], pads=[1, 0, 2, 1]
-    )
-    found, result = folded(model.proto(y))
-    assert found
-    assert kinds(result) == ["Conv"]
-    inputs = {"x": exact_input(shape, rng)}
-    assert_same_results(model.proto(y), result, inputs, rtol=1e-4, atol=1e-2)
-
-
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
     rng = fresh_rng()
@@ -110,13 +64,6 @@ def test_a_product_with_a_table_of_integers_is_what_it_was(swapped) -> None:
     assert_same_results(proto, result, {"x": rng.integers(0, 9, (2, 5))}, rtol=1e-4, atol=1e-4)
 
 
-def test_what_else_reads_scales_stays() -> None:
-    model, y = layer("MatMulInteger", (2, 4), np.ones((4, 4), np.int8), np.float32(1), None)
-    found, result = folded(model.proto(y, model.add("Mul", y, "s")))
-    assert found
-    assert sorted(kinds(result)) == ["DynamicQuantizeLinear", "MatMul", "Mul"]
-
-
 def test_a_scale_of_another_axis_is_left() -> None:
     model, y = layer(
         "MatMulInteger", (4, 4), np.ones((4, 4), np.int8), np.ones((4, 1), np.float32), None
@@ -128,32 +75,9 @@ def test_a_scale_of_another_axis_is_left() -> None:
     assert not folded(model.proto(y))[0]
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 4), (1, 1, 1)])
-def test_a_scale_that_adds_an_axis_is_left(shape) -> None:
-    weights = np.ones((4, shape[-1]), np.int8)
-    model, y = layer("MatMulInteger", (4, 4), weights, np.ones(shape, np.float32), None)
-    assert not folded(model.proto(y))[0]
-
-
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_scales_of_other_types_are_left(dtype) -> None:
     model, y = layer("MatMulInteger", (4, 4), np.ones((4, 4), np.int8), np.ones((), dtype), None)
-    assert not folded(model.proto(y))[0]
-
-
-def test_a_conversion_in_a_body_is_left() -> None:
-    model, _ = layer("MatMulInteger", (4, 4), np.ones((4, 4), np.int8), np.float32(1), None)
-    *kept, factor, cast, scaling = model.nodes[:]
-    del model.nodes[:]
-    model.nodes.extend([*kept, factor])
-    scaling.output[0] = "scaled"
-    body = onnx.helper.make_graph(
-        [cast, scaling],
-        "body",
-        [],
-        [onnx.helper.make_tensor_value_info("scaled", TensorProto.FLOAT, (4, 4))],
-    )
-    y = model.add("If", np.array(True), then_branch=body, else_branch=body)
     assert not folded(model.proto(y))[0]
 
 

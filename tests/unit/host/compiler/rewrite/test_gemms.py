@@ -137,22 +137,6 @@ def test_a_bias_behind_a_squeeze_goes_into_the_convolution(biased, shape) -> Non
     assert rewritten(model.proto(y)) == ["Conv", "Squeeze"]
 
 
-def test_a_bias_before_an_activation() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Relu", model.add("Add", behind(model, biased=False), model.weights(6, 1)))
-    assert rewritten(model.proto(y)) == ["Conv", "Squeeze", "Relu"]
-
-
-@pytest.mark.parametrize("case", ["positions", "all", "read before", "more images"])
-def test_other_additions_stay(case) -> None:
-    model = Model(fresh_rng())
-    y = behind(model, biased=True)
-    shape = {"positions": (1, 9), "all": (6, 9), "more images": (2, 6, 1)}.get(case, (6, 1))
-    added = model.add("Add", y, model.weights(*shape))
-    more = [model.add("Softmax", y)] if case == "read before" else []
-    assert "Add" in rewritten(model.proto(added, *more))
-
-
 @pytest.mark.parametrize(
     "shape",
     [(), (1,), (4,), (1, 1), (1, 4), (4, 1), (4, 4)],  # the last two are no biases: they are added
@@ -169,20 +153,6 @@ def test_what_a_gemm_adds_may_have_any_shape(shape) -> None:
     assert_regions_agree(network, parts, inputs)
     (placed,) = (p.place for p in parts.placements if p.kind == "Gemm")
     assert placed == "accelerator"
-
-
-def test_a_bias_that_layers_share_may_bear_any_name() -> None:
-    """ONNX Runtime's quantiser copies it under its name and a number, which a tensor may have."""
-    rng = fresh_rng()
-    model = Model(rng)
-    x, bias = model.input(1, 4, 5, 5), model.weights(4)
-    first = model.add("Conv", x, model.weights(4, 4, 1, 1), bias)
-    second = model.add("Conv", first, model.weights(4, 4, 1, 1), bias)
-    proto = model.proto(model.add("Concat", first, second, axis=1))
-    for node in proto.graph.node:
-        for names in (node.input, node.output):
-            names[:] = [f"{bias}2" if name == second else name for name in names]
-    imported_near_its_results(proto, rng)
 
 
 # -- normalisation of groups of channels compiles -------------------------------------------------

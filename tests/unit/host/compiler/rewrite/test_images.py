@@ -12,13 +12,11 @@ from onnx.reference import ReferenceEvaluator
 from support.networks.compiled_runs import assert_cpu_computes
 from support.networks.detector_models import Detector
 from support.networks.onnx_results import after_rewrites, drawn_inputs, results, rewritten
-from support.networks.small_models import Model, accelerated, assert_regions_agree, imported, noise
+from support.networks.small_models import Model, assert_regions_agree, imported, noise
 from support.randomness import fresh_rng
 
-from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.compiler.read.calibration import Calibration
+from tilewright.host.compiler.pipeline import partition
 from tilewright.host.compiler.read.import_options import QuantiseOptions
-from tilewright.host.compiler.rewrite import recurrent_layers
 from tilewright.host.compiler.rewrite.recurrent_layers import unroll_recurrent
 
 FORMS = {
@@ -76,16 +74,6 @@ def test_axes_may_be_named(sizes) -> None:
     assert_cpu_computes(model.proto(y), {"x": data})
 
 
-def test_images_with_channels_last_are_enlarged_between_layers() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Conv", model.input(1, 4, 6, 5), model.weights(8, 4, 1, 1))
-    y = model.add("Transpose", y, perm=[0, 2, 3, 1])
-    y = model.add("Resize", y, "", np.array([1, 2, 2, 1], np.float32))
-    y = model.add("Transpose", y, perm=[0, 3, 1, 2])
-    parts = accelerated(model.proto(model.add("Conv", y, model.weights(4, 8, 1, 1))))
-    assert len(parts.regions) == 1
-
-
 def test_a_region_of_an_image_is_resized_by_onnx_runtime() -> None:
     model = Model(fresh_rng())
     roi = model.constant(np.array([0, 0, 0.2, 0.2, 1, 1, 0.8, 0.8], np.float32))
@@ -106,22 +94,6 @@ def head(*sizes: int, function: str = "Sigmoid") -> tuple[Detector, str]:
     parts = model.split(model.levels(2, 3), *sizes, axis=1)
     parts[1] = model.add(function, parts[1])
     return model, model.add("Concat", *(model.add("Neg", part) for part in parts), axis=1)
-
-
-def test_parts_of_joined_levels_are_joined_apart() -> None:
-    model, y = head(8, 3)
-    kinds = rewritten(model.proto(y))
-    assert "Split" not in kinds
-    assert "Slice" not in kinds
-    assert kinds.count("Concat") == 2 + 1  # one of each part along the pixels, and that of both
-    assert kinds.count("Reshape") == 2 * 3
-
-
-def test_parts_of_a_part_are_slices_of_what_is_joined() -> None:
-    model, y = head(6, 5)
-    kinds = rewritten(model.proto(y))
-    assert kinds.count("Slice") == 2
-    assert kinds.count("Concat") == 3 + 1 + 1
 
 
 def test_parts_that_are_read_together_too_stay_joined() -> None:
@@ -152,13 +124,6 @@ def test_a_sigmoid_of_what_is_joined_with_other_results_stays_behind() -> None:
     plain = model.add("Sigmoid", model.add("Concat", parts[0], axis=1))
     assert np.count_nonzero(np.array(kinds) == "Concat") == 1
     assert rewritten(model.proto(plain), TABLES)[-1] == "Sigmoid"
-
-
-def test_a_split_with_an_empty_part_keeps_its_results() -> None:
-    model = Detector(fresh_rng())
-    parts = model.split(model.levels(2, 3), 8, 3, 0, axis=1)
-    y = model.add("Concat", *(model.add("Neg", part) for part in parts), axis=1)
-    assert "Split" not in rewritten(model.proto(y))
 
 
 # -- LSTM, GRU and RNN step by step: the results of ONNX's own definition -------------------------
@@ -242,22 +207,6 @@ def test_results_are_those_of_the_definition(kind, way, late, by_batch) -> None:
 def test_what_has_other_options_stays(options) -> None:
     model = recurrent(fresh_rng(), "LSTM", **options)
     assert not unroll_recurrent(ir.from_proto(model))
-
-
-def test_layers_of_too_many_steps_stay(monkeypatch) -> None:
-    model = recurrent(fresh_rng(), "LSTM")
-    monkeypatch.setattr(recurrent_layers, "MOST_STEPS", 3)
-    assert not unroll_recurrent(ir.from_proto(model))
-    monkeypatch.setattr(recurrent_layers, "MOST_STEPS", 4)
-    assert unroll_recurrent(ir.from_proto(model))
-
-
-def test_a_network_with_an_lstm_is_divided_like_any_other() -> None:
-    model = recurrent(fresh_rng(), "LSTM", hidden=8)
-    del model.graph.output[1:]
-    network = import_network(model, calibration=Calibration(random_samples=4))
-    kinds = {placed.kind for placed in partition(network).placements}
-    assert {"MatMul", "Sigmoid", "Tanh"} <= kinds
 
 
 # -- Convolutions over three axes are convolutions of images; nothing of a volume is left inside

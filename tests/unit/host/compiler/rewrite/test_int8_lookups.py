@@ -32,18 +32,6 @@ def kinds(graph: onnx.GraphProto) -> list[str]:
     return [node.op_type for node in graph.node]
 
 
-@pytest.mark.parametrize("zero_point", [0, -9])
-def test_rows_and_the_moves_behind_them_are_int8(zero_point) -> None:
-    model = Model(fresh_rng())
-    x = model.input(2, 4, kind=TensorProto.INT64)
-    y = model.quantised(model.add("Gather", table(model), x), 0.01, zero_point)
-    y = model.add("Reshape", y, [1, 4, 12])
-    y = model.quantised(y, 0.01, zero_point)
-    y = model.quantised(model.add("Transpose", y, perm=[0, 2, 1]), 0.01, zero_point)
-    graph = rewritten(model.proto(model.add("Relu", y)))
-    assert kinds(graph) == ["Gather", "Reshape", "Transpose", "DequantizeLinear", "Relu"]
-
-
 @pytest.mark.parametrize("case", ["scale", "read before", "relu"])
 def test_conversions_that_do_something_stay(case) -> None:
     model = Model(fresh_rng())
@@ -54,15 +42,3 @@ def test_conversions_that_do_something_stay(case) -> None:
     more = [model.add("Tanh", row)] if case == "read before" else []
     found = kinds(rewritten(model.proto(y, *more)))
     assert found.count("QuantizeLinear") == (2 if case == "read before" else 1)
-
-
-def test_rows_that_are_no_constants_stay() -> None:
-    model = Model(fresh_rng())
-    x = model.input(2, 4, kind=TensorProto.INT64)
-    rows = model.add("Cast", x, to=TensorProto.FLOAT)
-    y = model.quantised(model.add("Gather", rows, [1, 0]), 0.05)
-    assert kinds(rewritten(model.proto(y)))[:2] == ["Cast", "Gather"]
-    model = Model(fresh_rng())
-    x = model.input(2, 4, kind=TensorProto.INT64)
-    y = model.quantised(model.add("Gather", table(model), PLACES), 0.05)
-    assert "QuantizeLinear" in kinds(rewritten(model.proto(y)))

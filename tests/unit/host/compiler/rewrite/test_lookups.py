@@ -21,18 +21,6 @@ def compared(model: Model, indices: str, numbers: np.ndarray, *casts: int) -> st
     return value
 
 
-@pytest.mark.parametrize("kind", [TensorProto.INT32, TensorProto.INT64])
-@pytest.mark.parametrize("casts", [(), (TensorProto.INT64, TensorProto.FLOAT)])
-def test_indices_that_are_compared_look_rows_up(kind, casts) -> None:
-    model = Model(fresh_rng())
-    dtype = np.int32 if kind == TensorProto.INT32 else np.int64
-    vectors = compared(model, model.input(2, 6, kind=kind), np.arange(DEPTH, dtype=dtype), *casts)
-    proto = model.proto(model.add("MatMul", vectors, model.weights(DEPTH, WIDTH)))
-    kinds = rewritten(proto, x=INDICES.astype(dtype))
-    assert "Gather" in kinds
-    assert not {"MatMul", "Equal"} & set(kinds)
-
-
 @pytest.mark.parametrize("order", [0, 1])
 def test_the_sides_of_a_comparison_may_be_exchanged(order) -> None:
     model = Model(fresh_rng())
@@ -94,39 +82,7 @@ def test_what_is_no_one_hot_vector_stays(case) -> None:
     assert "Gather" not in kinds
 
 
-def looked_up(model: Model) -> str:
-    x = model.input(2, 6, kind=TensorProto.INT64)
-    return model.add("Gather", model.weights(DEPTH, WIDTH), x)
-
-
 PLACES = np.abs(INDICES) % DEPTH
-
-
-def test_work_on_features_is_done_on_the_rows() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Add", looked_up(model), model.weights(1, 1, WIDTH))
-    half = model.add("Mul", np.float32(0.5), y)
-    y = model.add("Mul", half, model.add("Add", model.add("Erf", y), model.weights(WIDTH)))
-    y = model.add("Clip", y, np.float32(-0.2), np.float32(0.3))
-    assert rewritten(model.proto(y), x=PLACES) == ["Gather"]
-
-
-@pytest.mark.parametrize("case", ["positions", "two results", "read before", "another tensor"])
-def test_work_that_is_no_function_of_one_row_stays(case) -> None:
-    model = Model(fresh_rng())
-    row = looked_up(model)
-    given = {"x": PLACES}
-    if case == "positions":
-        outputs = [model.add("Add", row, model.weights(6, 1))]
-    elif case == "another tensor":
-        outputs = [model.add("Add", row, model.input(2, 6, WIDTH, name="z"))]
-        given["z"] = np.ones((2, 6, WIDTH), np.float32)
-    else:
-        y = model.add("Relu", row)
-        outputs = [y, model.add("Softmax", row if case == "read before" else model.add("Tanh", y))]
-    kinds = [node.op_type for node in model.nodes]
-    assert len(kinds) > 1
-    assert sorted(rewritten(model.proto(*outputs), **given)) == sorted(kinds)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, WIDTH), (1, 1, 1)])

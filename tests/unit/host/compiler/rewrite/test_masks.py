@@ -52,13 +52,6 @@ def test_a_mask_is_one_row_for_all_layers(form: str) -> None:
     assert not {"Expand", "IsNaN", "And"} & set(kinds)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_without_a_row_unit_masks_stay(form: str) -> None:
-    proto = two_layers(form)
-    kinds = rewritten(proto, mask=some_mask(fresh_rng(), TOKENS))
-    assert sorted(kinds) == sorted(node.op_type for node in proto.graph.node)
-
-
 def added(build) -> onnx.ModelProto:
     """Softmax of scores and of what is built from a model."""
     model = Model(fresh_rng())
@@ -158,17 +151,3 @@ def test_a_float_input_is_a_mask_where_it_is_said_to_be_one(shape: tuple[int, ..
     (mask,) = masks_of(proto, "mask")
     assert mask is not None
     assert tuple(mask.shape) == (1, 1, 1, TOKENS)
-
-
-def test_a_test_for_rows_without_numbers_stays_where_there_can_be_some() -> None:
-    model = Model(fresh_rng())
-    shares = model.add("Softmax", model.input(*SHAPE), axis=-1)
-    proto = model.proto(model.add("Where", model.add("IsNaN", shares), np.float32(0), shares))
-    assert rewritten(proto, ROWS) == ["Softmax", "IsNaN", "Where"]
-
-
-def test_scores_that_something_else_reads_keep_their_mask() -> None:
-    model = Model(fresh_rng())
-    sum_ = model.add("Add", model.input(*SHAPE), falling(model, -1e4, 1, 1, 1, TOKENS))
-    proto = model.proto(model.add("Softmax", sum_, axis=-1), model.add("Relu", sum_))
-    assert masks_of(proto) == [None]

@@ -5,7 +5,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper
 from support.networks.compiled_runs import assert_cpu_computes
 from support.networks.onnx_results import after_rewrites, rewritten
 from support.networks.small_models import Model, accelerated
@@ -45,27 +44,6 @@ def test_padding_of_transposed_convolutions_is_stated(attributes) -> None:
     assert "pads" in node.attributes
 
 
-def test_a_sequence_is_enlarged_to_a_stated_length() -> None:
-    model = Model(fresh_rng())
-    x = model.input(1, 2, 6)
-    y = model.add("ConvTranspose", x, model.weights(2, 3, 4), strides=[2], output_shape=[12])
-    proto = model.proto(y)
-    assert "ConvTranspose" in rewritten(proto)
-    assert list(attributes_of(proto).attributes["pads"].as_ints()) == [0, 1, 0, 1]
-
-
-def test_an_image_of_a_stated_size_is_enlarged_on_the_accelerator() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Relu", model.add("Conv", model.input(1, 3, *SIDES), model.weights(4, 3, 1, 1)))
-    y = model.add(
-        "ConvTranspose", y, model.weights(4, 6, 3, 3), strides=[2, 2], output_shape=[10, 8]
-    )
-    parts = accelerated(model.proto(y))
-    assert len(parts.regions) == 1
-    assert {p.place for p in parts.placements} == {"accelerator"}
-    assert np.prod(parts.host.outputs[0].shape) == 6 * 80
-
-
 # -- padding of every form is what ONNX Runtime computes, and can be saved ------------------------
 
 
@@ -93,16 +71,6 @@ def test_padding_of_every_form(widths, axes, mode) -> None:
     data = fresh_rng().normal(size=(4, 5)).astype(np.float32)
     assert set(rewritten(proto, x=data)) <= {"Gather", "Slice", "Pad"}
     assert_cpu_computes(proto, {"x": data})
-
-
-@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
-def test_integers_are_padded(dtype) -> None:
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    model = Model(fresh_rng())
-    x = model.input(2, 3, kind=kind)
-    numbers = [model.constant(np.array([0, 1, 2, 0])), model.constant(dtype(7))]
-    proto = model.proto(model.add("Pad", x, *numbers), kinds=[kind])
-    assert_cpu_computes(proto, {"x": np.arange(6, dtype=dtype).reshape(2, 3)})
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -172,24 +140,6 @@ def test_offsets_factors_and_normalisation_go_into_the_layer(groups, bias) -> No
     y = model.add("BatchNormalization", y, *numbers)
     y = model.add("Add", y, model.weights(1, 6, 1, 1))
     assert rewritten(model.proto(model.add("Relu", y))) == ["ConvTranspose", "Relu"]
-
-
-def test_the_last_of_them_may_be_the_output_of_one_channel() -> None:
-    model = Model(fresh_rng())
-    y = model.add("Add", enlarged(model, 1, False, channels=1), model.weights(1, 1, 1, 1))
-    assert rewritten(model.proto(y)) == ["ConvTranspose"]
-
-
-@pytest.mark.parametrize("case", ["rows", "two readers", "output", "wider"])
-def test_what_is_no_number_for_each_channel_of_one_reader_stays(case) -> None:
-    model = Model(fresh_rng())
-    one = 1 if case == "wider" else 6
-    y = enlarged(model, 1, True, channels=one)
-    shapes = {"rows": (1, 1, 10, 1), "wider": (1, 6, 1, 1)}
-    z = model.add("Add", y, model.weights(*shapes.get(case, (6, 1, 1))))
-    outputs = {"two readers": (z, model.add("Relu", y)), "output": (z, y)}.get(case, (z,))
-    more = ["Relu"] if case == "two readers" else []
-    assert sorted(rewritten(model.proto(*outputs))) == ["Add", "ConvTranspose", *more]
 
 
 # -- rolls, patch merging and means with channels last --------------------------------------------

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from support.networks.onnx_results import rewritten
-from support.networks.small_models import Model, accelerated, imported, operators
+from support.networks.small_models import Model, imported, operators
 from support.randomness import fresh_rng
 
 from tilewright.host.compiler.lower.qgraph import QMatmul
@@ -42,20 +42,6 @@ def test_an_einsum_is_products_of_two(_: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("equation", "shapes", "kinds"),
-    [
-        ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)], ["MatMul"]),
-        ("...ij,...kj->...ik", [(2, 3, 4), (2, 5, 4)], ["Transpose", "MatMul"]),
-        ("ij->ji", [(3, 4)], ["Transpose"]),
-        ("ij->", [(3, 4)], ["ReduceSum"]),
-    ],
-)
-def test_known_einsums(equation, shapes, kinds) -> None:
-    found = rewritten(einsum(equation, shapes, fresh_rng()))
-    assert [kind for kind in found if kind not in ("Identity", "Neg", "Reshape")] == kinds
-
-
-@pytest.mark.parametrize(
     ("equation", "shapes"), [("ii->i", [(3, 3)]), ("ij,jk->ik", [(3, 1), (4, 5)])]
 )
 def test_diagonals_and_broadcasts_stay(equation, shapes) -> None:
@@ -81,22 +67,6 @@ def test_what_stands_behind_a_product_of_five_axes(kind, others, attributes) -> 
     product = model.add("MatMul", model.input(1, 2, 3, 4, 5), model.input(1, 2, 3, 5, 6, name="y"))
     behind = model.add(kind, product, *others, **attributes)
     rewritten(model.proto(model.add("MatMul", behind, model.input(1, 2, 3, 6, 2, name="z"))))
-
-
-@pytest.mark.parametrize(("left", "right"), [((1, 4), (1, 1)), ((1, 1), (3, 4)), ((3, 1), (1, 4))])
-def test_a_shared_factor_is_repeated(left, right) -> None:
-    model = Model(fresh_rng())
-    y = model.add("MatMul", model.input(*left, 5, 6), model.input(*right, 6, 7, name="y"))
-    assert set(rewritten(model.proto(y))) == {"Expand", "MatMul"}
-
-
-@pytest.mark.parametrize("axes", [3, 5])
-def test_a_bias_of_one_number(axes) -> None:
-    """A dense layer of one feature has a bias without axes."""
-    model = Model(fresh_rng())
-    y = model.add("MatMul", model.input(*[1] * (axes - 2), 6, 8), model.weights(8, 1))
-    parts = accelerated(model.proto(model.add("Add", y, np.float32(0.3))))
-    assert len(parts.regions) == 1
 
 
 @pytest.mark.parametrize("left", [False, True])

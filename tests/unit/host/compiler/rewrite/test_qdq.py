@@ -15,9 +15,7 @@ from support.networks.small_models import Model, assert_regions_agree
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import WorkloadError
-from tilewright.host.compiler.pack.artefact_rules import MANIFEST
 from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.compiler.read.argument import Argument
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.import_options import ImportOptions, QuantiseOptions
 from tilewright.host.compiler.read.model_ends import arguments_of
@@ -52,55 +50,6 @@ def assert_canonical(model: onnx.ModelProto, *, uint8: int = 0) -> None:
             quantised.append((node.input[0], constants[node.input[1]].tobytes()))
     assert len(quantised) == len(set(quantised))
     assert sum(n.op_type == "Cast" and n.attribute[0].i == 2 for n in model.graph.node) == uint8
-
-
-def test_uint8_becomes_int8_with_the_same_results() -> None:
-    rng = fresh_rng()
-    model = Model(rng)
-    x = model.quantised(model.input(1, 6), 0.03, 131, np.uint8)
-    weights = model.add(
-        "DequantizeLinear",
-        rng.integers(0, 256, (6, 4)).astype(np.uint8),
-        rng.uniform(0.01, 0.1, 4).astype(np.float32),
-        rng.integers(0, 256, 4).astype(np.uint8),
-        axis=-1,
-    )
-    proto = model.proto(model.quantised(model.add("MatMul", x, weights), 0.2, 100, np.uint8))
-    changed = canonical(proto)
-    assert_canonical(changed)
-    assert_same_results(proto, changed, {"x": rng.normal(size=(1, 6)).astype(np.float32)})
-
-
-@pytest.mark.parametrize(("bound", "centred"), [(60, True), (128, False)])
-@pytest.mark.parametrize("shape", [(), (1,), (4,)])
-def test_zero_points_of_weights_go_whether_int8_holds_the_numbers_without_or_not(
-    shape, bound, centred
-) -> None:
-    rng = fresh_rng()
-    model = Model(rng)
-    x = model.quantised(model.input(1, 6), 0.03, 3)
-    numbers = rng.integers(-bound, bound, (6, 4)).astype(np.int8)
-    numbers[0] = -bound
-    weights = model.add(
-        "DequantizeLinear",
-        numbers,
-        rng.uniform(0.01, 0.1, shape).astype(np.float32),
-        rng.integers(1, 60, shape).astype(np.int8),
-        axis=1,
-    )
-    proto = model.proto(model.quantised(model.add("MatMul", x, weights), 0.2, 10))
-    changed = canonical(proto)
-    assert_canonical(changed)
-    constants = {t.name: onnx.numpy_helper.to_array(t) for t in changed.graph.initializer}
-    ((steps, zero),) = (
-        [constants[name] for name in (n.input[0], n.input[2])]
-        for n in changed.graph.node
-        if n.input[0] in constants
-    )
-    assert zero.shape == shape
-    assert not zero.any()
-    assert (len(steps) == len(numbers)) == centred  # else some rows stand there twice
-    assert_same_results(proto, changed, {"x": rng.normal(size=(1, 6)).astype(np.float32)})
 
 
 def test_uint8_inputs_and_outputs_of_a_model_keep_their_type() -> None:
@@ -143,19 +92,6 @@ def test_tensors_are_quantised_once_and_dequantised_for_every_reader() -> None:
     assert kinds.count("QuantizeLinear") == 1
     assert kinds.count("DequantizeLinear") == 4
     assert_same_results(proto, changed, {"x": rng.normal(size=(1, 4)).astype(np.float32)})
-
-
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_int32_biases_become_float_constants(per_channel) -> None:
-    rng = fresh_rng()
-    model = Model(rng)
-    scale = rng.uniform(0.001, 0.01, 4 if per_channel else ()).astype(np.float32)
-    bias = model.add("DequantizeLinear", rng.integers(-900, 900, 4).astype(np.int32), scale, axis=0)
-    proto = model.proto(model.add("Add", model.input(2, 4), bias))
-    changed = canonical(proto)
-    assert [node.op_type for node in changed.graph.node] == ["Add"]
-    inputs = {"x": rng.normal(size=(2, 4)).astype(np.float32)}
-    assert_same_results(proto, changed, inputs, rtol=1e-6)
 
 
 # -- QOperator models of ONNX Runtime as QDQ models -----------------------------------------------
@@ -355,31 +291,6 @@ def test_an_output_that_is_read_inside_too_stays_real(moved) -> None:
     found, expected = (in_real_numbers(each, data) for each in (after, before))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
-
-
-def test_data_are_real_numbers_or_int8() -> None:
-    port = Argument(name="x", shape=(1, 3), dtype="int8", scale=0.5, zero_point=-3)
-    real = np.array([[0.26, -0.25, 1e9]], np.float32)
-    (batch,) = Calibration(arrays={"x": real}).batches([port])
-    np.testing.assert_array_equal(batch["x"], np.array([[-2, -3, 127]], np.int8))
-    (batch,) = Calibration(arrays={"x": batch["x"]}).batches([port])
-    np.testing.assert_array_equal(batch["x"], np.array([[-2, -3, 127]], np.int8))
-    (noise,) = Calibration(random_samples=1).batches([port])
-    assert noise["x"].dtype == np.int8
-    with pytest.raises(WorkloadError, match="convertible"):
-        next(Calibration(arrays={"x": real.astype(complex)}).batches([port]))
-    bare = Argument(name="x", shape=(1, 3), dtype="int8")
-    with pytest.raises(WorkloadError, match="float type"):
-        next(Calibration(random_samples=1).batches([bare]))
-
-
-def test_a_file_keeps_the_steps_of_an_input() -> None:
-    port = {"name": "x", "shape": [1, 3], "dtype": "int8", "scale": 0.5, "zero_point": -3}
-    (kept,) = MANIFEST({"inputs": [port]})["inputs"]
-    assert Argument.from_mapping(kept) == Argument(
-        name="x", shape=(1, 3), dtype="int8", scale=0.5, zero_point=-3
-    )
-    assert Argument.from_mapping({"name": "x", "shape": [1, 3], "dtype": "float32"}).scale is None
 
 
 @pytest.mark.parametrize("ends", [False, True])

@@ -7,14 +7,12 @@ import onnx_ir as ir
 import pytest
 from support.networks.onnx_results import rewritten
 from support.networks.qdq_runs import run_all
-from support.networks.small_models import Model, accelerated, operators
+from support.networks.small_models import Model, operators
 from support.randomness import fresh_rng
 
 import tilewright as tw
 from tilewright.host.compiler.lower.qgraph import QConv
 from tilewright.host.compiler.pipeline import import_network, partition
-from tilewright.host.compiler.read.model_file import with_shapes
-from tilewright.host.compiler.rewrite.constants import fold_constants
 from tilewright.host.compiler.rewrite.rewrites import rewrite
 
 
@@ -38,20 +36,6 @@ def test_automatic_padding_is_written_out(mode, kind) -> None:
     assert len(node.attributes["pads"].as_ints()) == 4
 
 
-@pytest.mark.parametrize("keepdims", [0, 1])
-def test_a_mean_over_an_image_is_a_global_pool(keepdims) -> None:
-    model = Model(fresh_rng())
-    y = model.add("ReduceMean", model.input(2, 3, 4, 5), axes=[2, -1], keepdims=keepdims)
-    kinds = rewritten(model.proto(y))
-    assert kinds == (["GlobalAveragePool"] if keepdims else ["GlobalAveragePool", "Flatten"])
-
-
-def test_a_mean_over_other_axes_stays() -> None:
-    model = Model(fresh_rng())
-    y = model.add("ReduceMean", model.input(2, 3, 4, 5), axes=[1, 3])
-    assert rewritten(model.proto(y)) == ["ReduceMean"]
-
-
 def test_numbers_move_from_factors_to_their_product() -> None:
     model = Model(fresh_rng())
     a, b = model.input(2, 3, 4, name="a"), model.input(2, 4, 5, name="b")
@@ -60,20 +44,6 @@ def test_numbers_move_from_factors_to_their_product() -> None:
     product = model.add("MatMul", scaled, divided)
     kinds = rewritten(model.proto(product, model.add("Relu", product)))
     assert sorted(kinds) == ["MatMul", "Mul", "Relu"]
-
-
-def test_a_factor_that_is_read_elsewhere_stays() -> None:
-    model = Model(fresh_rng())
-    a, b = model.input(2, 3, 4, name="a"), model.input(2, 4, 5, name="b")
-    scaled = model.add("Mul", a, np.float32(0.5))
-    assert rewritten(model.proto(model.add("MatMul", scaled, b), scaled)) == ["Mul", "MatMul"]
-
-
-def test_a_number_before_weights_stays() -> None:
-    model = Model(fresh_rng())
-    scaled = model.add("Mul", model.input(2, 3), np.float32(0.5))
-    proto = model.proto(model.add("MatMul", scaled, model.weights(3, 4)))
-    assert rewritten(proto) == ["Mul", "MatMul"]
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])
@@ -159,25 +129,6 @@ def test_batch_normalisation_is_a_depthwise_convolution() -> None:
     assert rewritten(model.proto(y)) == ["Mul", "Add"]
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-def test_a_factor_and_an_offset_per_channel_are_a_depthwise_convolution(swapped) -> None:
-    def affine(model: Model, shape: tuple[int, ...]) -> str:
-        x = model.input(2, 3, 4, 5)
-        pair = (model.constant(model.rng.normal(size=shape).astype(np.float32)), x)
-        y = model.add("Mul", *(pair if swapped else pair[::-1]))
-        return model.add("Add", y, model.weights(3, 1, 1))
-
-    model = Model(fresh_rng())
-    assert rewritten(model.proto(affine(model, (1, 3, 1, 1)))) == ["Conv"]
-    for shape in ((1,), (4, 1), (2, 3, 1, 1)):
-        model = Model(fresh_rng())
-        assert rewritten(model.proto(affine(model, shape))) == ["Mul", "Add"], shape
-    model = Model(fresh_rng())
-    y = model.add("Mul", model.input(2, 3, 4, 5), model.weights(3, 1, 1))
-    proto = model.proto(y, model.add("Add", y, model.weights(3, 1, 1)))
-    assert rewritten(proto) == ["Conv", "Add"]  # the product leaves, too
-
-
 def layer_scale(shape: tuple[int, ...], *, gemm: bool = False, turned: bool = False) -> Model:
     """A dense layer, its result turned into an image or not, times numbers."""
     model = Model(fresh_rng())
@@ -216,41 +167,7 @@ def test_a_result_that_is_read_without_its_factors_keeps_them_apart() -> None:
         assert rewritten(model.proto(scaled, other)) == ["MatMul", "Add", "Mul"]
 
 
-def test_a_split_is_slices() -> None:
-    for axis in (1, 2):
-        model = Model(fresh_rng())
-        sizes = model.constant(np.array([1, 2, 3]))
-        model.nodes.append(onnx.helper.make_node(
-            "Split", [model.input(2, 6, 6, 5), sizes], ["a", "b", "c"], "split", axis=axis
-        ))  # fmt: skip
-        assert rewritten(model.proto("a", model.add("Relu", "b"), "c")) == [*["Slice"] * 3, "Relu"]
-
-
 _LAYER, _MOVES = ["ConvTranspose"], ["Gather", "Gather"]
-
-
-@pytest.mark.parametrize(
-    ("sides", "attributes", "kinds"),
-    [
-        ((2, 3), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, _LAYER),
-        ((2, 2), {}, _LAYER),
-        ((2, 3), {"nearest_mode": "round_prefer_ceil"}, _LAYER),
-        ((3, 1), {"coordinate_transformation_mode": "pytorch_half_pixel"}, _LAYER),
-        ((2, 2), {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"}, _MOVES),
-        ((2, 2), {"coordinate_transformation_mode": "align_corners"}, _LAYER),
-        (
-            (1.5, 2),
-            {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
-            _MOVES,
-        ),
-        ((2, 2), {"mode": "linear"}, ["Resize"]),
-    ],
-)
-def test_nearest_resizing_is_a_transposed_convolution_or_gathers(sides, attributes, kinds) -> None:
-    model = Model(fresh_rng())
-    scales = model.constant(np.array([1, 1, *sides], np.float32))
-    y = model.add("Resize", model.input(1, 3, 4, 6), "", scales, **attributes)
-    assert rewritten(model.proto(y)) == kinds
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
@@ -293,20 +210,6 @@ def test_resizing_may_state_some_axes_alone(by_sizes) -> None:
         assert all("axes" not in node.attributes for node in current.graph)
 
 
-@pytest.mark.parametrize("kind", ["Resize", "DepthToSpace", "SpaceToDepth"])
-def test_moves_of_images_are_layers_of_a_quantised_model_too(kind) -> None:
-    """Their weights are int8 as those of its other layers: else they were the CPU's."""
-    model = Model(fresh_rng())
-    x = model.quantised(model.input(1, 4, 4, 6), 0.05, 3)
-    weights = model.quantised(model.weights(8, 4, 1, 1), 0.01, 0)
-    y = model.quantised(model.add("Conv", x, weights), 0.08, -5)
-    inputs = ["", np.array([1, 1, 2, 3], np.float32)] if kind == "Resize" else []
-    more = {} if kind == "Resize" else {"blocksize": 2}
-    y = model.quantised(model.add(kind, y, *inputs, **more), 0.08, -5)
-    parts = accelerated(model.proto(y))
-    assert [type(each) for each in operators(parts)] == [QConv, QConv]
-
-
 @pytest.mark.parametrize("kind", ["BatchNormalization", "Mean", "Pixels", "Resize", "Windows"])
 def test_numbers_of_other_types_are_not_layers(kind) -> None:
     """Layers work in single precision; integers and doubles stay as they are."""
@@ -332,32 +235,6 @@ def test_numbers_of_other_types_are_not_layers(kind) -> None:
 
 
 # -- constant parts -------------------------------------------------------------------------------
-
-
-def trained(model: Model, x: str, *, computed_scale: bool) -> str:
-    """A convolution as quantisation-aware training exports it."""
-    weights = model.weights(4, 3, 3, 3)
-    scale = model.constant(np.float32(0.01))
-    if computed_scale:
-        largest = model.add("ReduceMax", model.add("Abs", weights), keepdims=0)
-        scale = model.add("Div", largest, np.float32(127))
-    numbers = scale, model.constant(np.int8(0))
-    steps = model.add("QuantizeLinear", weights, *numbers)
-    return model.add("Conv", x, model.add("DequantizeLinear", steps, *numbers))
-
-
-@pytest.mark.parametrize("computed_scale", [False, True])
-def test_trained_weights_are_a_layer_of_the_integers_of_onnxruntime(computed_scale) -> None:
-    model = Model(fresh_rng())
-    x = model.quantised(model.input(1, 3, 6, 6), 0.02)
-    proto = model.proto(model.quantised(trained(model, x, computed_scale=computed_scale), 0.05))
-    parts = partition(import_network(proto))
-    (layer,) = operators(parts)
-    assert isinstance(layer, QConv)
-    tensors = run_all(proto, {"x": np.zeros((1, 3, 6, 6), np.float32)})
-    steps = next(v for n, v in tensors.items() if v.dtype == np.int8 and v.shape == (4, 3, 3, 3))
-    np.testing.assert_array_equal(layer.weights, steps)
-    assert all(placed.place == "accelerator" for placed in parts.placements)
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -394,17 +271,6 @@ def test_no_region_computes_constants_alone() -> None:
     assert [region.inputs for region in parts.regions] == [parts.regions[0].inputs]
     assert all(region.inputs for region in parts.regions)
     assert "is constant" in next(p.reason for p in parts.placements if p.place == "cpu")
-
-
-def test_what_draws_numbers_or_reads_an_input_stays() -> None:
-    model = Model(fresh_rng())
-    x = model.input(2, 3)
-    drawn = model.add("RandomNormalLike", np.zeros((2, 3), np.float32))
-    total = model.add("Add", model.add("Add", x, drawn), model.add("Neg", model.weights(2, 3)))
-    current = ir.from_proto(with_shapes(model.proto(total)))
-    assert fold_constants(current)
-    assert [node.op_type for node in current.graph] == ["RandomNormalLike", "Add", "Add"]
-    assert not fold_constants(current)
 
 
 def test_layers_that_stay_on_the_cpu_are_told_loudly() -> None:

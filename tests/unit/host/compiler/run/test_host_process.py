@@ -71,11 +71,6 @@ def test_inputs_that_do_not_fit_are_refused(network, parts, process) -> None:
     assert process.run(noise(network, fresh_rng()), FloatRegions(parts.regions))
 
 
-def test_a_module_that_breaks_a_rule_is_one_error(parts) -> None:
-    with pytest.raises(WorkloadError, match="must be a saved CPU part of a network"):
-        HostProcess(json.dumps({**json.loads(parts.host.to_json()), "format": 1}))
-
-
 def test_a_process_without_memory_is_one_error(parts) -> None:
     with pytest.raises((DeviceError, WorkloadError)):
         HostProcess(parts.host.to_json(), HostLimits(memory_bytes=1 << 27))

@@ -12,7 +12,6 @@ from tilewright.host.compiler.run import side_by_side
 from tilewright.host.compiler.run.recorded import Frame, RecordedRun
 from tilewright.host.compiler.run.side_by_side import (
     Tenant,
-    balanced_counts,
     check_placement,
     core_name,
     jain,
@@ -112,20 +111,6 @@ def test_networks_on_one_core_take_turns_and_wait_for_each_other():
     assert big.latencies == (110, 115.0, 120)
     assert (big.together, small.together) == (115.0, 60.0)
     assert big.per_second(115.0) == 1e6
-
-
-def test_counts_fill_the_time_of_the_slowest_core():
-    tenants = [tenant("a", 0), tenant("b", 1), tenant("c", 1)]
-    assert balanced_counts(tenants, [1000, 100, 150], 3) == (3, 12, 12)
-    assert balanced_counts(tenants[:2], [10, 1000], 2) == (200, 2)
-
-
-def test_wrong_bytes_are_counted_by_network_unless_nobody_can():
-    tenants = [tenant("a", 0, frame(5)), tenant("b", 1, frame(5, 5, right=9))]
-    found = measure(StubSystem(), PAIR, tenants, 2)
-    assert found.together.wrong_bytes == (0, 4)
-    assert found.wrong_bytes == 6
-    assert measure(StubSystem(), PAIR, tenants, 2, check=False).wrong_bytes is None
 
 
 @pytest.mark.parametrize(("stop_at", "alone"), [(1, 0), (2, 1), (3, 2)])

@@ -9,9 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tilewright.tuner.report.drawing import marks
-from tilewright.tuner.report.drawing.page import document, figure, paragraph
-from tilewright.tuner.report.drawing.scales import Axis, compact, spanning
-from tilewright.tuner.report.drawing.xy_chart import XYChart
+from tilewright.tuner.report.drawing.page import document, paragraph
+from tilewright.tuner.report.drawing.scales import Axis, compact
 from tilewright.tuner.report.figures import STATE_COLOURS
 
 LEAST_DISTANCE = 18.0
@@ -103,14 +102,6 @@ def test_dashes_tell_lines_of_one_colour_apart() -> None:
 # -- what the parts of a page are made of ---------------------------------------------------------
 
 
-def test_the_note_of_a_chart_stands_in_the_text_of_the_page_which_wraps_on_a_phone():
-    axis = Axis(title="cycles", low=0, high=1)
-    chart = XYChart(alt="a chart", x=axis, y=axis, series=[], note="up to 9,999 lie above")
-    before, drawing = figure(chart, "race").split("<svg", 1)
-    assert "up to 9,999 lie above" in before
-    assert "up to 9,999" not in drawing
-
-
 def test_no_text_brings_a_control_character_into_a_page():
     page = document("a\x1b[2J", paragraph("b\x9b31m\u202e"))
     assert "\\x1b[2J" in page
@@ -139,15 +130,6 @@ def test_an_axis_goes_from_end_to_end(ends, log) -> None:
     axis = Axis(title="t", low=ends[0], high=ends[1], log=log)
     assert axis.place(ends[0], 10, 90) == pytest.approx(10)
     assert axis.place(ends[1], 10, 90) == pytest.approx(90)
-
-
-@pytest.mark.parametrize("values", [[], [3.0], [5.0, 5.0], [0.0, 0.0], [-2.0, 4.0]])
-@pytest.mark.parametrize("log", [False, True])
-def test_an_axis_holds_its_values(values, log) -> None:
-    axis = spanning("t", values, log=log)
-    assert axis.low < axis.high
-    assert all(axis.low <= value <= axis.high for value in values if not log or value > 0)
-    assert axis.labels(5)
 
 
 def test_numbers_are_short_and_exact_enough() -> None:

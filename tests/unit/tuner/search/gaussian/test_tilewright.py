@@ -28,7 +28,6 @@ from tilewright.tuner.search.gaussian.residual import (
     Observation,
     Posterior,
     ResidualPool,
-    fit_kernel_shape,
 )
 from tilewright.tuner.search.gaussian.tilewright import (
     COVERED,
@@ -37,7 +36,6 @@ from tilewright.tuner.search.gaussian.tilewright import (
     even_cuts,
 )
 from tilewright.tuner.search.space import Index, Knob
-from tilewright.tuner.search.tuner import Result
 
 HW = load_hwconfig("pynq-16x16")
 MEMORY = load_memory("ideal")
@@ -59,19 +57,6 @@ def twin_cost():
         return float(twin.batch(lowering, encode_schedules([schedule])).cycles[0]) or None
 
     return cost
-
-
-def test_proposes_in_the_order_of_the_prior_without_calibration() -> None:
-    tuner = TilewrightTuner(full_space(), seed=2, prior=truth, calibrate=False, descend=False)
-    predicted = [truth(c.point) for c in tuner.ask(12)]
-    assert predicted == sorted(predicted)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_an_inverted_prior_does_not_stop_it_from_improving(seed: int) -> None:
-    tuner = TilewrightTuner(full_space(), seed=seed, prior=lambda s: 1e9 / truth(s))
-    log = [v for _, v in drive(tuner, schedule_cost, batches=[4] * 12) if v]
-    assert min(log) < 0.8 * log[0]
 
 
 def test_calibration_finds_what_a_biased_prior_hides() -> None:
@@ -100,17 +85,6 @@ def test_finds_the_optimum_of_a_real_layer_in_a_few_measurements() -> None:
     log = drive(tuner, cost, batches=[1] * 32)
     assert min(v for _, v in log if v) <= 1.01 * optimum
     assert sum(v is not None and v <= 1.01 * optimum for v in values.values()) < 12  # a hard layer
-
-
-def test_descent_measures_the_neighbours_of_the_best_point() -> None:
-    space = full_space()
-    tuner = TilewrightTuner(space, seed=3, prior=truth)
-    log = drive(tuner, schedule_cost, batches=[1] * 60)
-    assert tuner.best is not None
-    near = {i for k in range(len(space.knobs)) for i in space.line(tuner.best.index, k, steps=(1,))}
-    plain = TilewrightTuner(space, seed=3, prior=truth, descend=False)
-    other = drive(plain, schedule_cost, batches=[1] * 60)
-    assert len(near & {index for index, _ in log}) > len(near & {index for index, _ in other})
 
 
 class Unmasked(ScheduleSpace):
@@ -237,15 +211,6 @@ def test_expected_improvement_equals_its_sampled_mean() -> None:
     assert not math.isnan(expected_improvement(np.zeros(1), np.zeros(1))[0])
 
 
-def test_the_noise_of_a_result_reaches_the_process() -> None:
-    tuner = TilewrightTuner(real_space(), seed=0)
-    [one, two] = tuner.ask(2)
-    tuner.tell([Result(index=one.index, value=200.0, noise=10.0)])
-    tuner.tell([Result(index=two.index, value=100.0)])
-    variances = [o.variance for found in tuner._shared.tasks.values() for o in found]
-    assert variances == [pytest.approx(0.05**2), 0.0]
-
-
 # -- the process on log-residuals -----------------------------------------------------------------
 
 
@@ -265,16 +230,6 @@ def test_nothing_measured_means_no_correction_and_the_prior_spread() -> None:
     posterior = Posterior([], [], GRID)
     assert (posterior.mean == 0).all()
     assert posterior.variance == pytest.approx(SPREAD**2)
-
-
-def test_goes_through_what_was_measured_and_knows_less_elsewhere() -> None:
-    seen = observe(wave, GRID[::2])
-    posterior = Posterior(seen, [], GRID, fit_kernel_shape(seen, []))
-    truth = np.array([wave(p) for p in GRID])
-    assert posterior.mean[::2] == pytest.approx(truth[::2], abs=0.01)
-    assert posterior.mean == pytest.approx(truth, abs=0.03)
-    far = Posterior(seen, [], GRID + 20, fit_kernel_shape(seen, []))
-    assert far.variance.min() > 10 * posterior.variance.max()
 
 
 def test_what_other_tasks_show_carries_over_and_counts_less() -> None:
@@ -316,13 +271,6 @@ def test_a_pool_gives_a_task_its_own_and_the_best_of_others() -> None:
     assert own[0].log_cost == -(OWN_LIMIT + 4)
     assert [o.residual for o in others] == [1.0]
     assert pool.near("new", 3) == ([], pool.tasks["wide"])
-
-
-def test_the_fitted_length_follows_the_roughness_of_what_was_seen() -> None:
-    points = np.linspace(0, 8, 40)[:, None]
-    smooth = fit_kernel_shape(observe(lambda p: 0.1 * float(np.sin(0.3 * p[0])), points), [])
-    rough = fit_kernel_shape(observe(lambda p: 0.1 * float(np.sin(4 * p[0])), points), [])
-    assert smooth.length > rough.length
 
 
 def test_what_was_measured_with_noise_is_trusted_less() -> None:

@@ -57,17 +57,6 @@ def test_walks_stay_on_valid_points_and_get_better(settling):
     assert np.mean(walks[-1][-count:]) > np.mean(walks[0][:count]) + 2
 
 
-def test_settling_walks_are_shorter():
-    lengths = []
-    for settling in (False, True):
-        met = Recorder()
-        AdaptiveExploration(full_space(), np.random.default_rng(1), settling=settling).maximise(
-            small_tiles, met
-        )
-        lengths.append(len(met.points))
-    assert lengths[1] < lengths[0] / 4
-
-
 def clouds(count: int):
     """Points in tight groups of four around the first three points of a line."""
     space = full_space()
@@ -101,7 +90,3 @@ def test_what_may_not_be_measured_is_replaced_by_the_mode():
 def test_few_points_are_taken_as_they_are():
     space, points = clouds(5)
     assert adaptive_sample(space, points, wanted=lambda p: p != points[0], seed=0) == points[1:]
-
-
-def test_the_mode_is_the_most_frequent_position_of_each_knob():
-    assert mode(np.array([[1, 5], [1, 3], [2, 3]])).tolist() == [1, 3]

@@ -3,11 +3,10 @@
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 
-from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS, cycles_of
+from tilewright.testing.analytic import BASE, BOARD, RULES
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
-from tilewright.tuner.schedule.spaces import HardwareSpace, JointSpace, ScheduleSpace
+from tilewright.tuner.schedule.spaces import HardwareSpace
 from tilewright.tuner.search import TunerError, make_tuner
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.learning.confidence import (
@@ -23,7 +22,6 @@ from tilewright.tuner.search.learning.confidence import (
 from tilewright.tuner.search.learning.dcoc import DcocTuner
 from tilewright.tuner.search.learning.planned import BATCH, WARM_UP
 from tilewright.tuner.search.learning.surrogate import FAILED_MARGIN, Surrogate, scores_of
-from tilewright.tuner.search.plain.random import RandomTuner
 
 
 def knobs_by_agent(space) -> dict[str, list[str]]:
@@ -37,13 +35,6 @@ def test_three_agents_share_the_knobs_of_a_schedule() -> None:
         "mapping": ["tile_h", "tile_w"],
         "scheduling": ["h_threading", "oc_threading", "loop_order", "fusion"],
     }
-
-
-def test_the_hardware_agent_owns_the_configuration_of_a_joint_space() -> None:
-    hardware = HardwareSpace(BOARD, BASE, RULES)
-    groups = knobs_by_agent(JointSpace(TASKS[0], hardware, RULES, "vta"))
-    assert {knob.name for knob in hardware.knobs} < set(groups["hardware"])
-    assert groups["mapping"] == ["tile_h", "tile_w"]
 
 
 def test_agents_without_knobs_vanish() -> None:
@@ -63,14 +54,6 @@ def test_an_option_that_does_not_exist_is_refused(option) -> None:
     assert option in str(failure.value)
 
 
-@pytest.mark.parametrize("option", [{"selection": "top"}, {"legality": "both"}, {"view": "point"}])
-def test_an_option_changes_what_is_proposed_after_the_warm_up(option) -> None:
-    plain = drive(DcocTuner(full_space(), seed=2), schedule_cost, batches=[8] * 4)
-    other = drive(DcocTuner(full_space(), seed=2, **option), schedule_cost, batches=[8] * 4)
-    assert plain[:WARM_UP] == other[:WARM_UP]
-    assert plain[WARM_UP:] != other[WARM_UP:]
-
-
 def test_learns_once_a_batch_whatever_the_size_of_the_asks() -> None:
     class Counted(DcocTuner):
         explored = 0
@@ -85,44 +68,6 @@ def test_learns_once_a_batch_whatever_the_size_of_the_asks() -> None:
         assert tuner.explored <= 1 + sum(batches) // BATCH
 
 
-def test_what_fails_is_avoided() -> None:
-    space = full_space()
-
-    def cost(schedule) -> float | None:
-        return None if schedule.oc_threading == 2 else schedule_cost(schedule)
-
-    log = drive(DcocTuner(space, seed=4), cost, batches=[8] * 7)
-    failed = [value is None for _, value in log]
-    assert np.mean(failed[WARM_UP:]) < np.mean(failed[:WARM_UP])
-
-
-def test_finds_a_good_configuration_and_schedule_together() -> None:
-    hardware = HardwareSpace(
-        BOARD, BASE, RULES, {"block_in": (8, 16), "block_out": (8, 16), "acc_bytes": (32768, 65536)}
-    )
-
-    def best(kind) -> float:
-        tuner = kind(JointSpace(TASKS[0], hardware, RULES, "vta"), seed=3)
-        drive(tuner, lambda p: float(cycles_of(p.hw, TASKS[0], p.schedule)), batches=[8] * 8)
-        return tuner.best.value
-
-    assert best(DcocTuner) <= best(RandomTuner)
-
-
-def test_a_space_of_one_point_ends() -> None:
-    space = ScheduleSpace(TASKS[0], BASE, RULES, "vta")
-    only = space.sample(np.random.default_rng(0))
-    space._verdicts = dict.fromkeys(space.enumerate(), "no") | {only: ""}
-    tuner = DcocTuner(space, seed=0)
-    log = drive(tuner, schedule_cost_vta, batches=[4, 4])
-    assert [index for index, _ in log] == [only]
-    assert tuner.exhausted
-
-
-def schedule_cost_vta(schedule) -> float:
-    return float(cycles_of(BASE, TASKS[0], schedule))
-
-
 # -- the surrogate ranks what it has not seen -----------------------------------------------------
 
 
@@ -130,24 +75,6 @@ def drawn(count, seed=0):
     space, rng = full_space(), np.random.default_rng(seed)
     indices = list(dict.fromkeys(space.sample(rng) for _ in range(3 * count)))[:count]
     return space, {index: schedule_cost(space.decode(index)) for index in indices}
-
-
-def test_ranks_points_that_it_has_not_seen() -> None:
-    space, costs = drawn(160)
-    points = list(costs)
-    surrogate = Surrogate(FeatureEncoder(space))
-    surrogate.fit({index: costs[index] for index in points[:80]})
-    unseen = points[80:]
-    assert spearmanr(surrogate.scores(unseen), [-costs[index] for index in unseen]).statistic > 0.8
-
-
-def test_a_new_fit_forgets_the_old_one() -> None:
-    space, costs = drawn(40)
-    surrogate = Surrogate(FeatureEncoder(space))
-    surrogate.fit(costs)
-    before = surrogate.scores(list(costs))
-    surrogate.fit({index: 1 / cost for index, cost in costs.items()})
-    assert spearmanr(before, surrogate.scores(list(costs))).statistic < -0.9
 
 
 def test_members_of_an_ensemble_disagree_more_about_what_they_have_not_seen() -> None:
@@ -190,15 +117,6 @@ def pool_of(indices, values, scores=None) -> CandidatePool:
 
 
 GRID = [(a, b, c) for a in range(5) for b in range(5) for c in range(5)]
-
-
-@pytest.mark.parametrize("kind", list(Selection))
-@pytest.mark.parametrize("seed", range(5))
-def test_every_selection_gives_as_many_distinct_points_as_asked_for(kind, seed) -> None:
-    rng = np.random.default_rng(seed)
-    pool = pool_of(GRID, rng.normal(size=125), rng.normal(size=(4, 125)))
-    chosen = select(kind, pool, 8, accept=lambda _: True, rng=rng)
-    assert len(chosen) == len(set(chosen)) == 8
 
 
 @pytest.mark.parametrize("kind", list(Selection))

@@ -6,9 +6,7 @@ import pytest
 import torch
 from support.search.grid import Points
 
-from tilewright.testing.analytic import BASE, BOARD, RULES, TASKS
 from tilewright.testing.tuner_contract import full_space
-from tilewright.tuner.schedule.spaces import HardwareSpace, JointSpace
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.learning import mappo
 from tilewright.tuner.search.learning.dcoc import IppoTuner, PpoTuner
@@ -284,12 +282,6 @@ def test_agents_own_every_knob_once_and_those_without_a_knob_vanish() -> None:
     assert [agent.name for agent in agents] == ["first", "second"]
     assert names(space, agents[1]) == ["tile_h"]
     assert sorted(k for agent in agents for k in agent.knobs) == list(range(len(space.knobs)))
-
-
-def test_unknown_knobs_go_to_the_rest() -> None:
-    space = JointSpace(TASKS[0], HardwareSpace(BOARD, BASE, RULES), RULES, "vta")
-    agents = divide_knobs(space, OWN_GROUPS, rest="second", view=View.OWN)
-    assert {"block_in", "acc_bytes", "tile_h", "tile_w"} <= set(names(space, agents[1]))
 
 
 def test_an_agent_sees_its_own_knobs_or_the_whole_point() -> None:
