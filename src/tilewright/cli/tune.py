@@ -47,6 +47,7 @@ def tune(
     json: JsonOption = None,
 ) -> None:
     """Choose a configuration and the schedules of a network; an interrupted study resumes."""
+    from tilewright.cli.common.progress import progress
     from tilewright.sim.verilator.rtl_variant import rtl_variant
     from tilewright.tuner.study.prepare import prepare_settings
 
@@ -54,7 +55,8 @@ def tune(
         _repeat(source, settings, json)
         return
     with rtl_variant(settings.rtl):
-        prepared = prepare_settings(settings)
+        with progress(f"reading {settings.model}", quiet=json is not None):
+            prepared = prepare_settings(settings)
         boards = None if settings.boards is None else Path(settings.boards)
         require_distinct(
             {"MODEL": Path(str(settings.model)), "--boards": boards}, {"--json": json_path(json)}

@@ -15,6 +15,7 @@ import typer
 
 from tilewright.cli.common.application import LINE, say
 from tilewright.cli.common.parse_errors import UsageError
+from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
@@ -255,7 +256,7 @@ def read_network(
     """See `host.compiler.tasks.load_network`."""
     from tilewright.host.compiler.tasks import load_network
 
-    with fields_named(MODEL_FIELDS):
+    with fields_named(MODEL_FIELDS), progress(f"reading {name}"):
         return load_network(name, hw=hw, board=board)
 
 

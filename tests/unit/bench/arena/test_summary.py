@@ -22,7 +22,7 @@ from tilewright.bench.arena.network_figures import (
 )
 from tilewright.bench.arena.page_tables import document
 from tilewright.bench.arena.records import Price, common, headline
-from tilewright.bench.arena.summary import arms, summarise
+from tilewright.bench.arena.summary import arms, merge, summarise
 from tilewright.host.common.errors import ConfigError
 
 
