@@ -15,9 +15,15 @@ from support.documents.json_members import wrong_in
 from tilewright.bench.commands import NetworksSettings
 from tilewright.bench.framework.records import lines_beside
 from tilewright.bench.framework.study import run_study
-from tilewright.bench.networks import timm_networks, unseen
-from tilewright.bench.networks.timm_networks import IN_THE_ZOO, VERSION, drawn, families
-from tilewright.bench.networks.unseen import Unseen, left_behind
+from tilewright.bench.networks import unseen
+from tilewright.bench.networks.unseen import (
+    IN_THE_ZOO,
+    VERSION,
+    Unseen,
+    drawn,
+    families,
+    left_behind,
+)
 from tilewright.bench.networks.zoo import MEMBERS
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
@@ -54,7 +60,7 @@ def test_networks_of_the_zoo_are_not_drawn(monkeypatch) -> None:
     package = SimpleNamespace(
         list_modules=lambda: list(names), list_models=lambda module: names[module]
     )
-    monkeypatch.setattr(timm_networks, "load_timm", lambda: package)
+    monkeypatch.setattr(unseen, "load_timm", lambda: package)
     assert families() == {"resnet": ["resnet26"], "vit": []}
     assert set(IN_THE_ZOO.values()) <= set(MEMBERS)
 
@@ -63,7 +69,7 @@ def test_modules_that_stand_in_have_every_name() -> None:
     names = ("stands_in", "stands_in.transforms")
     try:
         for name in names:
-            timm_networks._stand_in(name)
+            unseen._stand_in(name)
         found = importlib.import_module("stands_in.transforms")
         assert sys.modules["stands_in"].transforms is found
         assert isinstance(type("Own", (found.ToTensor,), {}), type)
@@ -75,7 +81,7 @@ def test_modules_that_stand_in_have_every_name() -> None:
 
 
 def test_without_timm_the_command_says_what_to_install(monkeypatch) -> None:
-    timm_networks.load_timm.cache_clear()
+    unseen.load_timm.cache_clear()
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,
@@ -133,9 +139,9 @@ def study(monkeypatch):
         return ROWS[name]
 
     monkeypatch.setattr(unseen, "limited", measured)
-    monkeypatch.setattr(timm_networks, "families", lambda: {f"of {name}": [name] for name in ROWS})
-    monkeypatch.setattr(timm_networks, "load_timm", lambda: None)
-    monkeypatch.setattr(timm_networks, "fits", lambda name: True)
+    monkeypatch.setattr(unseen, "families", lambda: {f"of {name}": [name] for name in ROWS})
+    monkeypatch.setattr(unseen, "load_timm", lambda: None)
+    monkeypatch.setattr(unseen, "fits", lambda name: True)
     return Unseen(NetworksSettings(unseen=True)), seen
 
 
