@@ -426,7 +426,7 @@ class AblationSettings:
     seed: int = seed_option()
 
 
-@command("decode", HARDWARE, "tilewright.bench.hardware.decode:Decode")
+@command("decode", HARDWARE, "tilewright.bench.hardware.roofline:Decode")
 @dataclass(frozen=True, kw_only=True)
 class DecodeSettings:
     """Tokens per second of a GPT that writes, with weights of 8 and of 4 bits."""
@@ -717,7 +717,7 @@ class LoweringSettings:
     seed: int = seed_option()
 
 
-@command("builds", SPEED, "tilewright.bench.speed.builds:BuildTimes")
+@command("builds", SPEED, "tilewright.bench.speed.waits:BuildTimes")
 @dataclass(frozen=True, kw_only=True)
 class BuildsSettings:
     """Seconds that a new configuration takes to build, from an empty cache."""
@@ -763,7 +763,7 @@ class AgentSettings:
     repeats: int = count_option(7, "Samples of each figure, of which the median counts.")
 
 
-@command("first-count", SPEED, "tilewright.bench.speed.first_count:FirstCount")
+@command("first-count", SPEED, "tilewright.bench.speed.waits:FirstCount")
 @dataclass(frozen=True, kw_only=True)
 class FirstCountSettings:
     """Seconds from an ONNX file to its first cycle count."""

@@ -345,7 +345,7 @@ class Subject:
     answer: Callable[[Array], Answer]  # a network's answer, from its first output for one image
     # right and all points of an answer, given the truth
     credit: Callable[[Answer, Any], tuple[int, int]]
-    unit: str  # what a point is
+    unit: str = "images"  # what a point is
 
 
 def most_likely(result: Array) -> int:

@@ -33,17 +33,20 @@ from scipy.stats import spearmanr
 from tilewright.bench.allocate.case import FRACTIONS, LATE, REGIMES, Beliefs, Case
 from tilewright.bench.allocate.page import page
 from tilewright.bench.allocate.summary import NEAR, summarise
-from tilewright.bench.allocate.trials import PRICES, Search, Tables, tasks_of
+from tilewright.bench.allocate.trials import PRICES, Search, Table, tasks_of
 from tilewright.bench.commands import AllocateSettings
 from tilewright.bench.framework.records import Cell, Row
 from tilewright.bench.framework.study import BenchResult, Study, machine
 from tilewright.host.common.result_document import rows_of
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
+from tilewright.host.network.workload import Workload
 from tilewright.sim.tools.build_cache import cache_dir
+from tilewright.sim.twin.device import Twin
 from tilewright.tuner.allocate import ALLOCATORS, Course
 from tilewright.tuner.measure.backends import identity_of
 from tilewright.tuner.schedule.rules import host_rules
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 
 CHALLENGERS = ("dynatune", "dynatune-share")
 """Allocators whose time to each other's final latency is told."""
@@ -226,19 +229,24 @@ class Allocation(Study):
         self._fits: list[float] = []
         self._acceptance: list[float] = []
         self._searches: dict[tuple[str, int], Search] = {}
+        self._tables: dict[str, Table] = {}
         self._seed = 0
         for network in settings.networks:
             tasks_of(network)  # refuses a wrong name before hours of work
 
     @cached_property
-    def trial_tables(self) -> Tables:
-        """The schedules of every task, measured when asked for."""
-        given = self.settings
-        return Tables(
-            load_hwconfig(given.hw), load_memory(given.memory), kind=given.space.value,
-            rules=host_rules(), folder=given.cache or cache_dir() / "trials",
-            identity=identity_of("twin"),
-        )  # fmt: skip
+    def twin(self) -> Twin:
+        """What measures."""
+        return Twin(load_hwconfig(self.settings.hw), load_memory(self.settings.memory))
+
+    def table(self, task: Workload) -> Table:
+        """The schedules of a task; equal tasks of several networks share one."""
+        if task.key not in self._tables:
+            given, rules = self.settings, host_rules()
+            space = ScheduleSpace(task, load_hwconfig(given.hw), rules, given.space.value)
+            folder = given.cache or cache_dir() / "trials"
+            self._tables[task.key] = Table(space, self.twin, rules, folder, identity_of("twin"))
+        return self._tables[task.key]
 
     def case(self, network: str, seed: int, price: str) -> Case:
         """The case of a network and seed; its searches are shared with other networks."""
@@ -247,7 +255,7 @@ class Allocation(Study):
             key = (task.key, seed)
             if key not in self._searches:
                 self._searches[key] = Search(
-                    self.trial_tables.of(task), self.regime.tuner, seed, untuned=self.regime.untuned
+                    self.table(task), self.regime.tuner, seed, untuned=self.regime.untuned
                 )
             found.append(self._searches[key])
         return Case(network, seed, found, PRICES[price], self.regime)
@@ -278,7 +286,8 @@ class Allocation(Study):
         self._acceptance += beliefs.acceptance
         beliefs.seconds.clear()
         beliefs.acceptance.clear()
-        self.trial_tables.save()
+        for table in self._tables.values():
+            table.save()
         print(
             f"{cell['network']:14} seed {cell['seed']:2} {cell['price']:5} "
             f"budget {case.budget:9.1f} s, slot {case.slot:7.2f} s, "

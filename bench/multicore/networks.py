@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Final
@@ -264,29 +264,21 @@ class SideBySide(Study):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """A system and the core that it is compared with, on a board."""
-
-    system: str
-    one: str
-    board: str
-
-
 PAIRS: Final = (
-    Pair(system="dual-8x8", one="pynq-16x32", board="pynq-z2"),
-    Pair(system="big-little", one="pynq-16x32", board="pynq-z2"),
-    Pair(system="dual-16x16", one="zu-32x32", board="zcu104"),
+    {"system": "dual-8x8", "one": "pynq-16x32", "board": "pynq-z2"},
+    {"system": "big-little", "one": "pynq-16x32", "board": "pynq-z2"},
+    {"system": "dual-16x16", "one": "zu-32x32", "board": "zcu104"},
 )
-QUICK: Final = (Pair(system="dual-tiny", one="edge-8x8", board="pynq-z2"),)
+"""Systems, the core that each is compared with, and a board."""
+QUICK: Final = ({"system": "dual-tiny", "one": "edge-8x8", "board": "pynq-z2"},)
 
 
 def pipeline(
-    network: ImportedNetwork, pair: Pair, *, device: str, search: int, frames: int = 3
+    network: ImportedNetwork, pair: Row, *, device: str, search: int, frames: int = 3
 ) -> dict[str, Any]:
     """A network in stages, and whole on the one core."""
-    system, one = load_system(pair.system), load_hwconfig(pair.one)
-    board = load_board(pair.board)
+    system, one = load_system(pair["system"]), load_hwconfig(pair["one"])
+    board = load_board(pair["board"])
     single = SystemConfig(name=f"one {one.name}", cores=(SystemCore(hw=one),))
     books: dict[int, ScheduleLookup] = {}
     with ExitStack() as stack:
@@ -327,12 +319,11 @@ class Pipelines(Study):
 
     def cells(self) -> list[Cell]:
         pairs = QUICK if self.settings.quick else PAIRS
-        return [{"network": self.settings.network, **vars(pair)} for pair in pairs]
+        return [{"network": self.settings.network, **pair} for pair in pairs]
 
     def measure(self, cell: Cell) -> list[Row]:
-        pair = Pair(system=cell["system"], one=cell["one"], board=cell["board"])
         given = self.settings
-        return [pipeline(self.network, pair, device=given.device.value, search=given.search)]
+        return [pipeline(self.network, cell, device=given.device.value, search=given.search)]
 
     def conditions(self) -> Row:
         return {"fidelity": self.settings.device.value, "search": self.settings.search}

@@ -15,7 +15,7 @@ from tilewright.tuner.multicore.allocation import Timeline
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import Numbers
 from tilewright.tuner.report.drawing import page as markup
-from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
+from tilewright.tuner.report.drawing.bar_chart import GanttChart, Task
 from tilewright.tuner.report.drawing.marks import SERIES
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Column, table_of

@@ -10,8 +10,14 @@ from typing import Any, Final
 
 from tilewright.host.common.chrome_trace import Event, process_name, thread_name, write_events
 from tilewright.tuner.report.drawing import page as markup
-from tilewright.tuner.report.drawing.bar_chart import BarChart, Bars, Layout, stacked
-from tilewright.tuner.report.drawing.gantt_chart import GanttChart, Task
+from tilewright.tuner.report.drawing.bar_chart import (
+    BarChart,
+    Bars,
+    GanttChart,
+    Layout,
+    Task,
+    stacked,
+)
 from tilewright.tuner.report.drawing.marks import series_colour
 from tilewright.tuner.report.drawing.scales import Axis, spanning
 from tilewright.tuner.report.drawing.table import Cell, Column, table_of

@@ -10,7 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli.common.application import BOARDS, app, say
-from tilewright.cli.common.arguments import BoardOption, HwArgument, RtlOption, read_board
+from tilewright.cli.common.arguments import (
+    BoardOption,
+    HwArgument,
+    RtlOption,
+    read_board,
+    require_writable,
+)
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
@@ -223,21 +229,9 @@ def _write_recipe(
 
 def _take(folder: Path) -> None:
     """Refuse a folder that holds files of others, before anything is written."""
-    from tilewright.host.common.whole_file import ForeignFileError, own_folder
+    from tilewright.host.common.whole_file import own_folder
 
-    try:
-        own_folder(folder)
-    except ForeignFileError as error:
-        raise UsageError(
-            error.rule, field="--output", value=str(folder), remedy=error.remedy
-        ) from error
-    except OSError as error:
-        raise UsageError(
-            f"cannot be written ({error.strerror or error})",
-            field="--output",
-            value=str(folder),
-            remedy="name a place that may be written",
-        ) from error
+    require_writable(folder, "--output", own_folder)
 
 
 def _refuse_clock(clock: float | None, why: str) -> None:

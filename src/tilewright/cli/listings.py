@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from tilewright.cli.common import application
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
 
@@ -38,8 +36,7 @@ def doctor(json: JsonOption = None) -> None:
             console.say(f"        {check.remedy}")
     if json is not None:
         json.write([asdict(check) for check in checks], {})
-    if failed:
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+    application.require_passed(not failed)
 
 
 @application.app.command(rich_help_panel=application.TUNE)

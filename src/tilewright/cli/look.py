@@ -250,12 +250,8 @@ def _tell_rates(
         }
         site.json.write(rows, {**site.conditions, "task": task}, summary=summary)
     if wrong:
-        application.say(
-            f"WRONG RESULT: the outputs of {counted(wrong, 'picture')} differ from the reference; "
-            f"{site.blame}",
-            err=True,
-        )
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+        text = f"the outputs of {counted(wrong, 'picture')} differ from the reference"
+        application.fail_wrong(text, site.blame)
     if site.checked:
         console.say(f"outputs: bit-exact to the reference in {counted(len(rows), 'picture')}")
 

@@ -112,13 +112,10 @@ def run_pipeline(options: MulticoreOptions, json: JsonTarget | None) -> None:
     if json is not None:
         json.write(rows, conditions, summary=summary)
     if summary["wrong_bytes"] or summary["wrong_elements"]:
-        application.say(
-            f"WRONG RESULT: {summary['wrong_bytes']} bytes of the programs' memories and "
-            f"{summary['wrong_elements']} elements of the outputs differ from the reference; this "
-            "is a defect of Tilewright: please report it with this command",
-            err=True,
+        application.fail_wrong(
+            f"{summary['wrong_bytes']} bytes of the programs' memories and "
+            f"{summary['wrong_elements']} elements of the outputs differ from the reference"
         )
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
     if summary["stopped"]:
         raise KeyboardInterrupt
 

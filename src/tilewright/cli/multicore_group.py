@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,29 +23,23 @@ if TYPE_CHECKING:
     from tilewright.tuner.report.group_page import MappedGroup
 
 
-def check_places(
-    read: dict[str, Path | None],
+def write_files(
     report: Path | None,
+    page: Callable[[], str],
     trace: Path | None,
-    json: JsonTarget | None,
+    write_trace: Callable[[Path], None],
 ) -> None:
-    """See `require_places`; before the work begins."""
-    require_places(read, {"--html": report, "--trace": trace, "--json": json_path(json)})
-
-
-def write_group(group: MappedGroup, report: Path | None, trace: Path | None) -> None:
     """Write the files that the user asked for."""
     from tilewright.tuner.report.drawing.page import write
-    from tilewright.tuner.report.group_page import page, write_trace
 
     console = open_console()
     if report is not None:
         with replacing(report):
-            write(page(group), report, "--html")
+            write(page(), report, "--html")
         console.say(f"report: {printable(str(report))}")
     if trace is not None:
         with replacing(trace):
-            write_trace(trace, group)
+            write_trace(trace)
         console.say(f"trace: {printable(str(trace))} (view with ui.perfetto.dev)")
 
 
@@ -63,9 +58,11 @@ def map_group(options: MulticoreOptions, json: JsonTarget | None) -> None:
     from tilewright.tuner.multicore.bounds import lower_bound
     from tilewright.tuner.multicore.problems import Problem, instance_of, is_table
     from tilewright.tuner.multicore.solve import solver
+    from tilewright.tuner.report.group_page import page, write_trace
 
     read: dict[str, Path | None] = {"TABLE": Path(target), "--platform": Path(options.platform)}
-    check_places(read, options.html, options.trace, json)
+    html, trace = options.html, options.trace
+    require_places(read, {"--html": html, "--trace": trace, "--json": json_path(json)})
     with fields_named(_FIELDS), progress("", quiet=json is not None) as steps:
         solve = solver(method, budget=options.budget, seed=options.seed)
         problem = Problem(
@@ -115,7 +112,8 @@ def map_group(options: MulticoreOptions, json: JsonTarget | None) -> None:
                 "curve": [[int(s) + 1, float(found.best[s])] for s in found.steps],
             },
         )
-    write_group(_mapped(problem, instance, told, found, bound, method), options.html, options.trace)
+    group = _mapped(problem, instance, told, found, bound, method)
+    write_files(html, lambda: page(group), trace, lambda path: write_trace(path, group))
     if found.stopped:
         raise KeyboardInterrupt
 

@@ -9,14 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from tilewright.cli.common.application import EXIT_CHECK_FAILED, open_console, say
-from tilewright.cli.common.arguments import read_board, read_memory, replacing, require_readable
-from tilewright.cli.common.json_output import JsonTarget
+from tilewright.cli.common.application import fail_wrong, open_console
+from tilewright.cli.common.arguments import (
+    read_board,
+    read_memory,
+    require_places,
+    require_readable,
+)
+from tilewright.cli.common.json_output import JsonTarget, json_path
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import Steps, progress
-from tilewright.cli.multicore_group import check_places
+from tilewright.cli.multicore_group import write_files
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import choices, counted
 from tilewright.host.common.printable import printable
@@ -47,11 +50,12 @@ def run_networks(options: MulticoreOptions, json: JsonTarget | None) -> None:
             )
         require_readable(Path(name), "NETWORK")
     read: dict[str, Path | None] = {name: Path(name) for name in (*names, options.system)}
-    check_places(read, report, trace, json)
+    require_places(read, {"--html": report, "--trace": trace, "--json": json_path(json)})
     from tilewright.host.compiler.pack.artefact import load
     from tilewright.host.compiler.run.side_by_side import check_placement, measure
     from tilewright.host.machine.system_config import load_system, named_systems
     from tilewright.sim.devices import WITH_DATA, open_system
+    from tilewright.tuner.report.side_by_side_page import page, write_trace
 
     if not options.system:
         raise UsageError(
@@ -97,14 +101,13 @@ def run_networks(options: MulticoreOptions, json: JsonTarget | None) -> None:
     _print(rows, summary, conditions, config, target)
     if json is not None:
         json.write(rows, conditions, summary=summary)
-    _write_files(report, trace, rows, summary, conditions, _slices(tenants, found))
+    slices, other = _slices(tenants, found), {"system": config.name, **summary}
+    write_files(
+        report, lambda: page(rows, summary, conditions, slices),
+        trace, lambda path: write_trace(path, slices, other),
+    )  # fmt: skip
     if found.wrong_bytes:
-        say(
-            f"WRONG RESULT: {found.wrong_bytes} bytes differ from the reference; this is a defect "
-            "of Tilewright: please report it with this command",
-            err=True,
-        )
-        raise typer.Exit(EXIT_CHECK_FAILED)
+        fail_wrong(f"{found.wrong_bytes} bytes differ from the reference")
     if found.stopped:
         raise KeyboardInterrupt
 
@@ -206,28 +209,6 @@ def _slices(tenants: Sequence[Tenant], found: Measured) -> list[Slice]:
         for tenant, mine in zip(tenants, found.sharing(), strict=False)
         for number, time in enumerate(mine.times)
     ]
-
-
-def _write_files(
-    report: Path | None,
-    trace: Path | None,
-    rows: Sequence[dict[str, Any]],
-    summary: dict[str, Any],
-    conditions: dict[str, Any],
-    slices: Sequence[Slice],
-) -> None:
-    """Write the files that the user asked for."""
-    from tilewright.tuner.report.drawing.page import write
-    from tilewright.tuner.report.side_by_side_page import page, write_trace
-
-    if report is not None:
-        with replacing(report):
-            write(page(rows, summary, conditions, slices), report, "--html")
-        open_console().say(f"report: {printable(str(report))}")
-    if trace is not None:
-        with replacing(trace):
-            write_trace(trace, slices, {"system": conditions["system"], **summary})
-        open_console().say(f"trace: {printable(str(trace))} (view with ui.perfetto.dev)")
 
 
 def _cpu_ms(tenant: Tenant) -> float | None:

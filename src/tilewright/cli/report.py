@@ -156,8 +156,7 @@ def show_report(
         )
         if json.path is not None:
             console.say(f"result: {json.path}")
-    if result.mismatches:
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+    application.require_passed(not result.mismatches)
     return result.best_network is not None
 
 

@@ -30,7 +30,6 @@ from tilewright.cli.partition_tables import print_latency, print_timed_layers, t
 from tilewright.host.common.errors import fields_named
 from tilewright.host.common.names import counted
 from tilewright.host.common.options import option
-from tilewright.host.common.printable import printable
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.interface.options import NetworkDevice, RunOptions
 
@@ -176,9 +175,7 @@ def run_command(
         else f"{device}, memory {timing.name}" + (f", RTL {rtl}" if rtl else ""),
         is_board=is_board,
         checked=settings.check and device != REFERENCE and settings.camera is None,
-        blame=f"mend the RTL of {printable(str(rtl))}; a copy must be of this version"
-        if rtl
-        else "this is a defect of Tilewright: please report it with this command",
+        blame=application.blame(rtl),
         conditions={
             **table_conditions(compiled, timing, target),
             "fidelity": device,
@@ -335,11 +332,7 @@ def _tell_check(wrong: dict[str, int] | None, blame: str) -> None:
     if wrong is None:
         return
     if any(wrong.values()):
-        application.say(
-            f"WRONG RESULT: elements that differ from the reference: {wrong}; {blame}",
-            err=True,
-        )
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+        application.fail_wrong(f"elements that differ from the reference: {wrong}", blame)
     application.open_console().say("outputs: bit-exact to the reference")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tilewright.cli.common import arguments
-from tilewright.cli.common.application import COMMON, EXIT_CHECK_FAILED, app, open_console, say
+from tilewright.cli.common.application import COMMON, app, blame, fail_wrong, open_console, say
 from tilewright.cli.common.json_output import JsonOption, json_path
 from tilewright.cli.common.options import from_fields
 from tilewright.cli.common.parse_errors import UsageError
@@ -159,15 +159,10 @@ def sim(
         json.write([_row(workload.name, result, bound_cycles, wrong)], conditions)
     _tell_recording(waves, trace, config, timing, lowered.program, result.counters)
     if wrong:
-        blame = "this is a defect of Tilewright: please report it with this command"
-        if rtl is not None:
-            blame = f"mend the RTL of {printable(str(rtl))}; a copy must be of this version"
-        say(
-            f"WRONG RESULT: {wrong} of {expected.size} elements of {workload.name} differ from the "
-            f"golden model; {blame}",
-            err=True,
+        fail_wrong(
+            f"{wrong} of {expected.size} elements of {workload.name} differ from the golden model",
+            blame(rtl),
         )
-        raise typer.Exit(EXIT_CHECK_FAILED)
     if device is not DeviceKind.TIMING:
         say(f"output: bit-exact, {expected.size:,} int8 elements")
 

@@ -11,10 +11,10 @@ import typer
 
 from tilewright.cli.common.application import (
     COMMON,
-    EXIT_CHECK_FAILED,
     Command,
     app,
     open_console,
+    require_passed,
 )
 from tilewright.cli.common.arguments import require_distinct, require_places
 from tilewright.cli.common.json_output import JsonOption, JsonTarget, json_path
@@ -97,8 +97,7 @@ def _repeat(source: Path, options: TuneOptions, json: JsonTarget | None) -> None
             },
             summary={"equal": equal == len(rows)},
         )
-    if equal < len(rows):
-        raise typer.Exit(EXIT_CHECK_FAILED)
+    require_passed(equal == len(rows))
 
 
 def _require_alone(options: TuneOptions) -> None:

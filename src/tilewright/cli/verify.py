@@ -58,8 +58,7 @@ def lint_rtl(
             steps.advance()
     if json is not None:
         json.write(rows, {"seed": seed, "random": random})
-    if not all(row["clean"] for row in rows):
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+    application.require_passed(all(row["clean"] for row in rows))
 
 
 @verify_app.command("formal")
@@ -97,8 +96,7 @@ def prove_units(
             steps.advance()
     if json is not None:
         json.write(rows, {"engine": "smtbmc yices"})
-    if not all(row["holds"] for row in rows):
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+    application.require_passed(all(row["holds"] for row in rows))
 
 
 @verify_app.command("coverage")
@@ -138,8 +136,7 @@ def measure_coverage(
     for problem in problems:
         application.print_error(f"{problem} (seed {seed})")
     application.say(f"{report.seconds:.0f} s, {'failed' if problems else 'passed'}")
-    if problems:
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+    application.require_passed(not problems)
 
 
 @verify_app.command("mutate")
@@ -195,8 +192,7 @@ def seed_faults(
             summary=report["summary"],
             permanent=report["permanent"],
         )
-    if not passed:
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+    application.require_passed(passed)
 
 
 @verify_app.command("netlist")
@@ -246,5 +242,4 @@ def check_netlist(
             {"hw": config.name, "family": family, "stage": stage, "seed": seed},
             summary={"programs": programs, "wrong": len(found)},
         )
-    if found:
-        raise typer.Exit(application.EXIT_CHECK_FAILED)
+    application.require_passed(not found)

@@ -46,7 +46,7 @@ def test_networks_of_the_zoo_are_not_drawn(monkeypatch) -> None:
     package = SimpleNamespace(
         list_modules=lambda: list(names), list_models=lambda module: names[module]
     )
-    monkeypatch.setattr(timm_networks, "load_timm", lambda: package)
+    monkeypatch.setattr(unseen, "load_timm", lambda: package)
     assert families() == {"resnet": ["resnet26"], "vit": []}
     assert set(IN_THE_ZOO.values()) <= set(MEMBERS)
 
@@ -55,7 +55,7 @@ def test_modules_that_stand_in_have_every_name() -> None:
     names = ("stands_in", "stands_in.transforms")
     try:
         for name in names:
-            timm_networks._stand_in(name)
+            unseen._stand_in(name)
         found = importlib.import_module("stands_in.transforms")
         assert sys.modules["stands_in"].transforms is found
         assert isinstance(type("Own", (found.ToTensor,), {}), type)
@@ -67,7 +67,7 @@ def test_modules_that_stand_in_have_every_name() -> None:
 
 
 def test_without_timm_the_command_says_what_to_install(monkeypatch) -> None:
-    timm_networks.load_timm.cache_clear()
+    unseen.load_timm.cache_clear()
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,
@@ -125,9 +125,9 @@ def study(monkeypatch):
         return ROWS[name]
 
     monkeypatch.setattr(unseen, "limited", measured)
-    monkeypatch.setattr(timm_networks, "families", lambda: {f"of {name}": [name] for name in ROWS})
-    monkeypatch.setattr(timm_networks, "load_timm", lambda: None)
-    monkeypatch.setattr(timm_networks, "fits", lambda name: True)
+    monkeypatch.setattr(unseen, "families", lambda: {f"of {name}": [name] for name in ROWS})
+    monkeypatch.setattr(unseen, "load_timm", lambda: None)
+    monkeypatch.setattr(unseen, "fits", lambda name: True)
     return Unseen(NetworksSettings(unseen=True)), seen
 
 

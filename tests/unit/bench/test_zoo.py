@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.bench.commands import DecodeSettings, FirstCountSettings, NetworksSettings
 from tilewright.bench.framework.study import run_study
-from tilewright.bench.hardware import decode
+from tilewright.bench.hardware import roofline
 from tilewright.bench.networks.zoo import (
     BEFORE_FILE,
     CONTROLS,
@@ -21,7 +21,7 @@ from tilewright.bench.networks.zoo import (
     before_milliseconds,
     summary,
 )
-from tilewright.bench.speed import first_count
+from tilewright.bench.speed import waits
 from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.network.zoo.transformer import decoder_block
 
@@ -130,14 +130,14 @@ def test_a_token_needs_every_weight_of_a_block_once() -> None:
 
 def test_tokens_per_second_are_those_of_all_layers_in_turn() -> None:
     rows = [{"cycles": 100, "of_token": 3}, {"cycles": 50, "of_token": 4}]
-    assert decode.tokens_per_second(rows, 100.0) == 100e6 / 500
+    assert roofline.tokens_per_second(rows, 100.0) == 100e6 / 500
 
 
 def test_weights_of_4_bits_are_faster(capsys) -> None:
     settings = DecodeSettings(
         hw="tiny-4x4", width=64, context=8, blocks=2, words=0, search_cycles=1
     )
-    result = run_study(decode.Decode(settings))
+    result = run_study(roofline.Decode(settings))
     assert {row["weight_bits"] for row in result.rows} == {4, 8}
     assert all(row["cycles"] >= row["bound"] for row in result.rows)
     assert result.summary["int4_over_int8"] > 1.2
@@ -152,7 +152,7 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 @pytest.mark.slow
 def test_what_a_user_sees_is_timed() -> None:
     settings = FirstCountSettings(networks=(str(DIGITS),), hw="tiny-4x4", repeat=2)
-    study = first_count.FirstCount(settings)
+    study = waits.FirstCount(settings)
     result = run_study(study)
     (row,) = result.rows
     assert 0 < row["progress_seconds"] <= row["count_seconds"] <= row["whole_seconds"]
@@ -165,4 +165,4 @@ def test_what_a_user_sees_is_timed() -> None:
 def test_a_command_that_fails_is_no_time(tmp_path) -> None:
     (tmp_path / "no.onnx").write_bytes(b"no model")
     with pytest.raises(subprocess.CalledProcessError):
-        first_count.measure(tmp_path / "no.onnx", "tiny-4x4", tmp_path)
+        waits.measure(tmp_path / "no.onnx", "tiny-4x4", tmp_path)

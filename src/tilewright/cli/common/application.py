@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextvars import ContextVar
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -327,3 +327,22 @@ def open_console() -> PrintableConsole:
 
     console = PrintableConsole()
     return console if console.is_terminal else PrintableConsole(width=LOG_WIDTH)
+
+
+def require_passed(passed: object) -> None:
+    """End with the exit code of a check that failed, if it did."""
+    if not passed:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def blame(rtl: object = None) -> str:
+    """What to do about a result that is wrong."""
+    if rtl:
+        return f"mend the RTL of {printable(str(rtl))}; a copy must be of this version"
+    return "this is a defect of Tilewright: please report it with this command"
+
+
+def fail_wrong(wrong: str, remedy: str = "") -> NoReturn:
+    """Tell of a result that differs from what it must be, and end."""
+    say(f"WRONG RESULT: {wrong}; {remedy or blame()}", err=True)
+    raise typer.Exit(EXIT_CHECK_FAILED)

@@ -7,7 +7,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -175,12 +175,14 @@ def require_readable(path: Path, field: str) -> None:
         )
 
 
-def require_writable(path: Path, field: str) -> None:
-    """Make the folder of a file that a command will write, before anything long is run for it."""
+def require_writable(
+    path: Path, field: str, prepare: Callable[[Path], object] | None = None
+) -> None:
+    """Make the place that a command will write, before anything long is run for it."""
     from tilewright.host.common.whole_file import ForeignFileError, prepare_place
 
     try:
-        prepare_place(path)
+        (prepare or prepare_place)(path)
     except ForeignFileError as error:
         raise UsageError(error.rule, field=field, value=str(path), remedy=error.remedy) from error
     except OSError as error:

@@ -3,95 +3,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final
 
+_NETWORKS: Final = ("host.network.zoo:network_names",)
+_TUNERS: Final = ("tuner.search:TUNERS",)
+_BOARDS: Final = ("host.machine.board:named_boards",)
+_SYSTEMS: Final = ("host.machine.system_config:named_systems",)
 
-def _configurations() -> Iterable[str]:
-    from tilewright.host.machine.hwconfig import named_configs
-
-    return named_configs()
-
-
-def _designs() -> Iterable[str]:
-    from tilewright.host.machine.system_config import named_systems
-
-    return (*_configurations(), *named_systems())
-
-
-def _systems() -> Iterable[str]:
-    from tilewright.host.machine.system_config import named_systems
-
-    return named_systems()
-
-
-def _boards() -> Iterable[str]:
-    from tilewright.host.machine.board import named_boards
-
-    return named_boards()
-
-
-def _memories() -> Iterable[str]:
-    return ("board", "ideal", *_boards())
-
-
-def _networks() -> Iterable[str]:
-    from tilewright.host.network.zoo import network_names
-
-    return network_names()
-
-
-def _tuners() -> Iterable[str]:
-    from tilewright.tuner.search import TUNERS
-
-    return TUNERS
-
-
-def _allocators() -> Iterable[str]:
-    from tilewright.tuner.allocate import ALLOCATORS
-
-    return ALLOCATORS
-
-
-def _heads() -> Iterable[str]:
-    from tilewright.host.vision.names import Head
-
-    return map(str, Head)
-
-
-BY_METAVAR: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
-    "HW": _designs,
-    "BOARD": _boards,
-    "MEMORY": _memories,
-    "MODEL": _networks,
-    "LAYER|MODEL": _networks,
-    "SYSTEM": _systems,
-    "TUNER": _tuners,
-    "HEAD": _heads,
+NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "HW": ("host.machine.hwconfig:named_configs", *_SYSTEMS),
+    "BOARD": _BOARDS,
+    "MEMORY": ("=board", "=ideal", *_BOARDS),
+    "MODEL": _NETWORKS,
+    "LAYER|MODEL": _NETWORKS,
+    "SYSTEM": _SYSTEMS,
+    "TUNER": _TUNERS,
+    "HEAD": ("host.vision.names:Head",),
+    "--tuner": _TUNERS,
+    "--allocator": ("tuner.allocate:ALLOCATORS",),
 }
-"""What stands for a value in the help, and the names that the value may be."""
+"""What stands for a value in the help, or its option, and where its names are: modules of
+Tilewright with a collection or a function that makes one, and ``=NAME`` for a name itself."""
 
-BY_NAME: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
-    "--tuner": _tuners,
-    "--allocator": _allocators,
-}
+
+def _names_at(place: str) -> Iterable[str]:
+    module, _, name = place.partition(":")
+    if not name:
+        return (module.removeprefix("="),)
+    found = getattr(importlib.import_module(f"tilewright.{module}"), name)
+    return map(str, found() if isinstance(found, FunctionType) else found)
 
 
 def complete(command: Any) -> None:
     """Let the options and arguments of a command complete their values."""
     for parameter in command.params:
-        names = BY_METAVAR.get(str(parameter.metavar or "").strip("[].,"))
+        places = NAMES.get(str(parameter.metavar or "").strip("[].,"))
         for option in parameter.opts:
-            names = BY_NAME.get(option, names)
-        if names is not None:
-            parameter._custom_shell_complete = _completer(names)
+            places = NAMES.get(option, places)
+        if places is not None:
+            parameter._custom_shell_complete = _completer(places)
 
 
-def _completer(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+def _completer(places: Sequence[str]) -> Callable[..., list[str]]:
     def found(context: Any, parameter: Any, incomplete: str) -> list[str]:
         del context, parameter
-        known = [name for name in sorted(names()) if name.startswith(incomplete)]
+        names = sorted(name for place in places for name in _names_at(place))
+        known = [name for name in names if name.startswith(incomplete)]
         return [*known, *_files(incomplete)] if incomplete or not known else known
 
     return found
