@@ -390,11 +390,6 @@ def test_a_model_without_supported_operators_is_refused_with_what_it_has(load):
 # -- shapes ---------------------------------------------------------------------------------------
 
 
-def test_a_static_batch_is_kept(load):
-    b = Builder(3, 4, 8, 8)
-    assert load(b.model(b.conv("x", 4, 4))).workloads[0].n == 3
-
-
 def test_a_dynamic_spatial_shape_is_refused_and_shown(load):
     b = Builder(1, 4, "H", 8)
     error = refusal(load, b.model(b.conv("x", 4, 4)))
