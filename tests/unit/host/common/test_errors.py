@@ -32,25 +32,6 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("parts", "text"),
-    [
-        ({}, "must be even"),
-        ({"field": "batch"}, "batch: must be even"),
-        ({"value": 3}, "must be even, not 3"),
-        ({"value": 0}, "must be even, not 0"),
-        ({"value": "x"}, "must be even, not 'x'"),
-        ({"remedy": "add one"}, "must be even; add one"),
-        (
-            {"field": "batch", "value": 3, "remedy": "add one"},
-            "batch: must be even, not 3; add one",
-        ),
-    ],
-)
-def test_text_names_what_is_given_and_nothing_else(parts, text):
-    assert str(TilewrightError("must be even", **parts)) == text
-
-
 @given(
     kind=st.sampled_from(KINDS),
     rule=st.text(),
@@ -121,10 +102,6 @@ def test_the_reason_is_what_is_left(text: str, reason: str) -> None:
 )
 def test_a_text_that_a_file_chose_takes_no_time(piece: str) -> None:
     assert len(reason_of(ValueError(piece * 100_000))) <= 160
-
-
-def test_a_reason_has_a_longest_length() -> None:
-    assert reason_of(ValueError("x" * 300), limit=7) == "x" * 7
 
 
 # -- A name that does not exist suggests the nearest one
@@ -198,13 +175,6 @@ def test_escapes_are_those_of_python():
     assert printable("a\x1b[2J\n\u202e\x9b") == r"a\x1b[2J\n\u202e\x9b"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "resnet18 (1x16x16), 95 %", "grün/größe", "網路", "a\\b", "\U0001f600"]
-)
-def test_what_can_be_read_stays(text):
-    assert printable(text) == text
-
-
 def test_a_file_name_that_is_no_utf_8_can_be_printed():
     name = b"net\xff.onnx".decode("utf-8", "surrogateescape")
     assert printable(name).encode() == rb"net\udcff.onnx"
@@ -219,11 +189,6 @@ def test_any_text_becomes_one_line_within_its_limit(text, limit):
     assert printable(shown, limit=limit) == shown
     if text.isprintable() and (limit is None or len(text) <= limit):
         assert shown == text
-
-
-def test_a_text_that_is_cut_says_so():
-    assert printable("x" * 100, limit=10) == "xxxxxxx..."
-    assert printable("x" * 10, limit=10) == "x" * 10
 
 
 def test_a_document_keeps_its_lines_and_spaces_alone() -> None:

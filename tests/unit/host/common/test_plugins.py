@@ -2,7 +2,6 @@
 """Plug-ins are found by name, and a broken one is told in one line to who asks for it."""
 
 import sys
-from pathlib import Path
 
 import pytest
 from support.randomness import generator
@@ -84,19 +83,6 @@ def test_an_entry_point_is_listed_after_the_built_in_ones_and_loaded_by_name(par
     assert registry.summary("ours") == "built in"
 
 
-def test_a_class_is_named_by_its_module_and_found_in_the_current_folder(
-    parts, tmp_path, monkeypatch
-) -> None:
-    registry, _ = parts
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    (folder / "parts_here.py").write_text(GOOD, encoding="utf-8")
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    assert registry.load("parts_here:Mine").__name__ == "Mine"
-    assert sys.path[-1] == str(Path.cwd()), "last: no file there hides an installed module"
-
-
 @pytest.mark.parametrize(
     ("value", "wrong"),
     [
@@ -123,13 +109,6 @@ def test_a_broken_plug_in_is_told_with_distribution_module_and_reason(parts, val
         assert f"(plug-in of {source}, {value})" in text
     with pytest.raises(PartError, match="mend or uninstall my-parts"):
         registry.load("mine")
-
-
-def test_a_missing_class_is_told_with_the_file_and_the_nearest_class(parts, tmp_path) -> None:
-    registry, _ = parts
-    with pytest.raises(PartError, match="did you mean Mine") as caught:
-        registry.load("parts_good:Min")
-    assert str(tmp_path / "parts_good.py") in str(caught.value)
 
 
 def test_a_module_that_ends_the_process_is_a_broken_plug_in(parts, tmp_path) -> None:

@@ -4,23 +4,19 @@
 import gzip
 import io
 import json
-import os
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 from support.randomness import fresh_rng
 
 from tilewright.host.common import generated_files, whole_file
 from tilewright.host.common.generated_files import stale_files
-from tilewright.host.common.result_document import result_document, to_json
 from tilewright.host.common.scratch import scratch_folder
 from tilewright.host.common.whole_file import (
     LISTING,
@@ -33,23 +29,9 @@ from tilewright.host.common.whole_file import (
 from tilewright.host.common.zip_archives import add_member, read_member
 from tilewright.host.lowering.native import records
 from tilewright.host.machine import codegen
-from tilewright.sim.verilator.device import _mark_waves
-from tilewright.tuner.report.drawing.page import document
 
 OURS = f"# {MARK} (map)\n"
 QUOTED = f"# Notes\n\nA page says '{MARK}' in its head. {MARK}"
-
-
-def test_replaces_a_file_and_keeps_its_mode(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "r.html"
-    write_whole(path, f"{OURS} one")
-    mask = os.umask(0)
-    os.umask(mask)
-    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
-    path.chmod(0o640)
-    write_whole(path, b"two")
-    assert (path.read_text(), path.stat().st_mode & 0o777) == ("two", 0o640)
-    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
@@ -77,52 +59,6 @@ def test_what_has_no_mark_is_not_replaced(tmp_path: Path, content: bytes) -> Non
     assert path.read_bytes() == content
 
 
-def marked_archive() -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("a", "x" * 9000)
-        archive.comment = MARK.encode()
-    return content.getvalue()
-
-
-def marked_waves() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "w.fst"
-        path.write_bytes(b"\0" * 9000)
-        _mark_waves(path)
-        return path.read_bytes()
-
-
-def marked_model() -> bytes:
-    model = onnx.ModelProto(ir_version=10)
-    model.metadata_props.add(key="tilewright", value=MARK)
-    return model.SerializeToString()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        to_json(result_document("run", [], {})).encode(),
-        OURS.encode(),
-        f"<!-- {MARK} -->\n# Study".encode(),
-        json.dumps({"generator": MARK, "rows": []}, indent=1).encode(),
-        (document("a study") + "x" * 9000).encode(),
-        gzip.compress(
-            f'# {{"format": "t", "version": 1, "generator": "{MARK}"}}'.encode(), mtime=0
-        ),
-        marked_archive(),
-        marked_waves(),
-        marked_model(),
-    ],
-)
-def test_what_is_empty_or_has_a_mark_is_replaced(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "ours"
-    path.write_bytes(content)
-    write_whole(path, "two")
-    assert path.read_text() == "two"
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is full")
 def test_a_full_disk_names_the_copy_and_not_its_source(tmp_path: Path) -> None:
     (tmp_path / "source").write_text("text")
@@ -137,13 +73,6 @@ def test_a_link_goes_on_pointing_to_its_file(tmp_path: Path) -> None:
     write_whole(tmp_path / "link", "two")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "two"
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a disk that is full")
-def test_an_error_of_a_device_names_it() -> None:
-    with pytest.raises(OSError, match="No space left") as error:
-        write_whole(Path("/dev/full"), "text")
-    assert error.value.filename == "/dev/full"
 
 
 FULL = (
@@ -282,11 +211,6 @@ def test_a_changed_or_missing_file_is_stale_and_rewritten(written, capsys, name)
     assert stale_files(OUTPUTS, written) == []
 
 
-@pytest.mark.parametrize("name", OUTPUTS)
-def test_every_file_says_that_it_is_generated(name):
-    assert "make generate" in "\n".join(OUTPUTS[name]().splitlines()[:4])
-
-
 # -- archives of anybody: what cannot be read ends in one kind of error ---------------------------
 
 DIRECTORY_ENTRY = b"PK\x01\x02"
@@ -309,10 +233,6 @@ def with_entry(data: bytearray, offset: int, form: str, value: int) -> bytearray
     """One field of the directory's first entry changed."""
     struct.pack_into(form, data, data.index(DIRECTORY_ENTRY) + offset, value)
     return data
-
-
-def test_what_is_written_is_read() -> None:
-    assert read(archive_of(a=b"abc" * 100)) == b"abc" * 100
 
 
 @pytest.mark.parametrize(

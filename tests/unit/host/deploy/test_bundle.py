@@ -10,8 +10,6 @@ import sys
 import time
 import zipfile
 from contextlib import closing
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +28,7 @@ from tilewright.host.common.errors import (
 from tilewright.host.common.result_document import result_document, to_json
 from tilewright.host.compiler.pack.artefact import save
 from tilewright.host.deploy import board_run
-from tilewright.host.deploy.board_run import BundleReport, find_bitstream, top_classes
+from tilewright.host.deploy.board_run import find_bitstream, top_classes
 from tilewright.host.deploy.bundle import MANIFEST, read_bundle
 from tilewright.host.deploy.bundle_archive import unpack_bundle
 from tilewright.host.deploy.bundle_parts import make_bundle
@@ -38,7 +36,6 @@ from tilewright.host.deploy.send import send
 from tilewright.host.machine.bitstream import read_bitstream_manifest
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.vision.pictures import Scaling
 from tilewright.sim.reference.device import ReferenceDevice
 
 LABELS = "".join(f"class {number}\n" for number in range(99))
@@ -250,14 +247,6 @@ def test_what_python_would_import_and_the_manifest_does_not_name_is_refused(unpa
         read_bundle(unpacked.folder)
 
 
-def test_what_a_notebook_leaves_is_none_of_it(unpacked):
-    for name in ("images/a.png", ".ipynb_checkpoints/x.py", "lib/tilewright/__pycache__/x.pyc"):
-        path = unpacked.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
-    assert read_bundle(unpacked.folder).name == unpacked.name
-
-
 def repacked(archive, change):
     """The archive with its manifest and members changed."""
     with zipfile.ZipFile(io.BytesIO(archive)) as old:
@@ -343,33 +332,6 @@ def test_bytes_that_are_no_archive_are_refused(archive, tmp_path):
             unpack_bundle(tmp_path / "b.zip", tmp_path)
 
 
-# -- what a bundle's figures rest on is said beside them ------------------------------------------
-
-
-@pytest.mark.parametrize("reached", [True, False])
-@pytest.mark.parametrize("simulated", [True, False])
-def test_a_planned_clock_and_simulated_times_are_called_so(reached: bool, simulated: bool) -> None:
-    measured: Any = SimpleNamespace(
-        runs=[SimpleNamespace(cycles=1000)],
-        quantile=lambda _: 0.1,
-        serial_seconds=1.0,
-        pipelined_seconds=1.0,
-    )
-    report = BundleReport(
-        name="b",
-        clock_mhz=100.0,
-        clock_reached=reached,
-        simulated=simulated,
-        labels=(),
-        seen=(),
-        titles=("x",),
-        measured=measured,
-    )
-    clock, *times = report.figures()
-    assert ("at a planned 100 MHz" in clock) is not reached
-    assert [("of the simulation on this machine" in line) for line in times] == [simulated] * 2
-
-
 # -- Bundles are copied whole or not at all; stand-ins for ssh and scp make a folder the board
 @pytest.fixture
 def board(tmp_path, monkeypatch):
@@ -378,24 +340,6 @@ def board(tmp_path, monkeypatch):
     write_stand_ins(folder, "user@board")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return str(tmp_path / "board")
-
-
-def test_a_bundle_is_installed_and_replaced_whole(tmp_path, board, monkeypatch):
-    name, archive = small_bundle(tmp_path)
-    assert send(archive, name, "user@board", board) == f"{board}/small"
-    first = read_bundle(tmp_path / "board/small").folder.resolve()
-    _, other = small_bundle(tmp_path, scaling=Scaling(mean=(0.5,)))
-    monkeypatch.setenv("CUT", "1")
-    with pytest.raises(DeviceError, match="the copy is damaged"):
-        send(other, name, "user@board", board)
-    assert read_bundle(tmp_path / "board/small").folder.resolve() == first
-    assert read_bundle(tmp_path / "board/small").mean == (0.0,)
-    monkeypatch.delenv("CUT")
-    for _ in range(2):
-        send(other, name, "user@board", board)
-        assert read_bundle(tmp_path / "board/small").mean == (0.5,)
-    left = {path.name for path in (tmp_path / "board").iterdir()}
-    assert {name for name in left if name.startswith(".") or name.endswith(".old")} == set()
 
 
 def test_its_bitstream_lies_where_the_runner_looks(tmp_path, board):
@@ -407,24 +351,6 @@ def test_its_bitstream_lies_where_the_runner_looks(tmp_path, board):
     name, archive = small_bundle(tmp_path, bitstream=manifest)
     send(archive, name, "user@board", board, manifest)
     assert find_bitstream(read_bundle(tmp_path / "board/small"), None).read_bytes() == b"bits"
-
-
-def test_the_runner_on_the_board_says_what_it_lacks(tmp_path, board):
-    name, archive = small_bundle(tmp_path)
-    place = send(archive, name, "user@board", board)
-    done = subprocess.run(
-        [sys.executable, f"{place}/run"], capture_output=True, text=True, check=False,
-        cwd="/", env={"PATH": os.environ["PATH"]},
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: --bitstream: a bundle without bitstream needs one")
-    assert len(done.stderr.splitlines()) == 1
-    done = subprocess.run(
-        [sys.executable, "-S", f"{place}/run"], capture_output=True, text=True, check=False,
-        cwd="/", env={"PATH": os.environ["PATH"]},
-    )  # fmt: skip
-    assert done.stderr.startswith("error: this needs numpy")
-    read_bundle(tmp_path / "board/small")  # running changed nothing
 
 
 @pytest.mark.parametrize(

@@ -38,14 +38,6 @@ def test_resnet18_layers_sum_to_the_published_ideal():
     assert sum(bounds[n].cycles * LAYERS[n][6] for n in LAYERS) == 6_623_232
 
 
-def test_depthwise_is_limited_by_the_smaller_block():
-    workload = depthwise("D", 14, 32, 3, 1, 1)
-    for name in ("pynq-16x16", "wide-8x32", "tiny-4x4"):
-        hw = load_hwconfig(name)
-        smaller = min(hw.block_in, hw.block_out)
-        assert bound(hw, workload, IDEAL).mac_cycles == 14 * 14 * 9 * 32 // smaller
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     height=st.integers(1, 12), kernel=st.integers(1, 5), stride=st.integers(1, 4),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from support.programs.bus_faults import decode
 from support.programs.drawing import any_layer
 from support.programs.hazards import check_hazards
 from support.programs.lowered import checked
@@ -19,7 +18,6 @@ from tilewright.host.common.errors import ProgramError, ScheduleError, WorkloadE
 from tilewright.host.lowering import default_schedule, legal, legality, lower
 from tilewright.host.lowering.geometry import geometry
 from tilewright.host.machine.board import load_memory
-from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
@@ -28,8 +26,6 @@ from tilewright.sim.reference.device import ReferenceDevice
 from tilewright.sim.verify.randconfig import any_hwconfig
 from tilewright.sim.verilator.device import VerilatorDevice
 
-PYNQ = load_hwconfig("pynq-16x16")
-ROOMY = PYNQ.with_(block_in=4, block_out=4, vector_lanes=4)
 SMALL = st.integers(1, 3)
 
 
@@ -85,14 +81,6 @@ def run_and_check(hw, workload, schedule, *, seed=0):
     return low
 
 
-def loaded_tiles(low, memory):
-    return sum(
-        i.values["x_size"] * i.values["y_size"] * i.values["z_size"]
-        for i in decode(low.program)
-        if i.opcode is Opcode.LOAD and i.values["memory"] == memory
-    )
-
-
 @settings(
     max_examples=120,
     deadline=None,
@@ -111,43 +99,6 @@ def test_legal_exactly_when_it_lowers_and_then_the_answer_is_right(data, name):
             lower(hw, workload, schedule)
         assert refusal.value.rule == verdict.detail
         assert verdict.rule in refusal.value.field
-
-
-def test_fusion_and_batch_tile_change_the_program():
-    hw, workload = ROOMY, replace(WORKLOAD, n=2)
-    schedule = replace(SCHEDULE, tile_co=2)
-    programs = {
-        lower(hw, workload, s).program.instructions
-        for s in (schedule, replace(schedule, fusion=Fusion.BLOCK), replace(schedule, tile_b=2))
-    }
-    assert len(programs) == 3
-
-
-def test_weight_stationary_loads_every_weight_once():
-    hw = HARDWARE["wide out"].with_(wgt_bytes=32768)
-    workload = replace(WORKLOAD, channels_in=32, channels_out=80)
-    schedule = replace(SCHEDULE, tile_ci=4, loop_order=LoopOrder.WEIGHT_STATIONARY, oc_threading=2)
-    assert loaded_tiles(run_and_check(hw, workload, schedule), Memory.WGT) == 5 * 8 * 9
-    streamed = run_and_check(
-        hw, workload, replace(schedule, loop_order=LoopOrder.OUTPUT_STATIONARY)
-    )
-    assert loaded_tiles(streamed, Memory.WGT) > 5 * 8 * 9
-
-
-def test_parameters_of_a_channel_tile_are_loaded_once():
-    assert loaded_tiles(run_and_check(TINY, WORKLOAD, SCHEDULE), Memory.PARAM) == 4
-
-
-def test_tiles_entirely_in_padding_are_right():
-    workload = replace(conv2d("w", 2, 5, 6, 2, 0, 1), pad_top=6, pad_left=5, pad_bottom=4)
-    run_and_check(TINY, workload, Schedule(tile_h=2, tile_w=2, tile_ci=1, tile_co=1))
-
-
-def test_block_fusion_alternates_banks_of_a_context():
-    stream = decode(
-        lower(TINY, WORKLOAD, replace(SCHEDULE, tile_co=4, fusion=Fusion.BLOCK)).program
-    )
-    assert [i.values["acc_banks"] for i in stream if i.opcode is Opcode.VECTOR][:4] == [1, 2, 4, 8]
 
 
 # -- refusals ----------------------------------------------------------------------------------
@@ -184,15 +135,6 @@ def test_refuses_parameters_with_another_clip():
         low.image(other)
     with pytest.raises(ProgramError, match="clip bounds"):
         lower(TINY, WORKLOAD, SCHEDULE, clip=(5, 2))
-
-
-def test_lowers_with_a_given_clip():
-    tensors = random_tensors(WORKLOAD, np.random.default_rng(0))
-    tensors = replace(tensors, requant=replace(tensors.requant, clip_min=-3, clip_max=6))
-    low = lower(TINY, WORKLOAD, SCHEDULE, clip=(-3, 6))
-    output = low.output(ReferenceDevice(TINY).run(low.program, low.image(tensors)).memory)
-    assert (output.min(), output.max()) == (-3, 6)
-    assert np.array_equal(output, conv2d_int8(WORKLOAD, tensors))
 
 
 # -- Layers whose results are looked up in an activation table, against the definition
@@ -237,13 +179,6 @@ def test_the_rtl_looks_up_what_the_definition_does():
     with closing(VerilatorDevice(TABLED, load_memory("ideal"))) as device:
         for layer in LAYERS:
             check(device, layer, fresh_rng())
-
-
-def test_a_program_without_a_table_is_the_same_on_hardware_with_one():
-    for layer in LAYERS:
-        schedule = default_schedule(TINY, layer)
-        plain, tabled = (lower(hw, layer, schedule).program for hw in (TINY, TABLED))
-        assert plain.instructions == tabled.instructions
 
 
 def test_hardware_without_a_table_refuses_the_layer():

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
-from support.programs.bus_faults import decode
 from support.programs.lowered import checked
 
 from tilewright.host.common.errors import ScheduleError, WorkloadError
@@ -18,11 +17,9 @@ from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.lowering.pooling_rows import streamed_rows
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.machine.isa import Memory, Opcode
 from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, maxpool
-from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering
 
 TINY = load_hwconfig("tiny-4x4")
@@ -98,14 +95,6 @@ def run_and_check(hw, workload, schedule, *, seed=0):
     assert low.bytes_read >= least.read_bytes
     assert low.bytes_written >= least.write_bytes
     return low
-
-
-def loads(low, memory):
-    return [
-        i.values
-        for i in decode(low.program)
-        if i.opcode is Opcode.LOAD and i.values["memory"] == memory
-    ]
 
 
 @settings(
@@ -189,35 +178,6 @@ def test_no_two_schedules_name_one_program(hw, workload):
             assert program not in programs, (schedule, programs[program])
             programs[program] = schedule
     assert programs
-
-
-def test_the_whole_window_takes_few_long_instructions():
-    workload = maxpool("p", 8, 4, 2, 0, 2)
-    whole = replace(SCHEDULE, tile_h=4, tile_w=4, loop_order=LoopOrder.INPUT_STATIONARY)
-    kinds = [i.opcode for i in decode(run_and_check(TINY, workload, whole).program)]
-    assert kinds.count(Opcode.LOAD) == 2
-    assert kinds.count(Opcode.VECTOR) == 4 + 1
-
-
-def test_parameters_are_loaded_once():
-    schedule = replace(SCHEDULE, h_threading=2)
-    low = run_and_check(TINY.with_(param_bytes=1024), maxpool("p", 6, 80, 2, 0, 2), schedule)
-    assert sum(v["x_size"] for v in loads(low, Memory.PARAM)) == 20
-
-
-def test_buffer_depths_do_not_change_the_order_of_work():
-    sizes = ("acc_bytes", "out_bytes", "res_bytes", "param_bytes")
-    large = TINY.with_(**{name: 4 * getattr(TINY, name) for name in sizes})
-    schedule = replace(SCHEDULE, h_threading=2)
-    places = {"dst_base", "sram_base", "acc_banks"}
-    streams = [
-        [
-            (i.opcode, {k: v for k, v in i.values.items() if k not in places})
-            for i in decode(lower(hw, POOL, schedule).program)
-        ]
-        for hw in (TINY, large)
-    ]
-    assert streams[0] == streams[1]
 
 
 # -- refusals ----------------------------------------------------------------------------------
@@ -326,23 +286,6 @@ def test_native_lowering_refuses_a_pool():
 def test_default_schedule_says_what_the_smallest_tile_lacks():
     with pytest.raises(ScheduleError, match="the smallest tile: RES must hold 1 x 300 tiles"):
         default_schedule(TINY.with_(res_bytes=1024), maxpool("p", 300, 4, 300, 0, 1))
-
-
-def global_pool(kind, side, channels=8, n=1):
-    return Workload(
-        name="global", kind=kind, n=n, height=side, width=side, kernel_h=side, kernel_w=side,
-        stride_h=side, stride_w=side, channels_in=channels, channels_out=channels, relu=False,
-    )  # fmt: skip
-
-
-def test_a_streamed_window_takes_about_the_cycles_of_its_bytes():
-    workload = global_pool(Kind.AVGPOOL, 112, channels=32)
-    program = lower(PYNQ, workload, default_schedule(PYNQ, workload)).program
-    twin = Twin(PYNQ, load_memory("ideal"))
-    cycles = twin.counters(program).cycles
-    twin.close()
-    least = bound(PYNQ, workload, load_memory("ideal")).cycles
-    assert least <= cycles < 1.1 * least
 
 
 # -- the rows that a pool streams, against enumeration --------------------------------------------

@@ -106,15 +106,6 @@ def test_no_token_for_an_order_that_another_unit_passes_on():
     assert masks(build(stream))[2] == (1 << Unit.GEMM, 0)
 
 
-def test_readers_do_not_wait_for_each_other():
-    stream = [
-        (Unit.GEMM, frozenset("a"), frozenset()),
-        (Unit.VECTOR, frozenset("a"), frozenset()),
-        (Unit.STORE, frozenset("a"), frozenset()),
-    ]
-    assert masks(build(stream)) == [(0, 0)] * 3
-
-
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), opcode=st.sampled_from(list(PACKERS)))
 def test_fast_packers_agree_with_the_isa_tables(data, opcode):

@@ -84,22 +84,6 @@ def check(hw: HwConfig, workload: Workload, schedule: Schedule, *, seed: int = 0
     return low
 
 
-def transfers(low: LoweredLayer, memory: Memory | None) -> list[dict[str, int]]:
-    """Fields of the LOADs of a scratchpad; of the STOREs for None."""
-    data = low.program.instructions
-    decoded = [Instruction.decode(data[i : i + 32]) for i in range(0, len(data), 32)]
-    wanted = Opcode.STORE if memory is None else Opcode.LOAD
-    return [
-        dict(i.values)
-        for i in decoded
-        if i.opcode is wanted and (memory is None or i.values["memory"] == memory)
-    ]
-
-
-def shapes(fields: list[dict[str, int]]) -> set[tuple[int, int, int]]:
-    return {(f["x_size"], f["y_size"], f["z_size"]) for f in fields}
-
-
 # -- random layers -------------------------------------------------------------------------------
 
 
@@ -182,40 +166,6 @@ def test_the_bytes_of_an_output_are_the_next_input(number):
         chained(rng, unequal_blocks(rng), 4)
 
 
-# -- what is moved -------------------------------------------------------------------------------
-
-
-def test_a_row_of_an_interleaved_input_is_one_run_of_all_blocks():
-    workload = conv2d("w", 8, 32, 16, 3, 1, 1)
-    low = check(WIDE_OUT, workload, Schedule(tile_h=4, tile_w=8, tile_ci=4, tile_co=1))
-    loads = transfers(low, Memory.INP)
-    assert shapes(loads) == {(8 * 4, 5, 1)}
-    assert {(f["pad_left"], f["pad_right"], f["y_stride"]) for f in loads} == {(4, 4, 8 * 4)}
-
-
-def test_tiles_of_parts_of_stored_blocks_store_each_pixel():
-    workload = conv2d("w", 8, 16, 32, 3, 1, 1)
-    low = check(WIDE_IN, workload, Schedule(tile_h=2, tile_w=4, tile_ci=1, tile_co=3))
-    # Tiles of blocks 0-2, 3-5 and 6-7 cut stored blocks of four into parts of 3, 1 and 2.
-    assert shapes(transfers(low, None)) == {(3, 4, 2), (1, 4, 2), (2, 4, 2)}
-
-
-def test_a_partly_filled_stored_block_is_loaded_whole_but_not_multiplied():
-    workload = conv2d("w", 6, 17, 16, 3, 1, 1)
-    low = check(WIDE_OUT, workload, Schedule(tile_h=6, tile_w=6, tile_ci=5, tile_co=1))
-    assert low.macs_tiles == 6 * 6 * 9 * 5
-    assert low.program.regions["inp"].nbytes == 6 * 6 * 32
-
-
-def test_batches_above_one_keep_the_blocks_of_the_array():
-    hw = WIDE_OUT.with_(batch=2)
-    assert not chains(hw)
-    low = check(hw, conv2d("w", 6, 17, 16, 3, 1, 1), Schedule(
-        tile_h=6, tile_w=6, tile_ci=3, tile_co=1
-    ))  # fmt: skip
-    assert low.program.regions["inp"].nbytes == 5 * 6 * 6 * hw.inp_tile_bytes
-
-
 # -- refusals ------------------------------------------------------------------------------------
 
 
@@ -274,12 +224,6 @@ def test_results_do_not_depend_on_how_weights_are_kept(name, layer, option):
     assert low.program.regions["wgt"].nbytes == tiles * size
 
 
-def test_layers_of_8_bits_have_the_programs_of_an_array_without_the_option():
-    for layer in LAYERS:
-        plain, option = lowered(TINY, layer), lowered(TINY.with_(int4_weights=1), layer)
-        assert plain.program.instructions == option.program.instructions
-
-
 @pytest.mark.parametrize(("option", "share"), [(1, 1 / 2), (2, 17 / 32)])
 def test_the_bound_counts_half_the_weights_and_their_scales(option, share):
     layer, memory = dense("d", 1, 64, 48), load_memory("ideal")
@@ -289,11 +233,3 @@ def test_the_bound_counts_half_the_weights_and_their_scales(option, share):
     assert bound(hw, narrow, memory).read_bytes == whole
     found = bound(hw.with_(int4_weights=option), narrow, memory).read_bytes
     assert found == whole - 64 * 48 * (1 - share)
-
-
-def test_tiles_whose_scales_take_what_4_bits_save_stay_int8():
-    hw, narrow = TINY.with_(int4_weights=2), replace(LAYERS[0], weight_bits=4)
-    assert hw.int4_tile_bytes == hw.wgt_tile_bytes
-    low = lowered(hw, narrow)
-    assert {i.values["int4"] for i in weight_loads(low)} == {0}
-    random_operands(hw, narrow, np.random.default_rng(1))

@@ -12,12 +12,10 @@ from tilewright.host.machine.area import (
     FF_ERROR,
     LOGIC_MODEL,
     LUT_ERROR,
-    LogicModel,
     array_luts,
     array_registers,
     dsp_count,
     estimate,
-    fifo_luts,
     fits,
     holds_beats,
     lut_memory,
@@ -102,14 +100,6 @@ def test_memories_hold_exactly_the_bytes_of_the_configuration(hw):
         assert 8 * getattr(hw, f"{m.name.lower()}_bytes") == m.banks * m.width * m.depth, m
 
 
-@pytest.mark.parametrize(
-    ("width", "depth", "luts"),
-    [(64, 16, 44), (73, 4, 52), (64, 128, 176), (6, 32, 4), (7, 32, 8), (3, 64, 4), (256, 32, 172)],
-)
-def test_fifos_are_made_of_ram32m_or_of_ram64m(width, depth, luts):
-    assert fifo_luts(width=width, depth=depth) == luts
-
-
 def test_beats_are_held_where_one_can_bring_several_diagonals():
     named = {name: holds_beats(load_hwconfig(name)) for name in named_configs()}
     assert named["tiny-4x4"]
@@ -146,13 +136,6 @@ def test_the_mac_array_takes_what_it_takes_when_synthesised_alone(shape, lut, ff
     assert array_luts(hw) == pytest.approx(lut, rel=0.04)
 
 
-def test_an_array_without_registers_before_its_sums_adds_inside_the_dsps():
-    plain = HwConfig(mac_pipeline=1, mac_packed=0)
-    assert array_luts(plain) == 0
-    assert array_registers(plain) == 16 * 20
-    assert array_luts(plain.with_(mac_packed=1)) > 0
-
-
 def test_a_sum_that_waits_three_cycles_is_in_shift_registers():
     hw = HwConfig(block_in=4, block_out=4, vector_lanes=4, mac_packed=0)
     lines = {p: lut_memory(hw.with_(mac_pipeline=p)) - lut_memory(hw) for p in (4, 5, 6)}
@@ -180,27 +163,6 @@ def test_a_larger_buffer_never_needs_fewer_block_rams(hw, name):
     assert estimate(hw.with_(**{name: 2 * size})).bram36 >= estimate(hw).bram36
 
 
-def test_packing_frees_dsps_and_costs_logic():
-    plain, packed = (estimate(HwConfig(mac_packed=p, mac_pipeline=1)) for p in (0, 1))
-    assert plain.dsp - packed.dsp == 128
-    assert packed.lut > plain.lut
-
-
-def test_columns_in_luts_free_dsps_and_cost_logic():
-    base = HwConfig()
-    moved = estimate(base.with_(mac_lut_columns=3))
-    assert estimate(base).dsp - moved.dsp == 16  # 13 columns still need 7 multipliers a row
-    assert moved.lut > estimate(base).lut
-    assert dsp_count(base.with_(mac_lut_columns=16)) == DSP_PER_LANE * base.vector_lanes + DSP_LOAD
-
-
-def test_logic_model_is_linear_in_its_coefficients():
-    hw = HwConfig()
-    base, more = estimate(hw, LogicModel()), estimate(hw, LogicModel(lut_fixed=1000.0))
-    assert more.lut - base.lut == 1000
-    assert (more.ff, more.bram36, more.dsp) == (base.ff, base.bram36, base.dsp)
-
-
 def test_plain_16x16_does_not_fit_the_zynq_7020_for_want_of_dsps():
     fit = fits(HwConfig(mac_packed=0), load_board("pynq-z2"))
     assert not fit.ok
@@ -213,14 +175,6 @@ def test_pynq_16x16_fits_every_board_and_says_what_it_uses():
         fit = fits(load_hwconfig("pynq-16x16"), load_board(name))
         assert fit.ok, fit.text
         assert f"BRAM36 130 of {load_board(name).bram36}" in fit.text
-
-
-def test_bus_and_burst_must_suit_the_port():
-    board = load_board("pynq-z1")
-    wide = fits(HwConfig(axi_data_bits=128), board)
-    assert not wide.ok
-    assert "axi_data_bits 128 exceeds the port's 64" in wide.text
-    assert "axi_burst_beats 32" in fits(HwConfig(axi_burst_beats=32), board).text
 
 
 def test_every_named_configuration_fits_some_board():

@@ -4,10 +4,8 @@ import pytest
 from tilewright.host.machine.bitstream import REACHED
 from tilewright.host.machine.clock import (
     ClockEstimate,
-    Provenance,
     clock_estimates,
     clock_text,
-    provenance,
 )
 from tilewright.host.machine.hwconfig import load_hwconfig
 
@@ -23,16 +21,6 @@ def estimated() -> ClockEstimate:
 def test_recorded_estimates_are_those_of_configurations_that_ship(row):
     assert load_hwconfig(row.config).config_hash == row.config_hash
     assert row.cells_ns <= row.short_ns <= row.long_ns
-
-
-def test_a_clock_is_as_good_as_what_supports_it():
-    row = estimated()
-    low, high = row.mhz
-    assert provenance(low - 1, {}, row) is Provenance.ESTIMATED
-    assert provenance(low + 1, {}, row) is Provenance.PLANNED  # short wires alone may reach it
-    assert provenance(high + 1, {}, row) is Provenance.PLANNED
-    assert provenance(low - 1, {}, None) is Provenance.PLANNED
-    assert provenance(high + 1, {"clock_mhz": f"{REACHED} x.bit"}, row) is Provenance.ROUTED
 
 
 def test_a_clock_is_told_with_the_estimate_of_its_configuration():

@@ -12,12 +12,11 @@ from tilewright.cli.agent import ServedDevice
 from tilewright.cli.run import NetworkDevice
 from tilewright.cli.sim import DeviceKind
 from tilewright.host.common.places import RTL_DIR
-from tilewright.host.machine import codegen, geometry, hwconfig, isa, registers
+from tilewright.host.machine import codegen, geometry, hwconfig, isa
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.fusesoc_core import NAME, fusesoc_core
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.isa import Unit
-from tilewright.host.machine.reference_pages import registers_page
 from tilewright.host.machine.registers import (
     COUNTER_BASE,
     COUNTERS,
@@ -56,19 +55,6 @@ def test_package_fields_stand_most_significant_first_with_their_widths():
         assert all(w[0] != "spare" for w in widths[1:]), "spare bits are the highest"
 
 
-@pytest.mark.parametrize("rule", hwconfig.RULES, ids=lambda r: r.name)
-def test_legality_module_has_every_rule(rule):
-    text = codegen.systemverilog_legality()
-    (block,) = re.findall(
-        rf"  if \(!\(([^\n]*)\)\) begin : gen_{rule.name}\n(.*?)\n  end", text, re.DOTALL
-    )
-    condition, statement = block
-    (rtl_name,) = (p.rtl_name for p in hwconfig.PARAMETERS if p.name == rule.field)
-    assert f"tilewright_top: {rtl_name} ({rule.field}): {rule.text}, not %0d; " in statement
-    assert f'{rule.remedy}", Config.{rule.field});' in statement
-    assert re.sub(r"\bConfig\.", "", condition) == rule.expression
-
-
 @pytest.mark.parametrize("name", hwconfig.named_configs())
 def test_sizes_of_the_rtl_are_those_of_the_configuration(name):
     hw = hwconfig.load_hwconfig(name)
@@ -80,31 +66,6 @@ def test_sizes_of_the_rtl_are_those_of_the_configuration(name):
         assert 1 << sizes[f"{memory}_shift"] == getattr(hw, f"{memory}_tile_bytes")
     assert hw.acc_depth >> sizes["acc_bank_shift"] == hw.acc_banks
     assert sizes["config_hash"] == hw.config_hash
-
-
-def test_harness_header_and_docs_hold_every_register_and_counter():
-    header, docs = codegen.cpp_header(), registers_page()
-    for register in registers.REGISTERS:
-        assert re.search(rf" = 0x{register.offset:03x};", header)
-        assert f"| 0x{register.offset:03x} | {register.name} |" in docs
-    assert f"kNumCounters = {len(registers.COUNTERS)};" in header
-    for name, _ in registers.COUNTERS:
-        assert f"`{name}`" in docs
-
-
-def test_instruction_header_gives_the_position_of_every_field():
-    text = codegen.cpp_instructions()
-    spaces = dict(re.findall(r"namespace (\w+) \{\n(.*?)\n\}  // namespace", text, re.DOTALL))
-    layouts = {op.name.lower(): layout for op, layout in isa.FORMATS.items()}
-    layouts |= {"header": isa.HEADER, "uop": isa.UOP_FIELDS, "param": isa.PARAM_FIELDS}
-    assert set(spaces) == set(layouts)
-    for name, layout in layouts.items():
-        found = re.findall(r"BitField k(\w+)\{(\d+), (\d+), (true|false)\};", spaces[name])
-        assert [camel.lower() for camel, *_ in found] == [f.name.replace("_", "") for f in layout]
-        for field, (_, low, bits, sign) in zip(layout, found, strict=True):
-            top = -1 if field.signed else (1 << field.bits) - 1
-            assert isa.pack_fields(layout, {field.name: top}) == ((1 << int(bits)) - 1) << int(low)
-            assert field.signed == (sign == "true")
 
 
 # -- The FuseSoC core: its lists are those of the RTL, and FuseSoC lints it

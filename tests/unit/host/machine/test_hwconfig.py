@@ -5,7 +5,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.common.yaml_files import read_yaml_mapping
 from tilewright.host.machine import hwconfig
 
 ILLEGAL = {
@@ -65,20 +64,6 @@ def test_each_rule_refuses_an_illegal_value_with_its_text(rule):
     assert error.value == values[rule.field]
     assert rule.text in str(error)
     assert rule.field in str(error)
-
-
-@pytest.mark.parametrize("parameter", hwconfig.PARAMETERS, ids=lambda p: p.name)
-def test_values_below_the_range_are_refused(parameter):
-    with pytest.raises(ConfigError, match=f"from {parameter.low} to {parameter.high}"):
-        hwconfig.HwConfig(**{parameter.name: parameter.low - 1})
-
-
-@pytest.mark.parametrize("parameter", hwconfig.PARAMETERS, ids=lambda p: p.name)
-@pytest.mark.parametrize("value", [True, 8.0, "8", None, [8]])
-def test_values_that_are_no_integer_are_refused(parameter, value):
-    with pytest.raises(ConfigError, match="must be an integer") as caught:
-        hwconfig.HwConfig(**{parameter.name: value})
-    assert caught.value.field == parameter.name
 
 
 @st.composite
@@ -193,12 +178,6 @@ def test_pynq_16x16_is_the_default():
     assert hwconfig.load_hwconfig("pynq-16x16").parameters() == hwconfig.HwConfig().parameters()
 
 
-def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(ConfigError) as caught:
-        hwconfig.load_hwconfig("pynq-17x17")
-    assert all(name in caught.value.remedy for name in hwconfig.named_configs())
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -218,21 +197,6 @@ def test_bad_yaml_gives_one_configuration_error(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         hwconfig.load_hwconfig(path)
-
-
-def test_syntax_errors_name_the_line(tmp_path):
-    path = tmp_path / "bad.yaml"
-    path.write_text("batch: 1\nblock_in: 16\nblock_out: }\n")
-    with pytest.raises(ConfigError, match=r"bad\.yaml:3"):
-        read_yaml_mapping(path, "a test")
-
-
-def test_unreadable_files_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="readable file"):
-        hwconfig.load_hwconfig(tmp_path / "none.yaml")
-    (tmp_path / "latin.yaml").write_bytes(b"name: \xe9\n")
-    with pytest.raises(ConfigError, match="UTF-8"):
-        hwconfig.load_hwconfig(tmp_path / "latin.yaml")
 
 
 def test_a_key_that_is_given_twice_is_refused(tmp_path) -> None:

@@ -39,22 +39,6 @@ def test_regions_are_aligned_disjoint_in_order_and_inside_the_memory(sizes):
     assert end <= total < end + 2 * REGION_ALIGNMENT
 
 
-def test_the_image_holds_instructions_and_constants_and_zeros():
-    p = program()
-    image = p.image()
-    assert (image.dtype, image.size) == (np.uint8, p.memory_bytes)
-    assert p.read(image, "insn").tobytes() == FINISH * 2
-    assert p.read(image, "uop").tobytes() == bytes(range(16))
-    assert int(image.sum()) == 2 * sum(FINISH) + sum(range(16))
-    assert p.instruction_count == 2
-
-
-def test_images_are_independent():
-    p = program()
-    p.image()[:] = 1
-    assert p.read(p.image(), "insn").tobytes() == FINISH * 2
-
-
 @settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_what_is_written_to_a_region_is_read_back_and_nothing_else_changes(data):
@@ -66,20 +50,6 @@ def test_what_is_written_to_a_region_is_read_back_and_nothing_else_changes(data)
     start = p.regions["inp"].offset
     assert np.array_equal(np.delete(after, range(start, start + len(data))),
                           np.delete(before, range(start, start + len(data))))  # fmt: skip
-
-
-def test_read_is_a_view():
-    p = program()
-    memory = p.image()
-    p.read(memory, "inp")[0] = 7
-    assert memory[p.regions["inp"].offset] == 7
-
-
-def test_data_longer_than_its_region_is_refused():
-    p = program()
-    with pytest.raises(ProgramError, match="region's 100 bytes") as caught:
-        p.write(p.image(), "inp", np.zeros(101, np.uint8))
-    assert (caught.value.field, caught.value.value) == ("inp", 101)
 
 
 def test_constants_longer_than_their_region_are_refused():

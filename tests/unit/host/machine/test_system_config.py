@@ -13,22 +13,12 @@ from tilewright.host.machine.system_config import (
     SystemCore,
     load_core,
     load_system,
-    named_systems,
 )
 
 TINY = load_hwconfig("tiny-4x4")
 CORE = SystemCore(hw=TINY)
 PAIR = SystemConfig(name="pair", cores=(CORE, CORE))
 WIDE = SystemCore(hw=TINY.with_(axi_data_bits=128))
-
-BOARDS = {
-    "dual-tiny": "pynq-z2",
-    "dual-8x8": "pynq-z2",
-    "big-little": "pynq-z2",
-    "dual-16x16": "zcu104",
-    "quad-8x8": "zcu104",
-    "quad-mixed": "zcu104",
-}
 
 
 @pytest.mark.parametrize(
@@ -64,13 +54,6 @@ def test_each_rule_refuses_its_field(changes, field):
 def test_cores_of_other_widths_have_ports_of_their_own():
     system = replace(PAIR, cores=(CORE, replace(WIDE, port=1)), memory_ports=2)
     assert [system.cores_of(port) for port in range(2)] == [(0,), (1,)]
-
-
-@pytest.mark.parametrize("name", named_systems())
-def test_a_named_system_fits_the_board_that_it_is_for(name):
-    found = fits(load_system(name), load_board(BOARDS[name]))
-    assert found.ok, found.text
-    assert "estimated" in found.text
 
 
 def test_the_area_is_that_of_the_cores_and_what_stands_around_them():
@@ -131,11 +114,6 @@ def test_a_wrong_file_names_what_is_wrong(tmp_path, text, named):
     path.write_text(text)
     with pytest.raises(ConfigError, match=re.escape(f"wrong.yaml: {named}")):
         load_system(path)
-
-
-def test_an_unknown_name_is_answered_with_the_known_ones():
-    with pytest.raises(ConfigError, match="dual-tiny"):
-        load_system("dual-tinny")
 
 
 def test_a_configuration_may_be_that_of_a_core():

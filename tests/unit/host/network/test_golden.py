@@ -182,13 +182,6 @@ def test_scaled_weights_come_back(name: str, seed: int) -> None:
     assert np.array_equal(int4_tiles.unpack_int4(packed.reshape(3, -1), hw).ravel(), tiles)
 
 
-@pytest.mark.parametrize("name", ARRAYS)
-def test_no_tiles_are_no_weights(name: str) -> None:
-    hw = ARRAYS[name]
-    none = np.zeros((0, hw.int4_tile_bytes), dtype=np.uint8)
-    assert int4_tiles.unpack_int4(none, hw).shape == (0, hw.wgt_tile_bytes)
-
-
 def test_a_beat_of_scales_lies_before_its_groups() -> None:
     hw = ARRAYS["two beats of scales"]
     groups = any_tiles(hw, np.random.default_rng(5), count=1)
@@ -292,13 +285,6 @@ def test_joint_snapping_keeps_both_scales_as_precise_as_one_shift_allows(first, 
         assert abs(m / Fraction(2) ** places - Fraction(scale)) <= half_a_step
 
 
-def test_a_residual_leaves_the_accumulator_enough_bits():
-    """A typical residual block: 12 bits where a plain common shift would leave 4."""
-    m1, m2, _ = requant.snap_scales(0.001, 0.9)
-    assert m1 >= 2**11
-    assert m2 >= 2**13
-
-
 @pytest.mark.parametrize("scale", [-1.0, float("nan"), float("inf"), 32767.6, 1e30])
 def test_refuses_a_scale_without_a_multiplier(scale):
     with pytest.raises(WorkloadError, match="scale: must be a finite number"):
@@ -334,8 +320,3 @@ def test_refuses_shapes_that_do_not_match():
         requant.requantise(
             np.zeros((1, 1, 2, 2), dtype=np.int32), one_channel(), np.zeros((1, 1, 2, 1), np.int8)
         )
-
-
-def test_relu_raises_the_lower_bound():
-    assert requant.clip_bounds(conv2d("a", 4, 4, 4, 1, 0, 1, relu=True)) == (0, 127)
-    assert requant.clip_bounds(conv2d("a", 4, 4, 4, 1, 0, 1, relu=False)) == (-128, 127)

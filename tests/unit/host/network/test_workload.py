@@ -15,7 +15,6 @@ from tilewright.host.network.workload import (
     MAX_REDUCTION,
     Kind,
     Workload,
-    dense,
 )
 
 SMALL = st.integers(1, 4)
@@ -137,14 +136,6 @@ def test_what_has_8_bits_is_written_down_as_it_was_before_there_were_4():
     assert "weight_bits" not in base().to_mapping()
     assert base(weight_bits=4).to_mapping()["weight_bits"] == 4
     assert base().key == "d03fcb2e2762887e"
-
-
-def test_dense_is_a_one_by_one_convolution_over_its_rows():
-    w = dense("d", 5, 24, 40)
-    assert (w.input_shape, w.weight_shape, w.output_shape) == (
-        (1, 24, 5, 1), (40, 24, 1, 1), (1, 40, 5, 1),
-    )  # fmt: skip
-    assert w.macs == 5 * 24 * 40
 
 
 @pytest.mark.parametrize(

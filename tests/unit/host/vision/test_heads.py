@@ -244,30 +244,6 @@ def test_heads_of_like_shapes_are_told_by_the_classes_or_refused() -> None:
                 head_of(form_of(classes, **shapes))
 
 
-def test_two_outputs_of_width_4_are_told_by_their_names_or_refused() -> None:
-    rng = fresh_rng()
-    boxes, logits = rng.uniform(0.3, 0.6, (1, 100, 4)), np.zeros((1, 100, 4))
-    logits[..., -1], logits[0, 3] = 9, (0, 12, 0, 0)
-    outputs = {"pred_logits": logits, "pred_boxes": boxes}
-    for names in (["pred_logits", "pred_boxes"], ["pred_boxes", "pred_logits"]):
-        form = form_of(**{name: outputs[name].shape for name in names})
-        assert head_of(form) == Head.DETR
-        found = candidates(Head.DETR, form, [outputs[name] for name in names])
-        assert np.flatnonzero(found.scores > 0.5).tolist() == [3]
-        assert found.classes[3] == 1
-    with pytest.raises(WorkloadError, match="no known detector head"):
-        head_of(form_of(a=(1, 100, 4), b=(1, 100, 4)))
-
-
-def test_what_nobody_looks_at_says_nothing_of_the_unit() -> None:
-    outputs = np.full((1, 6300, 12), 0.0)
-    outputs[0, 5] = [0.4, 0.5, 0.2, 0.2, 0.9, *[0.0] * 6, 0.9]
-    outputs[0, 9] = [0.4, 0.3, 4.7, 2.4, 0.001, *[0.0] * 6, 0.1]
-    form = form_of(out=outputs.shape)
-    found = candidates(Head.YOLOV5, form, [outputs])
-    np.testing.assert_allclose(found.boxes[5], [96, 128, 160, 192])
-
-
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 9.0])
 def test_scores_that_are_none_are_refused(wrong: float) -> None:
     outputs = np.zeros((1, 300, 6))

@@ -43,14 +43,6 @@ def test_what_lies_in_the_input_is_found_in_the_picture(fit: Fit) -> None:
         assert (np.abs(found - wanted) <= 1.5 * np.maximum(step, 1)).all(), (fit, wide, high)
 
 
-def test_a_letterbox_shows_all_and_a_crop_has_no_bars() -> None:
-    picture = Image.new("RGB", (200, 100), "white")
-    boxed, _ = frame(picture, 64, 64, Fit.LETTERBOX)
-    assert sorted({tuple(p) for row in np.asarray(boxed) for p in row}) == [(114,) * 3, (255,) * 3]
-    cut, _ = frame(picture, 64, 64, Fit.CROP)
-    assert (np.asarray(cut) == 255).all()
-
-
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_sample_is_scaled_by_channel_on_the_axis_of_the_input(channels: int, last: bool) -> None:
@@ -66,13 +58,6 @@ def test_a_sample_is_scaled_by_channel_on_the_axis_of_the_input(channels: int, l
     np.testing.assert_allclose(by_channel, np.tile(0.75 / np.array(std), (48, 1)), rtol=1e-6)
 
 
-def test_an_input_of_bytes_takes_the_bytes_of_the_picture() -> None:
-    size = InputSize.of((1, 3, 4, 4))
-    sample, _ = Scaling().sample(Image.new("RGB", (4, 4), (7, 200, 31)), size, "uint8")
-    assert sample.dtype == np.uint8
-    assert sample[:, 0, 0].tolist() == [7, 200, 31]
-
-
 def test_other_inputs_take_no_pictures() -> None:
     for shape in ((1, 10), (1, 4, 8, 8), (3, 8, 8), (1, 1, 2, 3, 4)):
         assert InputSize.of(shape) is None
@@ -83,14 +68,6 @@ def test_mean_and_deviation_of_other_channels_are_refused() -> None:
     for wrong in (Scaling(mean=(0.1, 0.2)), Scaling(std=(1.0, 2.0, 3.0, 4.0))):
         with pytest.raises(WorkloadError, match="one value or 3"):
             wrong.sample(Image.new("RGB", (4, 4)), size, "float32")
-
-
-def test_a_photo_that_a_phone_turned_is_upright(tmp_path) -> None:
-    picture = Image.new("RGB", (30, 10))
-    exif = picture.getexif()
-    exif[0x0112] = 6  # turned by a quarter
-    picture.save(tmp_path / "turned.jpg", exif=exif)
-    assert read_picture(tmp_path / "turned.jpg").size == (10, 30)
 
 
 def test_16_bits_are_scaled_to_8(tmp_path) -> None:

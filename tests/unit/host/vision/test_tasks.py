@@ -64,23 +64,6 @@ def test_overlapping_boxes_are_suppressed_as_onnx_runtime_does() -> None:
         assert (np.diff(kept.scores) <= 0).all()
 
 
-def test_boxes_come_back_to_the_picture() -> None:
-    rng = fresh_rng()
-    for fit in (Fit.LETTERBOX, Fit.STRETCH):
-        wide, high = (int(n) for n in rng.integers(50, 500, 2))
-        framing = framing_of(wide, high, 96, 128, fit)
-        box = np.array([0.2 * wide, 0.3 * high, 0.6 * wide, 0.9 * high])
-        inside = (box.reshape(2, 2) - framing.origin) / framing.step
-        outputs = np.zeros((1, 300, 6))
-        outputs[0, 0] = [*inside.reshape(-1), 0.8, 2]
-        reader = Interpreter.of(
-            TaskOptions(task=Task.DETECT, labels=("a", "b", "c")), {"y": outputs.shape}, 96, 128
-        )
-        (found,) = reader.read({"y": outputs}, framing).found
-        np.testing.assert_allclose(found.box, box, atol=1e-6)
-        assert (found.label, found.number) == ("c", 2)
-
-
 @pytest.mark.parametrize("fit", [Fit.LETTERBOX, Fit.CROP, Fit.STRETCH])
 def test_areas_are_those_of_the_picture(fit: Fit) -> None:
     """A disc is framed as a picture would be, given as scores, and compared with the disc."""

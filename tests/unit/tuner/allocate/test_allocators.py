@@ -164,19 +164,6 @@ def test_gain_epsilon_greedy_follows_the_gain_and_epsilon_decides_how_often():
     assert 0.3 < share(1.0) < 0.7
 
 
-def test_gain_softmax_prefers_gains_by_their_ratio():
-    found = [(np.ones(900), np.linspace(900, 600, 900)), (np.ones(900), np.linspace(900, 300, 900))]
-    arms = [Arm(name="slow", start=900.0), Arm(name="fast", start=900.0)]
-
-    def share(temperature: float) -> float:
-        allocator = make_allocator("gain-softmax", arms, seed=0, slot=2.0, temperature=temperature)
-        return float(np.mean(drive(allocator, found, slots=300)))
-
-    assert share(0.05) > 0.9
-    assert share(0.25) == pytest.approx(1 / (1 + np.exp(-0.5 / 0.25)), abs=0.08)
-    assert share(100.0) == pytest.approx(0.5, abs=0.1)
-
-
 def test_the_gradient_of_ansor_is_that_of_its_paper():
     arms = [
         Arm(name="a", count=2, start=1000.0, work=4000.0, group="conv"),

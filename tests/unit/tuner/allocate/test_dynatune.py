@@ -136,10 +136,6 @@ def test_forecasts_are_kept_with_what_came():
     assert allocator.forecasts == [(0, pytest.approx(0.2), pytest.approx(0.4))]
 
 
-def test_the_most_expensive_task_is_tried_first_and_each_once():
-    assert told(make({0: 0.1, 1: 0.1, 2: 0.1}), 3) == [2, 0, 1]
-
-
 def test_the_slot_goes_to_the_largest_expected_gain_count_included():
     assert set(told(make({0: 0.2, 1: 0.1, 2: 0.03}, exploration=0.0), 10)[3:]) == {0}
     assert set(told(make({0: 0.2, 1: 0.1, 2: 0.05}, exploration=0.0), 10)[3:]) == {2}

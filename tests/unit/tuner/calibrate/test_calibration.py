@@ -71,18 +71,6 @@ def test_a_hidden_timing_is_found_where_nothing_is_noisy(hidden):
     assert reads(fit.memory) == pytest.approx(reads(hidden), rel=0.02)
 
 
-def test_what_the_runs_do_not_tell_stays_as_it_is():
-    quick = replace(BOARD.memory, read_bytes_per_cycle=64.0)  # more than the bus can take
-    fit = board_calibration.fit_memory(TINY, quick, counted(replace(quick, read_latency=30)))
-    assert fit.memory.read_latency == 30
-    assert fit.memory.read_bytes_per_cycle >= 8
-    assert fit.after < 0.003
-
-
-def test_a_right_model_has_no_residual():
-    assert not board_calibration.residuals(TINY, HIDDEN, counted(HIDDEN)).any()
-
-
 @pytest.mark.slow
 def test_two_noisy_boards_calibrate_a_model_that_predicts_other_layers(tmp_path):
     with pool_of(tmp_path, one=HiddenBoard(seed=11), two=HiddenBoard(seed=12)) as pool:

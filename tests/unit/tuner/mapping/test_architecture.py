@@ -120,13 +120,6 @@ def test_the_array_and_its_scratchpads_are_those_of_the_configuration():
     assert arch.dram_bytes_per_cycle == 8
 
 
-def test_scratchpads_feed_the_array_in_every_cycle():
-    found, arch = cost(), architecture.load_architecture("tilewright-pynq-16x16")
-    assert found["compute_cycles"] == NEST.macs / 256
-    assert found["noc_in_bytes"] / arch.noc_bytes_per_cycle <= found["compute_cycles"]
-    assert found["noc_out_bytes"] / arch.noc_bytes_per_cycle <= found["compute_cycles"]
-
-
 @pytest.mark.parametrize(
     ("changes", "weights", "spatial"),
     [

@@ -62,22 +62,6 @@ def test_boards_measure_bit_exact_what_their_own_memory_takes(tmp_path):
         assert answer.relative_error == 0
 
 
-def test_a_slow_board_is_not_waited_for(tmp_path):
-    """Trials that join on the way go to the board that is free."""
-    slow, quick = HiddenBoard(), HiddenBoard()
-    slow.hold = threading.Event()
-    wanted = requests(9)
-    growing, order = wanted[:2], []
-    with oracle_of(tmp_path, slow=slow, quick=quick) as (oracle, _):
-        for position, answer in oracle.measure(growing):
-            assert answer.cycles == true_cycles(wanted[position])
-            order.append(answer.runs.board)
-            growing += wanted[len(growing) : len(growing) + 1]
-            if len(order) == 8:
-                slow.hold.set()
-    assert order == ["quick"] * 8 + ["slow"]
-
-
 def test_a_board_that_comes_back_joins_what_is_on_its_way(tmp_path, monkeypatch):
     one, two = HiddenBoard(), HiddenBoard()
     wanted = requests(30)

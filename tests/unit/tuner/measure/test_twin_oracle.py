@@ -179,10 +179,6 @@ def test_a_board_that_never_settles_is_asked_no_more_than_so_often():
     assert summarise([100, 900] * (MOST_RUNS // 2)).enough
 
 
-def test_the_median_is_a_run_that_was_made():
-    assert summarise([10, 20]).median == 10
-
-
 @pytest.mark.parametrize("spread", [0.002, 0.01, 0.05])
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(spread):
     rng = generator(f"repeats {spread}")

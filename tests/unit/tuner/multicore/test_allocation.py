@@ -196,32 +196,6 @@ def busiest_sum(table, core):
     return table.latency[np.arange(table.jobs), core].sum(axis=1)
 
 
-def test_a_regulated_core_gets_its_budget_and_nothing_of_the_others():
-    table = JobTable([[1000.0, 1000.0]], [[8.0, 8.0]])
-    rules = Regulation(window=100, budgets=(200, 600))
-    for core, expected in ((0, 3925.0), (1, 1325.0)):
-        # 8000 bytes: whole windows of the budget, then the rest at 8 bytes per cycle.
-        found = makespans(table, 8, [[core]], [[0]], "regulated", rules)[0]
-        assert found == pytest.approx(expected)
-
-
-def test_a_regulated_memory_of_a_million_windows_is_as_exact():
-    table = JobTable([[1e9], [1e9]], [[3.0], [7.0]])
-    told = timeline(table, 8, [0, 0], [0, 1], "regulated", Regulation(window=1000, budgets=(1000,)))
-    # Job 0: 3e9 bytes, 1000 of them per window. Job 1: 7e9. The last window ends with its work.
-    assert told.end == pytest.approx([3e9 - 1000 + 1000 / 3, 1e10 - 1000 + 1000 / 7], rel=1e-9)
-    assert len(told.granted) < 20
-
-
-def test_an_urgent_job_gets_more_under_the_priority_policy():
-    table = JobTable([[100.0] * 2] * 2, [[8.0] * 2] * 2)
-    even = timeline(table, 8, [0, 1], [0, 1], "equal")
-    urgent = timeline(table, 8, [0, 1], [0, 1], "priority")
-    assert even.end.tolist() == [200, 200]
-    assert urgent.end == pytest.approx([150, 200])
-    assert urgent.granted[0] == pytest.approx([16 / 3, 8 / 3])
-
-
 def test_equal_shares_hand_on_what_is_not_needed():
     table = JobTable([[10.0] * 3] * 3, [[1.0] * 3, [9.0] * 3, [9.0] * 3])
     assert timeline(table, 9, [0, 1, 2], [0, 0, 0], "equal").granted[0].tolist() == [1, 4, 4]
@@ -274,17 +248,3 @@ def test_refuses_what_is_no_mapping_nor_policy(changed, message):
 def test_refuses_a_regulation_that_never_lets_a_core_work(changed, message):
     with pytest.raises(ConfigError, match=message):
         Regulation(**({"window": 10, "budgets": (1, 1)} | changed))
-
-
-def test_a_core_without_a_limit_takes_what_the_others_leave():
-    table = JobTable(np.full((2, 2), 100.0), np.full((2, 2), 8.0))
-    rules = Regulation(window=10, budgets=(20, np.inf), weights=(3, 1))
-    told = timeline(table, 8, [0, 1], [0, 0], "regulated", rules)
-    # Per window core 0 takes its 20 bytes at 6 per cycle, core 1 the other 60.
-    assert told.granted[0] == pytest.approx([6, 2])
-    # Alone, from cycle 135 on, core 0 moves its 20 at 8 per cycle; the 40th window is its last.
-    assert told.end == pytest.approx([392.5, 135])
-
-
-def test_an_empty_population_has_no_makespans():
-    assert makespans(TABLE, 1, np.empty((0, 3), int), np.empty((0, 3))).shape == (0,)

@@ -228,14 +228,6 @@ def test_a_narrow_link_takes_a_schedule_that_moves_less():
     assert (wide.latency, wide.bytes) != (narrow.latency, narrow.bytes)
 
 
-def test_shapes_keep_the_multipliers_and_are_legal():
-    shapes = [(hw.block_in, hw.block_out) for hw in shapes_of(load_hwconfig("pynq-16x16"))]
-    assert shapes[0] == (16, 16)
-    assert len(set(shapes)) == len(shapes) > 1
-    assert {rows * columns for rows, columns in shapes} == {256}
-    assert list(shapes_of(TINY)) == [TINY]  # no side may be shorter than 4
-
-
 def test_a_flexible_core_takes_the_shape_that_suits_the_layer():
     workload, hw = dense("few_inputs", 32, 4, 128), load_hwconfig("edge-8x8")
     fixed = twin_cost(workload, hw, 1e3)

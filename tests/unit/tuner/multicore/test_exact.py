@@ -12,7 +12,7 @@ from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import loads_of, lower_bound
 from tilewright.tuner.multicore.encoding import Population, random_population
-from tilewright.tuner.multicore.instance import Instance, anneal
+from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.solve import best_mapping
 
@@ -138,16 +138,6 @@ def test_bytes_of_a_port_do_not_pass_the_memory_of_another():
     assert lower_bound(two).makespan == pytest.approx(40)
 
 
-def test_jobs_below_a_solvers_tolerance_do_not_lift_the_bound():
-    """A short job may lie on the core of the long one in the solver's optimum, to its tolerance."""
-    latency = [[0.8322919160944432, 1.0885044420629888], [1.0, 0.3880944000982999], [6.9e8, 1.8e9]]
-    need = [[1e-30, 74.64313742532714], [1e-30, 1e-30], [1e-30, 1e-30]]
-    instance = Instance(
-        table=JobTable(latency, need), bandwidth=2.8627031674886955e-06, policy=Policy.EQUAL
-    )
-    assert lower_bound(instance).makespan <= best_mapping(instance).makespan
-
-
 @pytest.mark.parametrize("policy", list(Policy))
 def test_numbers_of_any_size_have_a_bound(policy):
     """As far apart as a table allows: more than a solver takes."""
@@ -166,15 +156,6 @@ def test_the_bound_is_the_memory_where_everything_waits_for_it():
     table = JobTable(np.full((8, 4), 10.0), np.full((8, 4), 2.0))
     assert lower_bound(Instance(table=table, bandwidth=4.0)).makespan == pytest.approx(40)
     assert lower_bound(Instance(table=table, bandwidth=4.0)).gap(44.0) == pytest.approx(0.1)
-
-
-def test_what_a_job_needs_above_the_bandwidth_delays_every_core():
-    # While the long job runs on one core, the short one on the other holds it up for 10 cycles.
-    table = JobTable([[100, 100], [10, 10]], [[0.0001, 0.0001], [2.0, 2.0]])
-    shared = lower_bound(Instance(table=table, bandwidth=1.0))
-    equal = lower_bound(Instance(table=table, bandwidth=1.0, policy=Policy.EQUAL))
-    assert shared.makespan == pytest.approx(110, rel=1e-3)
-    assert equal.makespan == pytest.approx(100)
 
 
 def test_the_bound_cuts_jobs():
@@ -205,86 +186,6 @@ def test_a_job_on_a_core_lifts_the_bound_by_at_least_its_charge(policy):
 
 
 # -- annealing ------------------------------------------------------------------------------------
-
-COLD = np.full(400, 1e-300)  # takes no rise, however small
-
-
-@pytest.mark.parametrize("policy", [Policy.PROPORTIONAL, Policy.PRIORITY])
-def test_each_step_changes_one_thing_and_tells_its_makespan(policy):
-    rng = fresh_rng()
-    ports = (0, 1, 0, 1) if rng.random() < 0.5 else ()
-    instance = random_instance(rng, 20, 4, 0.6, policy, ports, unable=0.3)
-    start = random_population(instance.table, 1, rng)
-    walk = anneal(instance, start, COLD, 7)
-    np.testing.assert_array_equal(walk.makespans, instance.makespans(walk.tried))
-    at, value, changes = start, instance.makespans(start)[0], set()
-    for step, makespan in enumerate(walk.makespans):
-        there = walk.tried.take([step])
-        cores = np.flatnonzero(there.core != at.core)
-        priorities = np.flatnonzero(there.priority != at.priority)
-        assert len(set(cores) | set(priorities)) <= 2, where(step=step)
-        changes.add((len(cores), len(priorities)))
-        if makespan <= value:
-            at, value = there, makespan
-    np.testing.assert_array_equal(walk.left.core, at.core)
-    np.testing.assert_array_equal(walk.left.priority, at.priority)
-    # A job moves, with or without its place; two of two cores, too; one place is new; two change.
-    assert changes >= {(1, 0), (1, 1), (2, 0), (2, 2), (0, 1), (0, 2)}
-
-
-def test_a_hot_chain_goes_anywhere():
-    rng = fresh_rng()
-    instance = random_instance(rng, 20, 3)
-    walk = anneal(instance, random_population(instance.table, 1, rng), np.full(50, 1e9), 7)
-    np.testing.assert_array_equal(walk.left.core, walk.tried.core[-1:])
-    assert (np.diff(walk.makespans) > 0).any()
-
-
-def test_the_start_stays_as_it_is_and_the_seed_decides():
-    rng = fresh_rng()
-    instance = random_instance(rng, 20, 3)
-    start = random_population(instance.table, 1, rng)
-    kept = start.take([0])
-    first, again, other = (anneal(instance, start, COLD, seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(start.core, kept.core)
-    np.testing.assert_array_equal(start.priority, kept.priority)
-    np.testing.assert_array_equal(first.makespans, again.makespans)
-    assert (first.makespans != other.makespans).any()
-
-
-def test_orders_are_left_alone_where_nobody_waits():
-    rng = fresh_rng()
-    table = JobTable(rng.uniform(1, 9, (20, 3)), np.full((20, 3), 0.1))
-    walk = anneal(Instance(table=table, bandwidth=9.0), random_population(table, 1, rng), COLD, 7)
-    before = np.concatenate([walk.left.core[:0], walk.tried.core[:-1]])
-    assert (walk.tried.core[1:] != before).any(axis=1).mean() > 0.9
-
-
-def test_one_job_and_one_core_are_enough():
-    for table in (JobTable([[3, 2]], [[1, 1]]), JobTable([[3], [2]], [[9], [9]])):
-        instance = Instance(table=table, bandwidth=1.0)
-        start = random_population(table, 1, fresh_rng())
-        assert np.isfinite(anneal(instance, start, COLD, 3).makespans).all()
-
-
-def test_what_runs_beside_a_hungry_job_delays_every_core():
-    """10 cycles of the long job; the hungry one adds 1, and 0.5 of what runs beside it."""
-    table = JobTable([[10, np.inf], [np.inf, 1]], [[2, 1], [1, 8]])
-    instance = Instance(table=table, bandwidth=4.0)
-    assert best_mapping(instance).makespan == pytest.approx(11.5)
-    assert lower_bound(instance).makespan == pytest.approx(11.5)
-
-
-def test_a_job_that_is_cut_between_kinds_of_cores_is_decided():
-    """Beside 4 cycles of excess, two jobs of 9 cycles on the slow cores and 6 on the fast one."""
-    latency = [[9, 9, 6], [9, 9, 6], [np.inf, np.inf, 0.1]]
-    table = JobTable(latency, [[1e-9] * 3, [1e-9] * 3, [1, 1, 164]])
-    instance = Instance(table=table, bandwidth=4.0)
-    assert lower_bound(instance, 0).makespan == pytest.approx(4 + 9 - 3 * 8.9 / 15)
-    bound = lower_bound(instance)
-    assert bound.makespan == pytest.approx(13)
-    assert best_mapping(instance).makespan == pytest.approx(13)
-    assert bound.shares.max(axis=1) == pytest.approx(1)
 
 
 def test_no_mapping_is_below_the_bound_where_some_jobs_are_hungry():

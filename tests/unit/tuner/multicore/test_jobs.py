@@ -25,21 +25,6 @@ from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.platform import Core, Platform
 
 
-def test_the_mix_has_the_networks_of_all_tasks():
-    names = {network.name for network in jobs.task_networks(jobs.MIX)}
-    assert names == {name for task in jobs.TASKS for name in jobs.TASKS[task]}
-    assert jobs.task_names() == ("vision", "language", "recommendation", "mix")
-
-
-def test_a_seed_gives_the_same_group_and_another_one_another():
-    networks = jobs.task_networks("mix")
-    first, again, other = (
-        jobs.draw_group("mix", networks, seed=seed, size=40, cores=4) for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first.jobs != other.jobs
-
-
 def test_a_group_draws_from_all_networks_and_layers_and_names_differ():
     networks = jobs.task_networks("mix")
     group = jobs.draw_group("mix", networks, seed=0, size=2000, mini_batch=2)
@@ -70,20 +55,6 @@ def test_pieces_make_up_the_whole_mini_batch(name):
         assert piece.out_height * times == 4 * workload.out_height
         assert piece.out_width == workload.out_width
         assert piece.count == 1
-
-
-def test_weights_are_shared_by_the_rows_of_a_mini_batch_and_by_nothing_else():
-    def piece(workload):
-        found, times = jobs.Job(name="j", workload=workload, mini_batch=4).piece()
-        return found.height, times
-
-    assert piece(dense("fc", 1, 64, 64)) == (4, 1)
-    assert piece(conv2d("pointwise", 56, 8, 8, 1, 0, 2)) == (224, 1)
-    assert piece(conv2d("window", 56, 8, 8, 3, 1, 1)) == (56, 4)
-    assert piece(conv2d("ragged", 57, 8, 8, 1, 0, 2)) == (57, 4)
-    assert piece(replace(dense("padded", 8, 8, 8), pad_top=1)) == (8, 4)
-    # Products of attention have no weights: each sentence has operands of its own.
-    assert piece(load_network("bert_base")["scores"]) == (128, 4)
 
 
 @pytest.mark.parametrize(
@@ -153,12 +124,6 @@ def test_refuses_a_file_that_is_no_table(tmp_path, text, message):
         JobTable.from_csv(path)
 
 
-def test_reads_the_files_of_spreadsheets(tmp_path):
-    path = tmp_path / "jobs.csv"
-    path.write_text("\ufeffrow,lat_core0,reqbw_core0\r\na,10,2\r\n\r\nb,30,4\r\n\r\n", newline="")
-    assert JobTable.from_csv(path).names == ("a", "b")
-
-
 def test_refuses_a_file_that_is_missing(tmp_path):
     with pytest.raises(WorkloadError, match="must be a readable CSV file"):
         JobTable.from_csv(tmp_path / "none.csv")
@@ -214,13 +179,6 @@ def test_queues_and_genomes_are_one_another():
         assert sorted(job for queue in each for job in queue) == list(range(17))
 
 
-def test_equal_priorities_keep_the_order_of_the_table():
-    population = encoding.Population(
-        core=np.zeros((1, 4), dtype=np.int32), priority=np.array([[1.0, 0.0, 1.0, 0.0]])
-    )
-    assert encoding.queues_of(population, 0, cores=2) == [[1, 3, 0, 2], []]
-
-
 def test_jobs_are_drawn_evenly_on_cores_that_can_run_them():
     table = JobTable([[1, np.inf, 1, 1], [np.inf, 1, np.inf, np.inf]], np.ones((2, 4)))
     cores = encoding.random_population(table, 3000, fresh_rng()).core
@@ -228,11 +186,6 @@ def test_jobs_are_drawn_evenly_on_cores_that_can_run_them():
     counts = np.bincount(cores[:, 0], minlength=4)
     assert counts[1] == 0
     assert (counts[[0, 2, 3]] > 800).all()
-
-
-def test_ends_of_the_shares_are_cores():
-    table = JobTable([[np.inf, 1, 1]], [[1, 1, 1]])
-    assert encoding.random_cores(table, np.array([[0.0], [1.0]]))[:, 0].tolist() == [1, 2]
 
 
 def test_parts_are_copies():
@@ -331,15 +284,6 @@ def test_a_layer_is_costed_once_on_each_kind_of_core_and_kept(own_cache, monkeyp
     analyse(GROUP, platform(replace(DESCRIBED, flexible=True)), link=9.0)
     analyse(GROUP, platform(Core(name="larger", hardware=replace(ARCH, l2_bytes=4096))), link=9.0)
     assert len(computed) == 8
-
-
-def test_an_error_in_one_cost_ends_the_analysis(own_cache, monkeypatch):
-    def failing(job, core, link):
-        raise WorkloadError("no", field=job.name)
-
-    monkeypatch.setattr(analyse_module, "_computed", failing)
-    with pytest.raises(WorkloadError, match="0: no"):
-        analyse(GROUP, platform(DESCRIBED))
 
 
 def test_a_damaged_cost_is_computed_again(own_cache, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from support.randomness import fresh_rng, where
 
 from tilewright.host.common.errors import ConfigError, WorkloadError
-from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.system_config import SystemConfig, SystemCore
 from tilewright.tuner.mapping.architecture import Architecture
 from tilewright.tuner.multicore.allocation import makespans
@@ -54,12 +54,6 @@ def test_every_figure_of_a_platform_has_a_source(name):
     assert platform.bandwidths
 
 
-def test_cores_may_be_configurations_of_the_accelerator():
-    platform = load_platform("pynq-2x16x16")
-    assert [core.hardware for core in platform.cores] == [load_hwconfig("pynq-16x16")] * 2
-    assert platform.bytes_per_cycle(0.8) == 8
-
-
 def test_a_flexible_platform_differs_in_that_alone():
     fixed = load_platform("S2")
     flexible = fixed.flexible()
@@ -85,16 +79,6 @@ def test_a_loaded_platform_stays_as_it_is():
 GOOD = (
     "clock_mhz: 100\nbandwidths: [1]\ncores: [{hwconfig: tiny-4x4, name: small, flexible: true}]\n"
 )
-
-
-def test_reads_a_file(tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(GOOD)
-    platform = load_platform(path)
-    assert platform.name == "mine"
-    (core,) = platform.cores
-    assert (core.name, core.flexible) == ("small", True)
-    assert isinstance(core.hardware, HwConfig)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +133,6 @@ def test_names_what_is_wrong_in_a_file(tmp_path, old, new, message):
     with pytest.raises(ConfigError, match=message) as caught:
         load_platform(path)
     assert str(path) in caught.value.field
-
-
-def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"no platform of that name: 'S7'.*S1, S2"):
-        load_platform("S7")
 
 
 # -- systems of our hardware, as platforms of the model -------------------------------------------
@@ -227,11 +206,6 @@ def test_no_cut_is_better(fixed):
         assert (found.cycles, found.moved) == pytest.approx(best), where(costs=costs, moved=moved)
         assert slowest(costs, found.places, found.cores) == found.cycles
         assert sum(moved[p] for p in found.places) == found.moved
-
-
-def test_a_core_that_would_be_the_slowest_stage_is_left_out():
-    found = best_cut(np.array([[1.0, 1.0, 1.0], [9.0, 9.0, 9.0]]), [0, 1, 1])
-    assert (found.cores, found.places, found.cycles) == ((0,), (), 3.0)
 
 
 def test_more_fixed_cores_than_operators_are_refused():

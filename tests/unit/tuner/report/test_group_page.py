@@ -85,10 +85,6 @@ def test_networks_without_a_colour_of_their_own_are_others():
     assert group_page.OTHERS in chart.colours
 
 
-def test_jobs_of_a_table_without_networks_have_one_colour(group):
-    assert list(group_page.jobs_chart(group).colours) == ["jobs"]
-
-
 def test_the_trace_has_the_fields_of_the_format_and_every_job(group, tmp_path):
     path = tmp_path / "deep" / "trace.json"
     group_page.write_trace(path, group)

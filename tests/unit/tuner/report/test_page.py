@@ -28,7 +28,7 @@ from tilewright.tuner.report import pareto as pareto_archive
 from tilewright.tuner.report import partition
 from tilewright.tuner.report.drawing.page import write
 from tilewright.tuner.report.page import page, schedules_yaml, write_html
-from tilewright.tuner.report.pareto import BOX, SHOWN, dominated_share, pareto, pareto_lines
+from tilewright.tuner.report.pareto import SHOWN, pareto, pareto_lines
 from tilewright.tuner.report.result_json import conditions_of, summary_of, task_rows
 from tilewright.tuner.report.summary import share_lines
 from tilewright.tuner.study.best_network import cost_of, stored_share
@@ -163,21 +163,6 @@ def test_a_page_shows_every_block_and_every_operator(tmp_path) -> None:
 
 
 # -- the Pareto archive ---------------------------------------------------------------------------
-
-
-def test_the_hypervolume_of_an_archive_is_a_share_of_a_box_that_no_result_decides(tmp_path) -> None:
-    result, _ = run(tmp_path, configs=4, budget=150)
-    archive = pareto(result)
-    share = dominated_share(result, archive)
-    assert share is not None
-    fastest = archive[0]
-    assert result.default_network is not None
-    alone = (1 - fastest.cycles / (BOX * result.default_network)) * (1 - fastest.area)
-    assert 0 < share < 1
-    assert share > alone * (1 - 1.1 / BOX)
-    assert dominated_share(result, archive[:1]) <= share
-    assert f"hypervolume {share:.4f}" in pareto_lines(archive, share)[-1]
-    assert dominated_share(result, []) is None
 
 
 def test_the_archive_of_a_configuration_is_the_whole_front(tmp_path) -> None:

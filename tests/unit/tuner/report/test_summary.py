@@ -21,7 +21,7 @@ from tilewright.tuner.report import figures
 from tilewright.tuner.report.drawing.xy_chart import Series
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
-from tilewright.tuner.report.summary import condition_lines, number, outcome_line, print_summary
+from tilewright.tuner.report.summary import condition_lines, number, print_summary
 from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.settings import DEFAULT_TUNER
 
@@ -83,13 +83,6 @@ def test_conditions_name_memory_clock_fidelity_seed_budget_versions(result: Stud
         "seed 0", "budget 40 of 40", "versions: ", "tilewright", "softmax",
     ):  # fmt: skip
         assert part in text
-
-
-def test_per_layer_reports_say_that_they_cannot_be_deployed(tmp_path: Path) -> None:
-    result = result_of(tmp_path, mode=Mode.PER_LAYER)
-    assert "no single bitstream" in terminal(result)
-    assert " ms at " not in outcome_line(result)
-    assert "not deployable" in page(result, tmp_path)
 
 
 def test_states_of_a_unit_add_up_to_all_cycles(result: StudyResult) -> None:

@@ -155,12 +155,6 @@ def test_tasks_are_weighted_by_their_counts() -> None:
     assert both == pytest.approx(3 * once)
 
 
-def test_without_a_prior_of_schedules_there_is_none() -> None:
-    from tilewright.testing.analytic import RULES as ANALYTIC  # noqa: PLC0415  (beside its only use)
-
-    assert network_prior(TASKS, BOARD.memory, ANALYTIC, "full") is None
-
-
 def test_the_short_list_is_ordered_by_prediction_and_fits(predict) -> None:
     found = shortlist(BOARD, BASE, RULES, bound, 4, predict=predict)
     assert found[0] is BASE

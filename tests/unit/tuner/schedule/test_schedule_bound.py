@@ -14,7 +14,6 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.sim.twin.device import Refusal, Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
-from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.schedule_bound import ScheduleBound
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 
@@ -58,18 +57,6 @@ def test_nothing_waits_for_a_slow_channel_behind_the_last_beat(kind) -> None:
         layer, excess, fewest = bounded(space, slow, legal_points(space))
         assert layer <= fewest, (space.hw, space.workload, slow)
         assert excess <= 0, (space.hw, space.workload, slow)
-
-
-def test_a_tile_in_the_padding_reads_nothing() -> None:
-    # GEMM and the loads take turns, but four columns of the output read none.
-    hw = load_hwconfig("pynq-16x16")
-    task = replace(
-        conv2d("x", 9, 17, 16, 1, 0, 3), width=8, kernel_h=3, pad_top=3, pad_bottom=2, dilation_h=2,
-        stride_w=1, pad_left=2, pad_right=2,
-    )  # fmt: skip
-    memory = replace(load_memory("pynq-z2"), read_latency=100, write_latency=1)
-    space = ScheduleSpace(task, hw, host_rules(), "full")
-    assert bounded(space, memory, legal_points(space))[1] <= 0
 
 
 def test_a_write_holds_its_place_until_its_last_beat_begins() -> None:

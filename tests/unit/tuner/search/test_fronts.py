@@ -43,9 +43,3 @@ def test_the_hypervolume_of_drawn_points_is_the_cells_that_they_beat(number, obj
     point = rng.integers(0, size + 1, objectives).astype(float)
     both = hypervolume(np.vstack([values, point]), reference)
     assert gain(values, reference, point) == pytest.approx(both - len(cells))
-
-
-def test_nothing_is_dominated_outside_the_reference_point() -> None:
-    values = np.array([[3.0, 1.0, 1.0], [1.0, 1.0, 3.0]])
-    assert hypervolume(values, np.array([3.0, 3.0, 3.0])) == 0
-    assert hypervolume(np.empty((0, 3)), np.ones(3)) == 0

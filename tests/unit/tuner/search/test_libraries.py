@@ -95,14 +95,6 @@ def test_differential_evolution_proposes_all_of_a_knob(ordered):
     assert len(drive(tuner, bowl, batches=[5] * 6)) == 25
 
 
-def test_failed_trials_do_not_attract_differential_evolution():
-    pytest.importorskip("nevergrad")
-    tuner = make_tuner("nevergrad-de", Grid(50, 50), seed=2)
-    log = drive(tuner, lambda p: None if p[0] > 20 else bowl(p), batches=[8] * 20)
-    failed = [value is None for _, value in log]
-    assert np.mean(failed[100:]) < np.mean(failed[:40])
-
-
 @pytest.mark.parametrize("name", ["optuna-tpe", "optuna-nsga2"])
 def test_learns_an_unordered_knob(name):
     pytest.importorskip("optuna")
@@ -136,11 +128,6 @@ def test_finds_a_smooth_optimum_far_sooner_than_random_search(gaussian):
         tuner = make_tuner("botorch", Grid(30, 30, 30), seed=seed)
         drive(tuner, bowl, batches=[gaussian.WARM_UP] + [4] * 8)  # 42 of 27,000 points
         assert tuner.best.value <= 20  # random search reaches 52 to 64 in as many
-
-
-def test_a_process_without_spread_still_proposes(gaussian):
-    log = drive(make_tuner("botorch", Grid(30, 30), seed=0), lambda _: 5.0, batches=[8] * 5)
-    assert len({index for index, _ in log}) == 40
 
 
 def test_what_is_under_way_is_taken_into_account(gaussian):
@@ -205,48 +192,12 @@ def samples(count: int) -> list[Index]:
     return list(dict.fromkeys(space.sample(rng) for _ in range(4 * count)))[:count]
 
 
-def test_the_library_is_told_what_its_points_cost():
-    points = samples(3)
-    tuner = Script(full_space(), points)
-    log = drive(tuner, schedule_cost, batches=[2, 1])
-    assert [index for index, _ in log] == points
-    assert tuner.told == [(n, value) for n, (_, value) in enumerate(log)]
-    assert tuner.added == []
-
-
-def test_an_invalid_point_is_measured_where_it_is_repaired_to():
-    space = full_space()
-    huge = tuple(len(knob) - 1 for knob in space.knobs)
-    assert not space.valid(huge)
-    near = repair(space, huge)
-    tuner = Script(space, [huge])
-    ((index, value),) = drive(tuner, schedule_cost, batches=[1])
-    assert index == near
-    assert tuner.told == [(0, value)]
-
-
-def test_a_known_point_is_answered_from_memory():
-    points = samples(2)
-    tuner = Script(full_space(), [points[0], points[0], points[1]])
-    log = drive(tuner, schedule_cost, batches=[1, 1])
-    assert [index for index, _ in log] == points
-    assert tuner.told == [(0, log[0][1]), (1, log[0][1]), (2, log[1][1])]
-
-
 def test_a_library_that_repeats_itself_is_told_of_random_points():
     (point,) = samples(1)
     tuner = Script(full_space(), [point])
     log = drive(tuner, schedule_cost, batches=[1, 1])
     assert tuner.told == [(n, log[0][1]) for n in range(REPEATS + 1)]
     assert tuner.added == [log[1]]
-
-
-def test_initial_points_and_failures_reach_the_library():
-    first, second = samples(2)
-    tuner = Script(full_space(), [second], initial=(first,))
-    drive(tuner, lambda _: None, batches=[1, 1])
-    assert tuner.added == [(first, None)]
-    assert tuner.told == [(0, None)]
 
 
 def test_repair_keeps_valid_points_and_shrinks_the_others():

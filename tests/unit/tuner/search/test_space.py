@@ -16,15 +16,11 @@ from tilewright.testing.analytic import BASE, BOARD, RULES, SMALL, TASKS, fits, 
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.shortlist import shortlist
 from tilewright.tuner.schedule.spaces import (
-    HardwareChoice,
     HardwareSpace,
-    JointPoint,
     JointSpace,
     ScheduleSpace,
 )
 from tilewright.tuner.search.space import Knob, SpaceError
-
-WIDE = BASE.with_(name="wide", block_in=8, block_out=32)
 
 
 def brute_force(hw: HwConfig) -> set[Schedule]:
@@ -78,29 +74,11 @@ def test_every_size_that_the_reduction_offers_is_legal_and_no_legal_one_is_missi
     assert list(knobs["tile_ci"].values) == legal_sizes
 
 
-def test_a_joint_space_offers_what_each_configuration_takes() -> None:
-    configs = [BASE, BASE.with_(name="wide", block_in=8, block_out=32)]
-    workload, rules = conv2d("w", 2, 72, 64, 1, 0, 1), host_rules()
-    space = JointSpace(workload, HardwareChoice(configs), rules, "full")
-    knob = next(knob for knob in space.knobs if knob.name == "tile_ci")
-    assert knob.values == (1, 2, 3, 4, 5, 8, 9)
-    found = {(p.hw.name, p.schedule.tile_ci) for p in map(space.decode, space.enumerate())}
-    assert found == {*((BASE.name, n) for n in range(1, 6)), *(("wide", n) for n in (4, 8, 9))}
-
-
 def test_enumeration_equals_brute_force() -> None:
     space = ScheduleSpace(SMALL, BASE, RULES, "full")
     points = [space.decode(index) for index in space.enumerate()]
     assert len(points) == len(set(points))
     assert set(points) == brute_force(BASE)
-
-
-def test_joint_space_gives_each_point_one_index() -> None:
-    space = JointSpace(SMALL, HardwareChoice([BASE, WIDE]), RULES, "full")
-    points = [space.decode(index) for index in space.enumerate()]
-    expected = {JointPoint(hw=hw, schedule=s) for hw in (BASE, WIDE) for s in brute_force(hw)}
-    assert len(points) == len(expected)
-    assert set(points) == expected
 
 
 def test_sampling_reaches_every_valid_point_and_no_other() -> None:
@@ -171,14 +149,6 @@ def test_hardware_samples_fit_the_board_and_its_port(seed: int) -> None:
     assert space.encode(hw) == index
 
 
-def test_hardware_space_names_the_reason_of_a_refusal() -> None:
-    space = HardwareSpace(BOARD, BASE, RULES)
-    values = {k.name: getattr(BASE, k.name) for k in space.knobs}
-    too_large = space.index_of({**values, "block_in": 64, "block_out": 64})
-    assert "DSP 2048 of 220" in space.refusal(too_large)
-    assert "vector_lanes" in space.refusal(space.index_of({**values, "vector_lanes": 64}))
-
-
 def test_joint_hardware_knobs_search_without_a_list() -> None:
     choices = {"block_in": (8, 16), "block_out": (16, 32)}
     space = JointSpace(SMALL, HardwareSpace(BOARD, BASE, RULES, choices), RULES, "vta")
@@ -204,24 +174,6 @@ def test_unknown_kinds_parameters_and_values_are_refused_by_name() -> None:
         )
     with pytest.raises(SpaceError, match="distinct"):
         Knob(name="k", values=(1, 1))
-
-
-def test_shortlist_starts_with_the_base_and_ranks_by_bound() -> None:
-    def network_bound(hw: HwConfig) -> int:
-        return sum(RULES.bound(hw, t, BOARD.memory).cycles * t.count for t in TASKS)
-
-    found = shortlist(BOARD, BASE, RULES, network_bound, 4)
-    assert found[0] is BASE
-    assert len({hw.config_hash for hw in found}) == 4
-    assert all(fits(hw, BOARD).ok for hw in found)
-    bounds = [network_bound(hw) for hw in found[1:]]
-    assert bounds == sorted(bounds)
-    fittest = min(
-        network_bound(BASE.with_(block_in=i, block_out=o, vector_lanes=8))
-        for i, o in itertools.product((8, 16, 32), repeat=2)
-        if i * o <= 440 and (i, o) != (16, 16)
-    )
-    assert bounds[0] == fittest
 
 
 def test_shortlist_of_one_is_the_base_alone() -> None:

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from support.search.grid import Points
 from threadpoolctl import threadpool_info
 
 from tilewright.testing.analytic import BASE, RULES, TASKS
@@ -15,7 +14,6 @@ from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import TUNERS, Offer, Tuner, TunerError, make_tuner
 from tilewright.tuner.search.blas_threads import one_blas_thread
 from tilewright.tuner.search.features import FeatureEncoder
-from tilewright.tuner.search.space import Knob
 
 
 @pytest.mark.parametrize("name", [name for name, entry in TUNERS.items() if not entry.source])
@@ -53,16 +51,6 @@ def test_every_tuner_has_a_row(request):
 
 
 # -- Feature vectors of points
-MIXED = Points(
-    [Knob(name="size", values=(1, 3, 7)), Knob(name="order", values=("a", "b"), ordered=False)]
-)
-
-
-def test_ordered_knobs_give_position_and_logarithm_and_others_indicators() -> None:
-    encoder = FeatureEncoder(MIXED)
-    assert encoder.names == ("size.position", "size.log2", "order=a", "order=b")
-    vectors = encoder.encode([(0, 1), (1, 0), (2, 0)])
-    assert vectors.tolist() == [[0, 1, 0, 1], [0.5, 2, 1, 0], [1, 3, 1, 0]]
 
 
 def test_different_points_have_different_vectors() -> None:
@@ -83,14 +71,6 @@ def threads() -> list[int]:
     """Of numpy's library; other packages bring their own, loaded when a test needs them."""
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return [pool["num_threads"] for pool in pools if "numpy" in pool["filepath"]]
-
-
-def test_one_thread_inside_and_as_many_as_before_outside() -> None:
-    before = threads()
-    assert before
-    with one_blas_thread():
-        assert threads() == [1] * len(before)
-    assert threads() == before
 
 
 def test_the_threads_come_back_after_an_error() -> None:

@@ -83,15 +83,6 @@ def test_the_store_is_not_asked_once_an_answer(store: Store, monkeypatch) -> Non
     assert [len(keys) for keys in asked] == [4, 4], "before the claim and after it"
 
 
-def test_a_failure_answers_every_equal_request(store: Store) -> None:
-    oracle = AnalyticOracle(fail=lambda _: True)
-    claims = Claims(store, oracle)
-    answers = dict(claims.measure([wanted(), wanted()]))
-    claims.close()
-    assert [answers[p].status for p in range(2)] == [Status.FAILED] * 2
-    assert len(oracle.measured) == 1
-
-
 def test_waits_for_another_process_and_takes_what_it_stores(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,15 +175,6 @@ def test_a_lease_is_renewed_while_the_measurement_runs(
     assert dict(claims.measure([wanted()]))[0].valid
     claims.close()
     assert set(renewed) == {claims.owner}
-
-
-def test_closing_gives_up_what_was_claimed(store: Store) -> None:
-    claims = Claims(store, AnalyticOracle())
-    answers = claims.measure([wanted(), wanted(2)])
-    next(answers)  # taken, but never stored
-    assert store.claimants([key(wanted()), key(wanted(2))]) == {claims.owner}
-    claims.close()
-    assert store.claimants([key(wanted()), key(wanted(2))]) == set()
 
 
 def test_a_stored_trial_is_not_measured(store: Store) -> None:

@@ -70,14 +70,6 @@ def test_a_store_of_another_version_is_refused_untouched(
             Store(location)
 
 
-def test_a_store_without_a_version_is_refused(tmp_path: Path) -> None:
-    path = filled(tmp_path / "s.sqlite", 1)
-    with sqlite3.connect(path) as raw:
-        raw.execute("DROP TABLE alembic_version")
-    raw.close()
-    refused(path, f"of version {REVISION}")
-
-
 @pytest.mark.parametrize("content", [b"this is text, no database" * 100, b"S", b"SQLite format 3"])
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s.sqlite"
@@ -151,20 +143,6 @@ def test_a_missing_table_is_damage(tmp_path: Path) -> None:
         raw.execute("DROP TABLE trials")
     raw.close()
     refused(path, "damaged", "trials")
-
-
-def refused_only_when_it_must_exist(path: Path) -> None:
-    for options in ({"must_exist": True}, {"read_only": True}):
-        with pytest.raises(StoreError, match="holds no trial store"):
-            Store(path, **options)
-
-
-def test_an_empty_file_becomes_a_store_unless_one_must_exist(tmp_path: Path) -> None:
-    path = tmp_path / "s.sqlite"
-    path.touch()
-    refused_only_when_it_must_exist(path)
-    with Store(path) as store:
-        assert store.studies() == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.network.workload import Kind, conv2d
-from tilewright.host.network.zoo import NetworkTable, collect, load_network, network_names
+from tilewright.host.network.zoo import NetworkTable, load_network, network_names
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5] / "examples"))
 
@@ -223,12 +223,6 @@ def test_vta_layers_take_the_cycles_that_the_design_states_at_256_macs_a_cycle()
     assert [w.count for w in table.workloads[1:]] == [4, 1, 1, 3, 1, 1, 3, 1, 1, 3]
 
 
-def test_names_are_found_whatever_their_case_and_punctuation():
-    assert load_network("ResNet-18") == load_network("resnet18")
-    assert load_network("VGG_16").name == "vgg16"
-    assert load_network("squeezenet").name == "squeezenet1_1"
-
-
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(WorkloadError) as caught:
         load_network("resnet19")
@@ -239,12 +233,6 @@ def test_unknown_name_lists_the_known_ones():
 def test_unknown_layer_lists_the_known_ones():
     with pytest.raises(WorkloadError, match="use one of C1, C2"):
         load_network("resnet18")["C99"]
-
-
-def test_collect_adds_counts_of_equal_work_and_keeps_the_first_name():
-    a, b = conv2d("a", 8, 4, 4, 3, 1, 1, count=2), conv2d("b", 8, 4, 4, 3, 1, 1)
-    merged = collect([a, conv2d("c", 8, 4, 4, 3, 1, 1, residual=True), b])
-    assert [(w.name, w.count) for w in merged] == [("a", 3), ("c", 1)]
 
 
 def test_table_refuses_equal_workloads_equal_names_and_emptiness():

@@ -191,11 +191,5 @@ def test_definitions_have_the_published_size(name, parameters):
         assert sum(p.numel() for p in DEFINITIONS[name][0]().parameters()) == parameters
 
 
-@pytest.mark.parametrize("name", ["dlrm", "ncf", "wide_and_deep"])
-def test_all_hidden_layers_of_a_recommender_have_relu(name):
-    for w in load_network(name).workloads:
-        assert w.relu == (w.name not in ("score", "interaction"))
-
-
 def test_the_encoder_has_relu_where_the_paper_has_it():
     assert [w.name for w in load_network("transformer_encoder").workloads if w.relu] == ["inner"]

@@ -130,12 +130,6 @@ def test_refuses_a_step_in_which_an_agent_does_not_act(gone):
         team.step(actions)
 
 
-@pytest.mark.parametrize("roles", [{"a": ["outer_order"]}, {"a": [], "b": ["outer_order"]}])
-def test_refuses_roles_that_do_not_share_out_every_knob(roles):
-    with pytest.raises(TilewrightError, match="every knob to one agent"):
-        parallel_env(layer=LAYER, roles=roles)
-
-
 @pytest.mark.parametrize(
     ("module", "make"), [("gymnasium.envs", register_environments), ("pettingzoo", parallel_env)]
 )

@@ -3,18 +3,14 @@
 
 import numpy as np
 import pytest
-import torch
 from support.randomness import fresh_rng
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture
-from tilewright.tuner.mapping.cost import Objective
-from tilewright.tuner.mapping.learning.clustering import Clustering, Linkage, cluster, tree_of
+from tilewright.tuner.mapping.learning.clustering import Linkage, cluster, tree_of
 from tilewright.tuner.mapping.learning.decisions import CHOICES, Decisions, offered
 from tilewright.tuner.mapping.nest import DIMENSIONS, LoopNest
-from tilewright.tuner.mapping.roles import owned_knobs
 from tilewright.tuner.mapping.space import ORDERS, MappingSpace
-from tilewright.tuner.search.learning.policy import FORBIDDEN
 from tilewright.tuner.search.space import Knob
 
 SPACE = MappingSpace(
@@ -71,25 +67,6 @@ def test_only_the_best_samples_count():
     assert association(cluster(SPACE, rows, costs, kept=1.0), K, C) > 0.9
 
 
-@pytest.mark.parametrize("agents", [1, 2, 3, 6, 9, 10])
-def test_gives_every_knob_to_one_of_so_many_agents(agents):
-    rows = SPACE.decode_batch(SPACE.sample_batch(fresh_rng(), 1000))
-    found = cluster(SPACE, rows, SPACE.model.costs(rows).of(Objective.EDP))
-    roles = found.roles(agents)
-    assert len(roles) == agents
-    assert len(owned_knobs(NAMES, roles)) == agents
-    assert found.idle == ("outer_tile_S", "inner_tile_S")
-    assert ((found.correlation >= 0) & (found.correlation <= 1 + 1e-9)).all()
-    np.testing.assert_allclose(found.correlation, found.correlation.T)
-
-
-def test_a_parameter_that_never_changes_belongs_to_nobody():
-    indices, _ = samples(100)
-    indices[:, K] = 7
-    found = cluster(SPACE, planted(indices), np.ones(100), kept=1.0)
-    assert np.delete(found.correlation[K], K).max() == 0
-
-
 def merged(rows, height):
     """Heights of a tree by definition: each time the two branches whose union costs the least."""
     left, heights = [[row] for row in range(len(rows))], []
@@ -118,31 +95,6 @@ def test_branches_merge_at_the_heights_of_their_definition(by):
     found = np.abs(np.corrcoef(fresh_rng().normal(size=(7, 12))))
     height = ward if by is Linkage.WARD else average
     np.testing.assert_allclose(tree_of(found, by)[:, 2], merged(found, height), atol=1e-9)
-
-
-def blocks(*sizes):
-    """Knobs of a block move together, and with no other."""
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    found = (owner[:, None] == owner).astype(float)
-    names = tuple(f"k{k}" for k in range(len(owner)))
-    return lambda by: Clustering(knobs=names, idle=(), correlation=found, tree=tree_of(found, by))
-
-
-def test_only_rows_of_correlations_admit_a_cut_at_half_and_one_at_two_and_a_half():
-    of = blocks(4, 4, 1, 1)
-    # Rows of two blocks of n are sqrt(2 n) apart, their branches sqrt(n) times that.
-    assert blocks(4, 4)(Linkage.WARD).tree[-1, 2] == pytest.approx(4 * 2**0.5)
-    assert blocks(1, 1)(Linkage.WARD).tree[-1, 2] == pytest.approx(2**0.5)
-    assert [len(of(Linkage.WARD).roles(1, cut)) for cut in (0.5, 2.5, 6.0)] == [4, 3, 1]
-    assert of(Linkage.AVERAGE).tree[-1, 2] == pytest.approx(1)
-    assert [len(of(Linkage.AVERAGE).roles(6, cut)) for cut in (0.5, 2.5)] == [4, 1]
-    assert [len(of(Linkage.AVERAGE).roles(agents)) for agents in (1, 2, 3, 6, 20)] == [
-        1,
-        2,
-        3,
-        6,
-        10,
-    ]
 
 
 def test_refuses_too_few_samples_and_no_agent():
@@ -201,30 +153,6 @@ def test_every_order_can_be_chosen():
 def test_a_loop_of_720_iterations_is_no_order():
     space = MappingSpace(LoopNest(name="wide", sizes=(720, 3, 1, 1, 1, 1)), FLEXIBLE)
     assert (Decisions(space).knobs == 0).sum() == 1
-
-
-def test_knobs_without_a_choice_are_no_decisions():
-    decisions = Decisions(DECIDED)
-    idle = [k for k, each in enumerate(DECIDED.knobs) if len(each) == 1]
-    assert [DECIDED.knobs[k].name for k in idle] == ["outer_tile_S", "inner_tile_S"]
-    assert decisions.of_knobs(idle) == ()
-    assert decisions.count == 10 + 2 * 5 + 4
-    every = [d for k in range(len(DECIDED.knobs)) for d in decisions.of_knobs([k])]
-    assert sorted(every) == list(range(decisions.count))
-
-
-def test_draws_keep_to_the_masks_with_the_probabilities_that_a_learner_computes():
-    decisions, rng = Decisions(DECIDED), fresh_rng()
-    logits = rng.normal(size=(300, decisions.count, decisions.width)).astype(np.float32)
-    choices, masks, chances = decisions.draw(logits, rng)
-    np.testing.assert_array_equal(masks, decisions.masks(choices))
-    masked = torch.from_numpy(logits).masked_fill(~torch.from_numpy(masks), FORBIDDEN)
-    expected = torch.log_softmax(masked, dim=-1).gather(-1, torch.from_numpy(choices)[..., None])
-    np.testing.assert_allclose(chances, expected.squeeze(-1), atol=1e-5)
-    rules = DECIDED.model.costs(
-        DECIDED.repair(DECIDED.decode_batch(decisions.indices(choices)))
-    ).legal
-    assert rules.all()
 
 
 def test_draws_have_their_chances():

@@ -13,7 +13,7 @@ from tilewright.tuner.mapping.methods.baselines import plain_orders
 from tilewright.tuner.mapping.methods.mapper import Mapper, MapperError, Probe
 from tilewright.tuner.mapping.methods.registry import MAPPERS, make_mapper
 from tilewright.tuner.mapping.nest import LoopNest, NestKind
-from tilewright.tuner.mapping.space import INNER, OUTER, MappingSpace
+from tilewright.tuner.mapping.space import MappingSpace
 from tilewright.tuner.search import TunerError
 from tilewright.tuner.search.samples import BudgetSpentError
 
@@ -53,19 +53,6 @@ def test_ctrl_c_keeps_the_best_if_there_is_one():
     assert trace.value == MODEL.cost(trace.mapping)["energy"]
     with pytest.raises(KeyboardInterrupt):
         Interrupted(0).run(MODEL, Objective.ENERGY, 20, 0)
-
-
-def test_counts_illegal_samples_and_stops_within_a_batch():
-    trace = Stubborn().run(MODEL, Objective.ENERGY, 20, 0)
-    assert np.isinf(trace.best[:3]).all()
-    assert np.isfinite(trace.best[3:]).all()
-    assert (trace.samples, len(trace.best), trace.steps[0]) == (20, 20, 3)
-
-
-def test_keeps_the_best_of_a_mapper_that_ends_early():
-    trace = Early().run(MODEL, Objective.ENERGY, 20, 0)
-    assert trace.samples == 5
-    assert (trace.best[5:] == trace.best[4]).all()
 
 
 def test_refuses_a_trace_without_a_legal_mapping_and_a_budget_of_none():
@@ -179,19 +166,3 @@ def test_mappings_with_the_same_plain_orders_cost_the_same():
     plain = plain_orders(space, batch)
     assert (plain != batch).any()
     np.testing.assert_array_equal(space.model.costs(plain).values, space.model.costs(batch).values)
-
-
-def test_samples_tiles_that_divide_and_no_mapping_twice():
-    trace = make_mapper("pruned-random").run(
-        CostModel(NEST, FLEXIBLE), Objective.EDP, budget=3000, seed=1
-    )
-    assert (np.array(NEST.sizes) % trace.rows[:, OUTER.tile] == 0).all()
-    assert (trace.rows[:, OUTER.tile] % trace.rows[:, INNER.tile] == 0).all()
-
-
-def test_ends_when_a_small_space_is_used_up():
-    tiny = LoopNest(name="tiny", sizes=(2, 1, 1, 1, 1, 1))
-    trace = make_mapper("pruned-random").run(
-        CostModel(tiny, FLEXIBLE), Objective.EDP, budget=100_000, seed=1
-    )
-    assert 2 <= trace.samples < 100_000

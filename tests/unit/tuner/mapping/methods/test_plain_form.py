@@ -1,7 +1,5 @@
 """What structured search leaves out is never better than what it keeps."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from support.randomness import fresh_rng
@@ -33,24 +31,6 @@ def test_one_of_the_order_classes_is_at_least_as_good_as_any_order(nest):
                 classed[:, OUTER.order], classed[:, INNER.order] = outer, inner
                 best = np.minimum(best, space.model.costs(classed).of(objective))
         assert (best <= costs.of(objective) * (1 + 1e-12)).all()
-
-
-@pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
-def test_idle_pes_cost_and_give_nothing(nest):
-    space = MappingSpace(nest, dataclasses.replace(FLEXIBLE, pass_cycles=7))
-    batch = space.decode_batch(space.sample_batch(fresh_rng(), 3000))
-    before = space.model.costs(batch)
-    after = space.model.costs(plain_form.without_idle(nest, batch.copy()))
-    assert after.legal.all()
-    for objective in Objective:
-        assert (after.of(objective) <= before.of(objective)).all()
-
-
-@pytest.mark.parametrize("extent", [1, 2, 3, 7, 12, 97, 224, 1000])
-def test_efficient_tiles_are_the_smallest_for_each_number_of_tiles(extent):
-    assert plain_form.efficient_tiles(extent) == tuple(
-        sorted({-(-extent // tiles) for tiles in range(1, extent + 1)})
-    )
 
 
 def test_steps_among_efficient_tiles_end_at_the_extremes():

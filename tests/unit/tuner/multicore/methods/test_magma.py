@@ -53,28 +53,6 @@ def test_genes_change_sides_and_none_is_lost_or_doubled(cross):
     assert not np.shares_memory(one.priority, two.priority)
 
 
-def test_gen_changes_one_genome_from_a_job_on():
-    rng = fresh_rng()
-    table, pair = parents(rng)
-    one, _ = magma.crossover_gen(table, pair, np.ones(PAIRS, dtype=bool), rng)
-    cores, priorities = one.core != pair[0].core, one.priority != pair[0].priority
-    assert not (cores.any(axis=1) & priorities.any(axis=1)).any()
-    assert cores.any()
-    assert priorities.any()
-    assert (np.diff(priorities.astype(int), axis=1) >= 0).all()
-
-
-def test_rg_changes_both_genomes_of_one_range():
-    rng = fresh_rng()
-    table, pair = parents(rng)
-    one, _ = magma.crossover_rg(table, pair, np.ones(PAIRS, dtype=bool), rng)
-    moved = one.priority != pair[0].priority
-    np.testing.assert_array_equal(one.core[moved], pair[1].core[moved])
-    np.testing.assert_array_equal(one.core[~moved], pair[0].core[~moved])
-    edges = np.diff(np.pad(moved.astype(int), ((0, 0), (1, 1))), axis=1)
-    assert ((edges == 1).sum(axis=1) == 1).all()
-
-
 def test_accel_gives_each_child_a_core_of_the_other_parent():
     rng = fresh_rng()
     table, pair = parents(rng)
@@ -93,13 +71,6 @@ def test_accel_gives_each_child_a_core_of_the_other_parent():
     assert any(
         (child.priority != own.priority).any() for child, own in zip(children, pair, strict=True)
     )
-
-
-def test_mutation_redraws_its_share_of_genes():
-    rng = fresh_rng()
-    table, (first, _) = parents(rng)
-    assert 0.2 < (magma.mutated(table, first, 0.3, rng).priority != first.priority).mean() < 0.4
-    np.testing.assert_array_equal(magma.mutated(table, first, 0.0, rng).core, first.core)
 
 
 def test_breeds_as_many_children_as_are_wanted():

@@ -8,13 +8,12 @@ from support.search.multicore import random_instance
 
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.multicore.bounds import lower_bound
-from tilewright.tuner.multicore.encoding import population_of, random_population
+from tilewright.tuner.multicore.encoding import random_population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.methods import mapper
-from tilewright.tuner.multicore.methods.manual import Order, Placement, placed
 from tilewright.tuner.multicore.methods.registry import GROUP_MAPPERS, MANUAL, make_group_mapper
-from tilewright.tuner.multicore.methods.tilewright import ai_mt_queues, herald_queues
+from tilewright.tuner.multicore.methods.tilewright import ai_mt_queues
 from tilewright.tuner.search import TunerError
 from tilewright.tuner.search.samples import BudgetSpentError
 
@@ -97,12 +96,6 @@ def test_names_every_mapper_and_refuses_others():
         make_group_mapper("tuner-simulated")
 
 
-def test_one_sample_is_one_mapping():
-    probe = mapper.Probe(random_instance(fresh_rng(), jobs=3, cores=2), 5, None)
-    probe.makespans(population_of([[[0, 1], [2]], [[2], [1, 0]]]))
-    assert probe.left == 3
-
-
 # -- every group mapper keeps the contract --------------------------------------------------------
 
 BUDGET = 230
@@ -155,34 +148,6 @@ def test_never_samples_beyond_a_small_budget(name, budget):
 
 
 # -- manual mappers place jobs as they say: worked examples ---------------------------------------
-
-TABLE = JobTable(
-    [[4, 8], [6, 2], [1, 3], [9, np.inf], [5, 5]],
-    [[2, 1], [1, 3], [9, 3], [1, 1], [1, 1]],
-)  # mean latencies 6, 4, 2, 9, 5
-
-
-@pytest.mark.parametrize(
-    ("order", "placement", "queues"),
-    [
-        (Order.FCFS, Placement.GREEDY, [[0, 2, 3], [1, 4]]),
-        (Order.FCFS, Placement.ROUND_ROBIN, [[0, 2, 3], [1, 4]]),
-        (Order.SJF, Placement.ROUND_ROBIN, [[2, 4, 3], [1, 0]]),
-        (Order.HEFT, Placement.ROUND_ROBIN, [[3, 4, 2], [0, 1]]),
-        (Order.SJF, Placement.GREEDY, [[2, 4, 0, 3], [1]]),
-        (Order.HEFT, Placement.GREEDY, [[3, 1, 2], [0, 4]]),
-        (Order.FCFS, Placement.FASTEST, [[0, 2, 3, 4], [1]]),
-    ],
-)
-def test_places_jobs_by_the_order_and_the_rule(order, placement, queues):
-    assert placed(TABLE, order, placement) == queues
-
-
-def test_herald_takes_the_preferred_core_while_loads_are_balanced():
-    alike = JobTable([[1, 2]] * 6, np.ones((6, 2)))
-    queues = herald_queues(alike, unbalance=1.25)
-    assert sorted(len(queue) for queue in queues) == [2, 4]
-    assert herald_queues(alike, unbalance=100.0) == [[0, 1, 2, 3, 4, 5], []]
 
 
 def test_ai_mt_puts_a_frugal_job_beside_a_hungry_one():

@@ -9,7 +9,7 @@ from support.search.multicore import random_instance
 
 from tilewright.tuner.multicore.allocation import Policy
 from tilewright.tuner.multicore.bounds import loads_of, lower_bound
-from tilewright.tuner.multicore.encoding import population_of, queues_of, random_population
+from tilewright.tuner.multicore.encoding import queues_of, random_population
 from tilewright.tuner.multicore.instance import Instance
 from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.methods import tilewright
@@ -67,21 +67,6 @@ def test_finds_optima_of_small_groups():
         assert ours <= best_mapping(instance).makespan * 1.002, where(seed=seed)
 
 
-def test_ends_at_the_bound():
-    table = JobTable(np.full((8, 4), 10.0), np.full((8, 4), 0.1))
-    trace = make_group_mapper("tilewright").run(Instance(table=table, bandwidth=9.0), 1000, 0)
-    assert trace.makespan == 20
-    assert trace.samples < 100
-
-
-def test_takes_all_that_manual_mappers_give():
-    instance = random_instance(fresh_rng(), 20, 3)
-    known = instance.makespans(tilewright.manual_mappings(instance))
-    for name in ("herald", "ai-mt", *MANUAL):
-        found = make_group_mapper(name).run(instance, 1, 0).makespan
-        assert np.isclose(known, found, rtol=1e-12).any(), name
-
-
 @pytest.mark.parametrize("policy", [Policy.PROPORTIONAL, Policy.EQUAL])
 def test_balance_lowers_the_closed_form_and_keeps_jobs_where_they_can_run(policy):
     rng, lowered = fresh_rng(), 0
@@ -102,18 +87,6 @@ def test_balance_finds_the_even_placement():
     loads = loads_of(Instance(table=table, bandwidth=1.0))
     found = balanced(loads, np.zeros(6, dtype=np.int32), 12.0, 20, fresh_rng())
     assert loads.makespans(found[None])[0] == 12
-
-
-@pytest.mark.parametrize("rule", list(tilewright.Rule))
-def test_pairing_puts_hungry_jobs_beside_frugal_ones(rule):
-    table = JobTable(np.full((8, 2), 10.0), np.repeat([[9.0], [1.0]] * 4, 2, axis=1))
-    core = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
-    assert tilewright.mean_need(table, core) == 10
-    queues = tilewright.paired(table, core, 10.0, rule)
-    assert sorted(queues[0] + queues[1]) == list(range(8))
-    instance = Instance(table=table, bandwidth=10.0)
-    assert instance.makespans(population_of([queues]))[0] == 40
-    assert instance.makespans(population_of([[[0, 2, 1, 3], [4, 6, 5, 7]]]))[0] > 40
 
 
 def test_ranked_priorities_say_the_same():

@@ -11,19 +11,18 @@ from support.search.grid import Points
 
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
-from tilewright.host.network.schedule import LoopOrder, Schedule
+from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.zoo import load_network
 from tilewright.sim.twin.device import Twin
 from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
 from tilewright.testing.analytic import BASE, TASKS, cycles_of
-from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
+from tilewright.testing.tuner_contract import drive
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.space_prior import SchedulePrior
 from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search.gaussian import tilewright
 from tilewright.tuner.search.gaussian.feasibility import Feasibility, expected_improvement
 from tilewright.tuner.search.gaussian.residual import (
-    OWN_LIMIT,
     SPREAD,
     Observation,
     Posterior,
@@ -57,34 +56,6 @@ def twin_cost():
         return float(twin.batch(lowering, encode_schedules([schedule])).cycles[0]) or None
 
     return cost
-
-
-def test_calibration_finds_what_a_biased_prior_hides() -> None:
-    """The prior is true but for one loop order, which it takes for half as long as it is."""
-
-    def biased(schedule: Schedule) -> float:
-        return truth(schedule) * (0.5 if schedule.loop_order is LoopOrder.WEIGHT_STATIONARY else 1)
-
-    best = {}
-    for calibrate in (True, False):
-        costs = []
-        for seed in range(4):
-            tuner = TilewrightTuner(full_space(), seed=seed, prior=biased, calibrate=calibrate,
-                                    descend=False)  # fmt: skip
-            log = drive(tuner, schedule_cost, batches=[1] * 32)
-            costs.append(min(v for _, v in log if v))
-        best[calibrate] = sum(costs)
-    assert best[True] < best[False]
-
-
-def test_finds_the_optimum_of_a_real_layer_in_a_few_measurements() -> None:
-    space, cost = real_space(), twin_cost()
-    values = {index: cost(space.decode(index)) for index in space.enumerate()}
-    optimum = min(v for v in values.values() if v)
-    tuner = TilewrightTuner(space, seed=0, prior=SchedulePrior(HW, TASK, MEMORY))
-    log = drive(tuner, cost, batches=[1] * 32)
-    assert min(v for _, v in log if v) <= 1.01 * optimum
-    assert sum(v is not None and v <= 1.01 * optimum for v in values.values()) < 12  # a hard layer
 
 
 class Unmasked(ScheduleSpace):
@@ -258,19 +229,6 @@ def test_expecting_equals_measuring_what_was_expected() -> None:
     posterior = Posterior(seen, [], points)
     posterior.expect(4)
     assert posterior.variance[4] < 1e-2 * SPREAD**2
-
-
-def test_a_pool_gives_a_task_its_own_and_the_best_of_others() -> None:
-    pool = ResidualPool()
-    for number in range(OWN_LIMIT + 5):
-        pool.add("a", Observation(features=np.zeros(2), residual=0.0, log_cost=float(-number)))
-    pool.add("b", Observation(features=np.zeros(2), residual=1.0, log_cost=9.0))
-    pool.add("wide", Observation(features=np.zeros(3), residual=2.0, log_cost=9.0))
-    own, others = pool.near("a", 2)
-    assert len(own) == OWN_LIMIT
-    assert own[0].log_cost == -(OWN_LIMIT + 4)
-    assert [o.residual for o in others] == [1.0]
-    assert pool.near("new", 3) == ([], pool.tasks["wide"])
 
 
 def test_what_was_measured_with_noise_is_trusted_less() -> None:

@@ -64,22 +64,6 @@ def clouds(count: int):
     return space, list(dict.fromkeys(space.sample(rng) for _ in range(400)))[:count]
 
 
-def test_a_smaller_set_stands_for_many_points():
-    space, points = clouds(64)
-    taken = adaptive_sample(space, points, wanted=space.valid, seed=0)
-    assert 8 <= len(taken) <= 16  # a loss that falls slowly has its knee at the second step
-    assert len(set(taken)) == len(taken)
-    assert all(space.valid(point) for point in taken)
-
-
-def test_k_grows_while_the_loss_falls_by_more_than_the_knee():
-    space, points = clouds(64)
-    few = adaptive_sample(space, points, wanted=space.valid, seed=0, knee=1e9)
-    many = adaptive_sample(space, points, wanted=space.valid, seed=0, knee=1.0)
-    assert len(few) <= 16 < len(many) <= 64
-    assert len(adaptive_sample(space, points, wanted=space.valid, seed=0, knee=1.0, limit=24)) <= 24
-
-
 def test_what_may_not_be_measured_is_replaced_by_the_mode():
     space, points = clouds(40)
     common = tuple(int(p) for p in mode(np.array(points)))

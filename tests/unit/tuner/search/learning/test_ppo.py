@@ -4,7 +4,6 @@
 import numpy as np
 import pytest
 import torch
-from support.search.grid import Points
 
 from tilewright.testing.tuner_contract import full_space
 from tilewright.tuner.search.features import FeatureEncoder
@@ -17,7 +16,6 @@ from tilewright.tuner.search.learning.policy import (
     Team,
     View,
     divide_knobs,
-    single_agent,
     strides,
 )
 from tilewright.tuner.search.learning.rollout import PENALTY, Legality, Walkers
@@ -71,13 +69,6 @@ def trained(*, independent=False, view=View.POINT, rounds=12):
     return space, encoder, learner, rewards
 
 
-@pytest.mark.parametrize("independent", [False, True])
-@pytest.mark.parametrize("view", list(View))
-def test_training_raises_the_reward(independent, view) -> None:
-    *_, rewards = trained(independent=independent, view=view)
-    assert np.mean(rewards[-3:]) > np.mean(rewards[:3]) + 0.25 * abs(np.mean(rewards[:3]))
-
-
 def test_the_critic_expects_more_of_better_points() -> None:
     space, encoder, learner, _ = trained()
     rng = np.random.default_rng(9)
@@ -85,16 +76,6 @@ def test_the_critic_expects_more_of_better_points() -> None:
     values = learner.values(encoder.encode(points))
     near = np.array([abs(p[2] - 2) <= 1 for p in points])
     assert values[near].mean() > values[~near].mean()
-
-
-def test_a_central_critic_sees_everything_and_independent_ones_what_their_actors_see() -> None:
-    for independent, changed in ((False, True), (True, False)):
-        space, encoder, learner, _ = trained(independent=independent, view=View.OWN, rounds=2)
-        index = space.sample(np.random.default_rng(0))
-        other = (*index[:1], index[1] + 1, *index[2:])
-        values = [learner._value(0, encoder.encode([i]))[0] for i in (index, other)]
-        # Knob 1 (tile_h) is not of the first agent.
-        assert (values[0] != values[1]) == changed
 
 
 def test_ppo_has_one_agent_and_ippo_three_that_do_not_see_each_other() -> None:
@@ -163,37 +144,6 @@ def paths(moves, starts, rollout):
     return np.array(found)
 
 
-def test_masked_walkers_never_leave_the_legal_points() -> None:
-    space, _, moves, starts, rollout = rolled(Legality.MASK)
-    points = {
-        tuple(p) for p in paths(moves, starts, rollout).reshape(-1, len(space.knobs)).tolist()
-    }
-    assert len(points) > 200
-    assert all(space.valid(point) for point in points)
-    assert points <= set(rollout.visited)
-
-
-def test_every_legal_move_of_one_knob_is_allowed_and_no_other() -> None:
-    space, team, moves, starts, rollout = rolled(Legality.MASK, steps=1)
-    first = team.turn[0]
-    for walker, start in enumerate(starts):
-        for move, target in enumerate(moves.targets(first, np.array([start[first]]))[0]):
-            there = (*start[:first], int(target), *start[first + 1 :])
-            legal = target >= 0 and space.valid(there)
-            assert rollout.masks[0, walker, first, move] == legal
-
-
-def test_masks_have_walls_that_the_walk_would_have_run_into() -> None:
-    _, _, _, _, masked = rolled(Legality.MASK)
-    _, _, _, _, free = rolled(Legality.PENALTY)
-    assert masked.masks.mean() < free.masks.mean()
-
-
-def test_rewards_are_the_scores_of_where_a_step_leads() -> None:
-    _, _, moves, starts, rollout = rolled(Legality.MASK)
-    assert rollout.rewards == pytest.approx(-paths(moves, starts, rollout).sum(axis=2) / 10)
-
-
 def test_without_a_mask_illegal_points_are_entered_paid_and_not_proposed() -> None:
     space, _, moves, starts, rollout = rolled(Legality.PENALTY, excess=sum)
     points = paths(moves, starts, rollout)
@@ -251,68 +201,8 @@ def test_advantages_are_the_weighted_sum_of_all_later_surprises() -> None:
         assert found[t] == pytest.approx(expected)
 
 
-def test_advantages_with_full_trace_are_returns_minus_values() -> None:
-    rewards, values = np.ones((3, 1)), np.array([[4.0], [0.0], [0.0], [10.0]])
-    found = mappo.generalised_advantages(rewards, values, discount=0.5, trace=1.0)
-    assert found[0, 0] == pytest.approx(1 + 0.5 + 0.25 + 0.125 * 10 - 4)
-
-
-def test_nothing_follows_the_end_of_a_walk() -> None:
-    walking = np.array([[True, True], [True, False]])
-    rewards = np.array([[1.0, 1.0], [2.0, 9.0]], dtype=np.float32)
-    values = np.array([[0.5, 0.5], [0.25, 0.0], [4.0, 0.0]], dtype=np.float32)
-    gains = mappo.generalised_advantages(rewards, values, discount=0.9, trace=0.99, walking=walking)
-    last = 2.0 + 0.9 * 4.0 - 0.25
-    first = 1.0 + 0.9 * 0.25 - 0.5 + 0.9 * 0.99 * last
-    assert gains[:, 0] == pytest.approx([first, last])
-    assert gains[:, 1] == pytest.approx([0.5, 0.0])
-
-
 # -- Agents, moves and their networks
 OWN_GROUPS = {"first": ("tile_b", "tile_ci"), "second": ("tile_h", "nowhere"), "third": ("absent",)}
-
-
-def names(space, agent):
-    return [space.knobs[k].name for k in agent.knobs]
-
-
-def test_agents_own_every_knob_once_and_those_without_a_knob_vanish() -> None:
-    space = full_space()
-    agents = divide_knobs(space, OWN_GROUPS, rest="first", view=View.OWN)
-    assert [agent.name for agent in agents] == ["first", "second"]
-    assert names(space, agents[1]) == ["tile_h"]
-    assert sorted(k for agent in agents for k in agent.knobs) == list(range(len(space.knobs)))
-
-
-def test_an_agent_sees_its_own_knobs_or_the_whole_point() -> None:
-    space = full_space()
-    features = FeatureEncoder(space).names
-    own = divide_knobs(space, OWN_GROUPS, rest="first", view=View.OWN)[1]
-    assert [features[c] for c in own.columns] == ["tile_h.position", "tile_h.log2"]
-    whole = divide_knobs(space, OWN_GROUPS, rest="first", view=View.POINT)[1]
-    assert whole.columns == tuple(range(len(features)))
-    assert single_agent(space)[0].knobs == tuple(range(len(space.knobs)))
-
-
-def test_agents_see_knobs_of_any_name() -> None:
-    """Names with a dot or an equals sign hid their knobs: an agent of those saw nothing."""
-    space = Points([Knob(name=n, values=(1, 2)) for n in ("conv.tile", "k=2", "conv", "conv")])
-    agents = divide_knobs(space, {"first": ("conv.tile",), "rest": ()}, rest="rest", view=View.OWN)
-    assert [agent.columns for agent in agents] == [(0, 1), (2, 3, 4, 5, 6, 7)]
-    (single,) = single_agent(space)
-    assert single.columns == tuple(range(FeatureEncoder(space).width))
-
-
-def test_ordered_knobs_step_and_others_choose() -> None:
-    knobs = [Knob(name="t", values=(1, 2, 4)), Knob(name="o", values=("a", "b"), ordered=False)]
-    moves = Moves(knobs)
-    assert moves.count == 3
-    assert moves.targets(0, np.array([0, 1, 2])).tolist() == [
-        [NO_MOVE, 0, 1],
-        [0, 1, 2],
-        [1, 2, NO_MOVE],
-    ]
-    assert moves.targets(1, np.array([1])).tolist() == [[0, 1, NO_MOVE]]
 
 
 @pytest.mark.parametrize(
@@ -325,14 +215,6 @@ def test_long_knobs_have_long_strides(size, reach) -> None:
     targets = {int(t) for t in moves.targets(0, np.array([middle]))[0]} - {NO_MOVE}
     expected = {middle + s * r for r in (0, *reach) for s in (1, -1)}
     assert targets == {t for t in expected if 0 <= t < size}
-
-
-def test_a_jump_reaches_every_value_of_a_short_knob_and_powers_of_two_of_a_long_one() -> None:
-    short = Moves([Knob(name="t", values=tuple(range(16)))], jump=True)
-    assert short.targets(0, np.array([3]))[0].tolist() == list(range(16))
-    long = Moves([Knob(name="t", values=tuple(range(40)))], jump=True)
-    there = sorted(set(long.targets(0, np.array([20]))[0].tolist()) - {NO_MOVE})
-    assert there == [4, 12, 16, 18, 19, 20, 21, 22, 24, 28, 36]
 
 
 def team_of(space, seed=0, view=View.OWN) -> tuple[Team, Moves]:
@@ -348,20 +230,6 @@ def loud(team: Team) -> None:
     for actor in team.actors:
         torch.nn.init.normal_(actor[-1].bias, generator=generator)
         torch.nn.init.orthogonal_(actor[-1].weight, 3.0, generator=generator)
-
-
-def test_logits_come_in_the_order_of_the_space_and_depend_on_what_an_agent_sees() -> None:
-    space = full_space()
-    team, moves = team_of(space)
-    loud(team)
-    encoder, rng = FeatureEncoder(space), np.random.default_rng(0)
-    index = space.sample(rng)
-    other = (*index[:1], index[1] + 1, *index[2:])
-    here, there = team.logits(encoder.encode([index, other]))
-    assert here.shape == (len(space.knobs), moves.count)
-    # Knob 1 (tile_h) belongs to the second agent, which sees nothing else; no other agent sees it.
-    differs = np.abs(here - there).max(axis=1) > 1e-4
-    assert np.flatnonzero(differs).tolist() == [1]
 
 
 def test_forbidden_moves_have_no_probability_and_the_others_share_it() -> None:

@@ -4,14 +4,11 @@
 import numpy as np
 import pytest
 
-from tilewright.testing.analytic import BASE, RULES, TASKS, cycles_of
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
-from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import Result, TunerError, make_tuner
 from tilewright.tuner.search.experience import Experience, costs_of
 from tilewright.tuner.search.features import FeatureEncoder
-from tilewright.tuner.search.model_based.autotvm import SimulatedAnnealing
-from tilewright.tuner.search.model_based.cost_model import CostModel, average_recall, relative_speed
+from tilewright.tuner.search.model_based.cost_model import CostModel, average_recall
 from tilewright.tuner.search.model_based.planned_search import RANDOM_SHARE, Leaders, RandomShare
 
 pytest.importorskip("xgboost")
@@ -54,43 +51,9 @@ def test_a_twentieth_of_all_plans_is_random_however_small_a_plan_is(plan, tails,
     assert found == tails[:3]
 
 
-def test_experience_of_another_layer_makes_the_first_measurements_better():
-    def experience(seed: int) -> Experience:
-        space = ScheduleSpace(TASKS[2], BASE, RULES, "full")
-        tuner = make_tuner("random", space, seed=seed)
-        log = drive(tuner, lambda s: float(cycles_of(BASE, TASKS[2], s)), batches=[60])
-        return Experience.of("C", space, [Result(index=i, value=v) for i, v in log])
-
-    def first_median(seed: int, past) -> float:
-        tuner = make_tuner("autotvm", full_space(), seed=seed, plan=16, experience=past)
-        return float(np.median([v for _, v in drive(tuner, schedule_cost, batches=[15])]))
-
-    wins = [first_median(s, [experience(s)]) < first_median(s, []) for s in range(6)]
-    assert np.mean(wins) >= 5 / 6
-
-
 def test_refuses_an_empty_plan():
     with pytest.raises(TunerError, match="at least 1"):
         make_tuner("autotvm", full_space(), seed=0, plan=0)
-
-
-def test_annealing_climbs_and_stands_on_valid_points_alone():
-    space = full_space()
-    offered = []
-
-    class Recorder(Leaders):
-        def offer(self, points, scores):
-            offered.append((list(points), scores))
-            return super().offer(points, scores)
-
-    def score(points):
-        return np.array([-abs(p[1] - 5) - abs(p[2] - 9) for p in points], dtype=np.float32)
-
-    leaders = Recorder(8, lambda _: True)
-    SimulatedAnnealing(space, np.random.default_rng(0)).maximise(score, leaders)
-    assert all(space.valid(p) for points, _ in offered for p in points)
-    assert score(leaders.ranked()).tolist() == [0.0] * 8
-    assert score(offered[0][0]).mean() < -4
 
 
 def test_leaders_are_the_best_wanted_points_without_repetition():
@@ -121,25 +84,6 @@ def order(scores) -> float:
     return float(np.corrcoef(*places)[0, 1])
 
 
-@pytest.mark.parametrize("objective", ["rank", "regression"])
-def test_orders_points_that_it_has_not_seen(objective):
-    model = CostModel(NAMES, objective=objective)
-    assert not model.ready
-    model.fit(points(64), costs(points(64)))
-    assert model.ready
-    assert order(model.score(points(200, seed=9))) > 0.9
-
-
-def test_failed_trials_rank_last():
-    features = points(64)
-    told = np.where(features[:, 2] > 0.5, np.inf, costs(features))
-    model = CostModel(NAMES)
-    model.fit(features, told)
-    fresh = points(100, seed=3)
-    scores = model.score(fresh)
-    assert scores[fresh[:, 2] > 0.55].mean() < np.quantile(scores[fresh[:, 2] < 0.45], 0.1)
-
-
 def test_experience_orders_points_before_anything_is_measured_here():
     past = [
         Experience(task="x", names=("b", "a"), features=points(60)[:, [1, 0]], costs=c)
@@ -150,39 +94,12 @@ def test_experience_orders_points_before_anything_is_measured_here():
     assert order(model.score(points(200, seed=9))) > 0.85
 
 
-def test_few_measurements_and_experience_order_better_than_the_measurements_alone():
-    past = [Experience(task="x", names=NAMES, features=points(100), costs=costs(points(100)))]
-    warm, cold = CostModel(NAMES, experience=past), CostModel(NAMES)
-    few = points(6, seed=4)
-    for model in (warm, cold):
-        model.fit(few, costs(few))
-    fresh = points(200, seed=9)
-    assert order(warm.score(fresh)) > order(cold.score(fresh)) + 0.1
-
-
-def test_misleading_experience_is_forgotten_with_enough_measurements():
-    past = [
-        Experience(task="x", names=NAMES, features=points(100), costs=-costs(points(100)) + 200)
-    ]
-    warm, cold = CostModel(NAMES, experience=past), CostModel(NAMES)
-    assert order(warm.score(points(200, seed=9))) < -0.8
-    many = points(240, seed=4)
-    for model in (warm, cold):
-        model.fit(many, costs(many))
-    fresh = points(200, seed=9)
-    assert np.array_equal(warm.score(fresh), cold.score(fresh))
-
-
 def test_average_recall_counts_the_best_among_the_highest_scored():
     speeds = np.array([4.0, 3.0, 2.0, 1.0])
     assert average_recall(speeds, speeds, 4) == 1.0
     # n = 1: none of 1; n = 2: one of 2 (the second); n = 3: two of 3.
     scores = np.array([2.0, 3.0, 1.0, 4.0], dtype=np.float32)
     assert average_recall(scores, speeds, 3) == pytest.approx((0 + 1 / 2 + 2 / 3) / 3)
-
-
-def test_relative_speed_is_one_for_the_best_and_zero_for_a_failure():
-    assert relative_speed(np.array([20.0, 10.0, np.inf])).tolist() == [0.5, 1.0, 0.0]
 
 
 def test_an_experience_keeps_results_and_is_matched_by_name():

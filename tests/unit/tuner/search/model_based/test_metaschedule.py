@@ -20,7 +20,6 @@ from tilewright.tuner.search.space import Index, Knob
 
 pytest.importorskip("tvm")
 
-import tvm_ffi
 
 from tilewright.tuner.search.model_based import metaschedule
 
@@ -42,11 +41,6 @@ def points_of(space) -> metaschedule.Points:
     return metaschedule.Points(space, metaschedule.task_module())
 
 
-def drawn_points(space, count: int) -> list[Index]:
-    rng = generator("metaschedule points")
-    return [tuple(int(rng.integers(len(k))) for k in space.knobs) for _ in range(count)]
-
-
 def marks(points: metaschedule.Points, schedule) -> Index:
     """The positions that the block notes."""
     found = schedule.get(schedule.get_sblock("point")).annotations
@@ -55,25 +49,6 @@ def marks(points: metaschedule.Points, schedule) -> Index:
 
 
 # -- the task -----------------------------------------------------------------------------------
-
-
-def test_a_trace_is_a_point():
-    space = full_space()
-    points = points_of(space)
-    for index in drawn_points(space, 20):
-        trace = points.trace(index)
-        assert points.drawn(trace) == index
-        assert points.point(trace) == repair(space, index)
-        assert marks(points, points.schedule(index)) == index
-
-
-def test_modules_are_equal_exactly_when_their_points_are():
-    points = points_of(Grid(4, 5))
-    modules = {i: points.schedule(i).mod for i in ((0, 0), (3, 4), (3, 3), (0, 4))}
-    again = {i: points.schedule(i).mod for i in modules}
-    for a, left in modules.items():
-        for b, right in again.items():
-            assert tvm_ffi.structural_equal(left, right) == (a == b)
 
 
 @pytest.mark.parametrize(
@@ -172,14 +147,6 @@ def test_small_rounds_hold_their_share_of_random_points():
         random.append(tuner._plan.count(None))
         tuner._plan.clear()
     assert random == [0, 1, 1, 1, 1]
-
-
-def test_failed_trials_are_no_parents():
-    tuner = make_tuner("metaschedule", Grid(50, 50), seed=3, **SMALL)
-    drive(tuner, lambda p: None if p[0] > 20 else bowl(p), batches=[16] * 4)
-    parents = tuner._database.get_top_k(tuner._workload, 1000)
-    assert parents
-    assert all(tuner._points.point(record.trace)[0] <= 20 for record in parents)
 
 
 def test_costs_below_zero_are_refused():

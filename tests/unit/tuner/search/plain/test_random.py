@@ -10,10 +10,9 @@ from support.search.grid import Grid
 from tilewright.host.network.schedule import Schedule
 from tilewright.testing.analytic import BASE, TASKS, cycles_of
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
-from tilewright.tuner.search import Result, make_tuner
+from tilewright.tuner.search import make_tuner
 from tilewright.tuner.search.plain.coordinate import CoordinateTuner
-from tilewright.tuner.search.plain.genetic import POPULATION, GeneticTuner
-from tilewright.tuner.search.plain.guided import EXPLORE_EVERY, GuidedTuner
+from tilewright.tuner.search.plain.guided import GuidedTuner
 from tilewright.tuner.search.space import Index
 from tilewright.tuner.search.tuner import SCAN_LIMIT
 
@@ -39,15 +38,6 @@ def test_a_sparse_space_does_not_end_where_drawing_finds_nothing_new() -> None:
     assert tuner.exhausted
     assert len({index for index, _ in log}) == len(log)
     assert len(log) > 0.9 * len(space.points)
-
-
-def test_results_do_not_change_what_is_sampled() -> None:
-    one, two = (make_tuner("random", full_space(), seed=3) for _ in range(2))
-    first = one.ask(20)
-    assert first == two.ask(20)
-    one.tell([Result(index=c.index, value=1.0) for c in first])
-    two.tell([Result(index=c.index, value=None) for c in first])
-    assert one.ask(20) == two.ask(20)
 
 
 # -- coordinate descent finds separable optima fast and restarts from local ones ------------------
@@ -77,21 +67,6 @@ def test_restarts_from_a_local_optimum() -> None:
     assert tuner.best.value == 0
 
 
-def test_tries_every_value_of_an_unordered_knob_around_the_centre() -> None:
-    tuner = CoordinateTuner(Grid(7, ordered=False), seed=0, initial=((3,),))
-    log = drive(tuner, lambda p: abs(p[0] - 3.0), batches=[1, 6])
-    assert {i for i, _ in log} == {(k,) for k in range(7)}
-
-
-# -- the genetic algorithm breeds from what was good ----------------------------------------------
-
-
-def test_later_generations_are_better_than_the_sampled_population() -> None:
-    tuner = GeneticTuner(full_space(), seed=5)
-    values = [v for _, v in drive(tuner, schedule_cost, batches=[8] * 20)]
-    assert np.median(values[-POPULATION:]) < np.median(values[:POPULATION])
-
-
 # -- guided search uses its prior, and survives a wrong one ---------------------------------------
 
 
@@ -108,25 +83,8 @@ def test_a_true_prior_beats_random_search_at_the_same_budget() -> None:
     assert best[0] < best[1]
 
 
-def test_proposes_in_the_order_of_the_prior_between_explorations() -> None:
-    tuner = GuidedTuner(full_space(), seed=2, prior=truth)
-    predicted = [truth(c.point) for c in tuner.ask(EXPLORE_EVERY - 1)]
-    assert predicted == sorted(predicted)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_an_inverted_prior_does_not_stop_it_from_improving(seed: int) -> None:
     tuner = GuidedTuner(full_space(), seed=seed, prior=lambda s: -truth(s))
     log = [v for _, v in drive(tuner, schedule_cost, batches=[4] * 12) if v]
     assert min(log) < log[0]
-
-
-def test_each_point_is_scored_once() -> None:
-    scored: list[Schedule] = []
-
-    def prior(schedule: Schedule) -> float:
-        scored.append(schedule)
-        return truth(schedule)
-
-    drive(GuidedTuner(full_space(), seed=3, prior=prior), schedule_cost, batches=[4] * 6)
-    assert len(scored) == len(set(scored))
