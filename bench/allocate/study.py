@@ -301,7 +301,7 @@ class Allocation(Study):
         return {
             "values": "twin, exact cycles of the RTL; not confirmed on the RTL here",
             "rtl": identity_of("twin"),
-            **{name: getattr(given, name) for name in ("hw", "memory")},
+            **self.of_settings("hw", "memory"),
             "space": given.space.value,
             "regime": given.regime,
             **asdict(self.regime),

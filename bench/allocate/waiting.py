@@ -176,8 +176,7 @@ class WaitingStudy(Study):
             "twin": identity_of("twin"),
             "board": BOARD,
             "hw": HW,
-            "boards": self.settings.boards,
-            "budget": self.settings.budget,
+            **self.of_settings("boards", "budget"),
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:

@@ -107,9 +107,7 @@ class Certificates(Study):
             "fidelity": "twin",
             "twin": identity_of("twin"),
             "within": given.within / 100,
-            "budget": given.budget,
-            "proof_seconds": given.proof_seconds,
-            "seed": given.seed,
+            **self.of_settings("budget", "proof_seconds", "seed"),
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:

@@ -102,8 +102,7 @@ class FrontStudy(Study):
             "energy": "counters",
             "reference": f"{MARGIN} times the worst of the true front",
             "initial": FIRST_POINTS,
-            "budget": self.settings.budget,
-            "seeds": self.settings.seeds,
+            **self.of_settings("budget", "seeds"),
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:

@@ -236,7 +236,6 @@ class Tuners(Study):
 
     def conditions(self) -> Record:
         given = self.settings
-        names = ("per_network", "draw", "selections", "confirm", "note", "seeds", "budget")
         configs = tasks.pynq_z2_choice()[: None if given.track == TRACK else 1]
         shared = {
             "twin": identity_of("twin"),
@@ -259,7 +258,9 @@ class Tuners(Study):
             "without": list(given.without),
             "hard_only": given.hard,
             "work_limit": None if math.isinf(given.work_limit) else given.work_limit,
-            **{name: getattr(given, name) for name in names},
+            **self.of_settings(
+                "per_network", "draw", "selections", "confirm", "note", "seeds", "budget"
+            ),
             "small_budgets": dict(runner.SMALL_BUDGETS),
             "batch": BATCH,
             "initial_points": INITIAL,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -24,8 +24,8 @@ from tilewright.bench.framework.settings import (
 from tilewright.cli.common.application import EXIT_CHECK_FAILED, Group, open_console, say
 from tilewright.cli.common.arguments import claim, replacing, require_places
 from tilewright.cli.common.json_output import JsonOption, JsonTarget
+from tilewright.cli.common.options import parameter, with_parameters
 from tilewright.host.common.errors import fields_named
-from tilewright.host.common.options import flag_of
 from tilewright.host.common.printable import printable
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ def command(
             parameters.append(_optional("html", HtmlOption))
         parameters.append(_optional("json", JsonOption))
         run.__doc__ = f"{settings.__doc__}\n\n{more}" if more else settings.__doc__
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer's way in
-        studies.command(name, rich_help_panel=panel)(run)
+        studies.command(name, rich_help_panel=panel)(with_parameters(run, parameters))
         return settings
 
     return register
@@ -90,24 +88,14 @@ def _optional(name: str, annotation: Any) -> inspect.Parameter:
 
 
 def _parameter(name: str, kind: Any, default: Any, about: StudyOption) -> inspect.Parameter:
-    """The parameter that Typer makes an option of."""
-    flag, text = flag_of(name, about), about.help
-    several = is_several(kind)
-    if kind is bool:
-        flag = f"{flag}/--no-{flag[2:]}" if default else flag
-        value = default
-    elif several or about.has_quick:
-        if "default:" not in text and _shown(default):
+    """The parameter of a field; None stands for what --quick or the default gives."""
+    if kind is not bool and (is_several(kind) or about.has_quick):
+        if "default:" not in about.help and _shown(default):
             quick_text = f"; quick: {_shown(about.quick)}" if about.has_quick else ""
-            text = f"{text.rstrip('.')}; default: {_shown(default)}{quick_text}."
-        kind, value = (str if several else kind) | None, None
-    else:
-        value = default
-    made = typer.Option(
-        flag, metavar=None if kind is bool else about.metavar, min=about.low, help=text
-    )
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, keyword, default=value, annotation=Annotated[kind, made])
+            text = f"{about.help.rstrip('.')}; default: {_shown(default)}{quick_text}."
+            about = replace(about, help=text)
+        kind, default = (str if is_several(kind) else kind) | None, None
+    return parameter(name, kind, default, about)
 
 
 def _shown(value: Any) -> str:

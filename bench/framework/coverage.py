@@ -97,8 +97,7 @@ class Intervals(Study):
 
     def conditions(self) -> Row:
         return {
-            "seed": self.settings.seed,
-            "samples": self.settings.samples,
+            **self.of_settings("seed", "samples"),
             "confidence": CONFIDENCE,
             "runs": RUNS,
             "run_deviation": RUN_DEVIATION,

@@ -105,6 +105,10 @@ class Study:
         """The rows of one cell; the cell's own members are added in front of them."""
         raise NotImplementedError
 
+    def of_settings(self, *names: str) -> Row:
+        """Some of the settings."""
+        return {name: getattr(self.settings, name) for name in names}
+
     def conditions(self) -> Row:
         """What all rows hold under; rows of other conditions are refused."""
         return {}

@@ -288,9 +288,7 @@ class Roofline(Study):
         return {
             "fidelity": "twin; the best schedule on full RTL in Verilator where confirmed_on_rtl",
             "rtl": rtl_digest(),
-            "search_cycles": self.settings.search_cycles,
-            "confirm_cycles": self.settings.confirm_cycles,
-            "seed": self.settings.seed,
+            **self.of_settings("search_cycles", "confirm_cycles", "seed"),
         }
 
     def environment(self) -> Row:
@@ -345,8 +343,7 @@ class Decode(Study):
         return list(layers(self.hw, self.settings, cell["decoded_with"]))
 
     def conditions(self) -> Row:
-        given, board = self.settings, load_board(self.settings.board)
-        names = ("width", "context", "blocks", "words", "search_cycles", "seed")
+        board = load_board(self.settings.board)
         return {
             "fidelity": "twin",
             "rtl": rtl_digest(),
@@ -354,7 +351,7 @@ class Decode(Study):
             "int4_weights": self.hw.int4_weights,
             "board": board.name,
             "clock_mhz": board.clock_mhz,
-            **{name: getattr(given, name) for name in names},
+            **self.of_settings("width", "context", "blocks", "words", "search_cycles", "seed"),
         }
 
     def summarise(self, rows: Sequence[Row]) -> Row:

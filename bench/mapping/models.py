@@ -227,9 +227,8 @@ class Models(Study):
             yield from layer_rows(config, timing, chosen, given.space.value)
 
     def conditions(self) -> Row:
-        given = self.settings
-        names = ("hw", "memory", "network")
-        return {**{name: getattr(given, name) for name in names}, "space": given.space.value}
+        space = self.settings.space.value
+        return {**self.of_settings("hw", "memory", "network"), "space": space}
 
     def summarise(self, rows: Sequence[Row]) -> Row:
         found: dict[str, Any] = {}

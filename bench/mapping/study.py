@@ -179,8 +179,7 @@ class Mapping(Study):
         return {
             "hardware": arch.name,
             "architecture": {k: v for k, v in asdict(arch).items() if k != "sources"},
-            "budget": self.settings.budget,
-            "converge": self.settings.converge,
+            **self.of_settings("budget", "converge"),
             "sample": "one mapping that fits the buffers, priced by the cost model",
         }
 

@@ -226,13 +226,10 @@ class SideBySide(Study):
     def conditions(self) -> Row:
         given = self.settings
         return {
-            "system": given.system,
-            "one": given.one,
-            "board": given.board,
+            **self.of_settings("system", "one", "board"),
             "memory": given.board,
             "fidelity": given.device.value,
-            "frames": given.frames,
-            "search": given.search,
+            **self.of_settings("frames", "search"),
         }
 
     def environment(self) -> Row:

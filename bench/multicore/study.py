@@ -165,8 +165,7 @@ class Multicore(Study):
 
     def conditions(self) -> Row:
         return {
-            "budget": self.settings.budget,
-            "size": self.settings.size,
+            **self.of_settings("budget", "size"),
             "bw_model": str(BandwidthModel(self.settings.bw_model.value)),
             "policy": str(Problem(target="").policy),
         }

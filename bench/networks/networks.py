@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -179,11 +179,10 @@ class Networks(Study):
     tells = False
 
     def __init__(self, settings: NetworksSettings) -> None:
-        super().__init__(settings)
-        self.given: Final = settings.chosen(
-            hw="pynq-16x16", fidelity="dpi" if settings.quick else "rtl"
+        super().__init__(
+            settings.chosen(hw="pynq-16x16", fidelity="dpi" if settings.quick else "rtl")
         )
-        require_names("--fidelity", [self.given.fidelity], ("rtl", "dpi"))
+        require_names("--fidelity", [self.settings.fidelity], ("rtl", "dpi"))
         require_names("--networks", settings.networks, sorted(NETWORKS))
 
     def cells(self) -> list[Cell]:
@@ -191,12 +190,12 @@ class Networks(Study):
         return [{"network": name} for name in chosen]
 
     def measure(self, cell: Cell) -> list[Row]:
-        return [measure(cell["network"], self.given)]
+        return [measure(cell["network"], self.settings)]
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
-            "keep_rounding": self.given.keep_rounding,
+            **self.of_settings(*NETWORK_CONDITIONS),
+            "keep_rounding": self.settings.keep_rounding,
             "contiguous_bytes": CONTIGUOUS_BYTES,
             "rtl": rtl_digest(),
         }

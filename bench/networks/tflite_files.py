@@ -201,8 +201,7 @@ class TfliteFiles(Study):
     says = "{network}: {cycles:,} cycles, {seconds:.1f} s"
 
     def __init__(self, settings: NetworksSettings) -> None:
-        super().__init__(settings)
-        self.given: Final = settings.chosen(fidelity="dpi")
+        super().__init__(settings.chosen(fidelity="dpi"))
         folder = Path(settings.tflite)
         self._files = {
             path.stem: path
@@ -219,12 +218,12 @@ class TfliteFiles(Study):
         return [{"network": name} for name in self._files]
 
     def measure(self, cell: Cell) -> list[Row]:
-        return [measure(self._files[cell["network"]], self.given)]
+        return [measure(self._files[cell["network"]], self.settings)]
 
     def conditions(self) -> Row:
-        hw, board = load_hwconfig(self.given.hw), load_board(self.given.board)
+        hw, board = load_hwconfig(self.settings.hw), load_board(self.settings.board)
         return {
-            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
+            **self.of_settings(*NETWORK_CONDITIONS),
             "clock": board.clock_text(hw.config_hash),
             "litert": LiteRt.is_there(),
             "rtl": rtl_digest(),
@@ -240,7 +239,7 @@ class TfliteFiles(Study):
         }
 
     def tables(self, document: Row) -> Iterator[FigureTable]:
-        rows, hw = document["rows"], load_hwconfig(self.given.hw)
+        rows, hw = document["rows"], load_hwconfig(self.settings.hw)
         estimate = clock_estimate(load_board(self.settings.board).part, hw.config_hash)
         yield table_of(
             "On the accelerator",

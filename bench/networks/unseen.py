@@ -95,25 +95,24 @@ class Unseen(Study):
     resumes = True
 
     def __init__(self, settings: NetworksSettings) -> None:
-        super().__init__(settings)
-        self.given: Final = settings.chosen(search=0)
+        super().__init__(settings.chosen(search=0))
 
     def cells(self) -> list[Cell]:
         load_timm()
-        chosen = drawn(families(), self.given.count, self.given.seed, fits)
+        chosen = drawn(families(), self.settings.count, self.settings.seed, fits)
         return [{"network": name, "family": family} for family, name in chosen]
 
     def measure(self, cell: Cell) -> list[Row]:
         started = time.perf_counter()
         row = limited(
-            measure, cell["network"], self.given, seconds=SECONDS, memory_bytes=MEMORY_BYTES
+            measure, cell["network"], self.settings, seconds=SECONDS, memory_bytes=MEMORY_BYTES
         )
         return [{**row, "seconds": time.perf_counter() - started}]
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
-            "seed": self.given.seed,
+            **self.of_settings(*NETWORK_CONDITIONS),
+            "seed": self.settings.seed,
             "packages": VERSION,
             "weights": "random",
             "calibration": f"{counted(SAMPLES, 'random input')}, default quantisation",

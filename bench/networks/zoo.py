@@ -241,8 +241,7 @@ class Zoo(Study):
     resumes = True
 
     def __init__(self, settings: NetworksSettings) -> None:
-        super().__init__(settings)
-        self.given: Final = settings.chosen()
+        super().__init__(settings.chosen())
         self.failures: Final[dict[str, str]] = {}
         """What kept a network from being compiled."""
         self.left_out: Final[dict[str, str]] = {}
@@ -262,7 +261,7 @@ class Zoo(Study):
             print(f"{name}, left out: {error}", flush=True)
             return
         try:
-            row = measure(name, MEMBERS[name], model, self.given)
+            row = measure(name, MEMBERS[name], model, self.settings)
         except WorkloadError as error:
             self.failures[name] = str(error)
             print(f"{name}: {error}", flush=True)
@@ -271,15 +270,15 @@ class Zoo(Study):
 
     def conditions(self) -> Row:
         return {
-            **{name: getattr(self.given, name) for name in NETWORK_CONDITIONS},
+            **self.of_settings(*NETWORK_CONDITIONS),
             "weights": "random, seed 0, or trained",
             "calibration": "one random input, minmax",
             "host_runs": HOST_RUNS,
-            "int8_ends": self.given.int8_ends,
+            "int8_ends": self.settings.int8_ends,
         }
 
     def result(self, rows: Sequence[Row]) -> BenchResult:
-        before = before_milliseconds(self.given.hw, self.given.board)
+        before = before_milliseconds(self.settings.hw, self.settings.board)
         told = {"failures": self.failures, "left_out": self.left_out}
         return BenchResult(
             rows=rows,

@@ -93,8 +93,7 @@ class BuildTimes(Study):
     def conditions(self) -> Row:
         return {
             "rtl": rtl_digest(),
-            "jobs": self.settings.jobs,
-            "rounds": self.settings.rounds,
+            **self.of_settings("jobs", "rounds"),
             "load_before_after": [self._before, os.getloadavg()[0]],
             "verilator": find_verilator().version,
             "compiler": find_compiler().version,

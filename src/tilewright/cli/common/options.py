@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
 from enum import Enum
 from typing import Annotated, Any
 
@@ -20,7 +20,11 @@ def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable
     """A command whose parameter ``settings`` is made of the options of that dataclass."""
     kinds = {each: kind_of(settings, each) for each in fields(settings)}
     shown = {each.name: option_of(each) for each, kind in kinds.items() if kind is not None}
-    parameters = [_parameter(each, kind) for each, kind in kinds.items() if kind is not None]
+    parameters = [
+        parameter(each.name, kind, each.default, option_of(each))
+        for each, kind in kinds.items()
+        if kind is not None
+    ]
     typed = {name: flag_of(name, told) for name, told in shown.items()}
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -34,37 +38,40 @@ def from_fields(settings: type[Any]) -> Callable[[Callable[..., None]], Callable
         every = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
         place = list(own).index("settings")
         every[place : place + 1] = parameters
-        made: Any = command
-        made.__signature__ = inspect.Signature(every)
-        made.__annotations__ = {each.name: each.annotation for each in every}
-        del made.__wrapped__
-        return command
+        del command.__wrapped__
+        return with_parameters(command, every)
 
     return decorate
 
 
-def _parameter(of: Field[Any], kind: Any) -> inspect.Parameter:
-    told = option_of(of)
+def with_parameters(
+    command: Callable[..., None], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """A function with the signature that Typer reads options from."""
+    made: Any = command
+    made.__signature__ = inspect.Signature(parameters)
+    made.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def parameter(name: str, kind: Any, default: Any, told: Option) -> inspect.Parameter:
+    """The parameter that Typer makes an option or an argument of."""
     more: dict[str, Any] = {"help": told.help, "metavar": told.metavar}
-    default = inspect.Parameter.empty if of.default is MISSING else of.default
+    value = inspect.Parameter.empty if default is MISSING else default
     if told.parse is not None:
-        default = None  # what stands for the field's default is of another type
-    if isinstance(kind, type) and issubclass(kind, Enum) and default is not None:
-        default = kind(default)
+        value = None  # what stands for the field's default is of another type
+    if isinstance(kind, type) and issubclass(kind, Enum) and value is not None:
+        value = kind(value)
     if told.argument:
         declared = typer.Argument(**more)
     else:
-        both = kind is bool and of.default is not False  # Typer adds the second form
-        flags = told.flags or (() if both else (flag_of(of.name, told),))
+        both = kind is bool and default is not False  # Typer adds the second form
+        flags = told.flags or (() if both else (flag_of(name, told),))
         declared = typer.Option(
             *flags, min=told.low, max=told.high, rich_help_panel=told.panel or None, **more
         )
-    return inspect.Parameter(
-        of.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[kind, declared],
-    )
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=value, annotation=Annotated[kind, declared])
 
 
 def _value(told: Option, given: Any) -> Any:
