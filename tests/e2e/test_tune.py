@@ -8,12 +8,11 @@ import subprocess
 import time
 from contextlib import closing
 
-import numpy as np
 import onnx
 import psutil
 import pytest
 from e2e.command import arguments, environment, tilewright
-from onnx import TensorProto, helper, numpy_helper
+from support.networks.small_models import Model
 from support.randomness import generator, where
 
 from tilewright.host.common.errors import StoreError
@@ -29,33 +28,13 @@ ORPHAN_LIMIT_S = 20
 
 def write_model(path):
     """Two convolutions, the second with a residual add, a pooling for the CPU and a dense layer."""
-    shapes = {"w1": (8, 3, 3, 3), "w2": (8, 8, 3, 3), "w3": (10, 8)}
-    nodes = [
-        helper.make_node("Conv", ["x", "w1"], ["a"], pads=[1] * 4, strides=[2, 2]),
-        helper.make_node("Relu", ["a"], ["b"]),
-        helper.make_node("Conv", ["b", "w2"], ["c"], pads=[1] * 4),
-        helper.make_node("Add", ["c", "b"], ["d"]),
-        helper.make_node("Relu", ["d"], ["e"]),
-        helper.make_node("GlobalAveragePool", ["e"], ["f"]),
-        helper.make_node("Flatten", ["f"], ["g"]),
-        helper.make_node("Gemm", ["g", "w3"], ["y"], transB=1),
-    ]
-    weights = []
-    for name, dims in shapes.items():
-        size = 1
-        for extent in dims:
-            size *= extent
-        weights.append(helper.make_tensor(name, TensorProto.FLOAT, dims, [0.25] * size))
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 12, 12))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 10))],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
+    model = Model(generator("small"))
+    x = model.input(1, 3, 12, 12)
+    y = model.add("Conv", x, model.weights(8, 3, 3, 3), pads=[1] * 4, strides=[2, 2])
+    first = model.add("Relu", y)
+    y = model.add("Add", model.add("Conv", first, model.weights(8, 8, 3, 3), pads=[1] * 4), first)
+    y = model.add("Flatten", model.add("GlobalAveragePool", model.add("Relu", y)))
+    onnx.save(model.proto(model.add("Gemm", y, model.weights(10, 8), transB=1)), path)
 
 
 @pytest.fixture(scope="module")
@@ -243,22 +222,10 @@ def test_what_the_twin_screened_is_confirmed_on_the_rtl(work):
 
 
 def test_a_network_of_other_convolutions_says_that_only_its_last_layer_is_tuned(tmp_path):
-    def weights(name, *shape):
-        return numpy_helper.from_array(np.ones(shape, np.float32), name)
-
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1, 1, 1]),
-        helper.make_node("Flatten", ["c"], ["f"]),
-        helper.make_node("Gemm", ["f", "v"], ["y"]),
-    ]
-    infos = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("x", (1, 64, 2, 4, 4)), ("y", (1, 4)))
-    ]
-    constants = [weights("w", 8, 64, 3, 3, 3), weights("v", 256, 4)]
-    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    onnx.save(model, tmp_path / "conv3d.onnx")
+    model = Model(generator("conv3d"))
+    x = model.input(1, 64, 2, 4, 4)
+    y = model.add("Flatten", model.add("Conv", x, model.weights(8, 64, 3, 3, 3), pads=[1] * 6))
+    onnx.save(model.proto(model.add("Gemm", y, model.weights(256, 4))), tmp_path / "conv3d.onnx")
     done = tilewright(
         "tune", "conv3d.onnx", "--hw", "tiny-4x4", "--budget", 2, "--fidelity", "twin", cwd=tmp_path
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
 from support.command_line import call, commands, refusal
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
 
 from tilewright.host.common.whole_file import MARK
@@ -44,15 +44,10 @@ def read_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def model(path: Path) -> None:
-    weights = helper.make_tensor("w", TensorProto.FLOAT, (8, 4, 3, 3), [0.5] * 288)
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4, name="first_conv")]
-    info = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, channels, 8, 8))
-        for name, channels in (("x", 4), ("y", 8))
-    ]
-    graph = helper.make_graph(nodes, "g", info[:1], info[1:], [weights])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    made = Model(fresh_rng())
+    y = made.add("Conv", made.input(1, 4, 8, 8), made.weights(8, 4, 3, 3), pads=[1] * 4)
+    made.nodes[0].name = "first_conv"
+    onnx.save(made.proto(y), path)
 
 
 @pytest.mark.parametrize(
