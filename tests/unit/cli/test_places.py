@@ -205,16 +205,6 @@ def test_other_commands_find_it_first_too(read_only: Path, there: bool) -> None:
     assert error_of("export-table", "C10", "--output", f"{file}.csv.gz").startswith(told)
 
 
-def test_options_are_named_and_not_fields(home: Path) -> None:
-    model(home / "m.onnx")
-    words = ("compile", "m.onnx", "--random-calibration", "1")
-    assert error_of(*SIM, "--max-cycles", "10").startswith("--max-cycles: the program must finish")
-    assert error_of(*words, "--shape", "z=1,4,8,8").startswith("--shape: must be an input of")
-    line = error_of(*TUNE, "--warm-start", "no.sqlite")
-    assert line.startswith("--warm-start: there is no such trial store: 'no.sqlite'; name the ")
-    assert "--runs" not in line
-
-
 @pytest.mark.parametrize(
     ("name", "more", "told"),
     [("net", ("--ray", "nowhere:1"), "no Ray cluster answers"), ("n" * 200, (), "at most 200 byt")],

@@ -417,13 +417,6 @@ def test_truncated_onnx_models(folder) -> None:
         assert not (folder / "none").exists(), where(length=length)
 
 
-def test_a_model_is_no_compiled_network(folder) -> None:
-    for name in ("digits.onnx", "m.tflite", "x.npy"):
-        said = refused(folder, "run", name, "--random")
-        assert f"{name}: must be a compiled network" in said
-        assert "make it with 'tilewright compile'" in said
-
-
 @pytest.mark.parametrize("command", ["compile", "tune"])
 def test_a_model_of_another_framework_is_told_how_to_convert_it(folder, command) -> None:
     rng = generator(f"foreign {command}")

@@ -247,28 +247,6 @@ def test_matmul_folds_leading_dimensions_into_rows_and_its_bias_into_the_epilogu
     assert table.cpu_operators == ()
 
 
-def test_quantised_weights_and_scales_are_looked_through(load):
-    b = Builder(1, 4, 8, 8)
-    zero = numpy_helper.from_array(np.array(0, np.int8), "zero")
-    weights = TensorProto(name="wq", dims=(4, 4, 3, 3), data_type=TensorProto.INT8)
-    b.initializers += [zero, weights]
-    scale = b.scalar(0.1)
-
-    def pair(x):
-        return b.op("DequantizeLinear", b.op("QuantizeLinear", x, scale, "zero"), scale, "zero")
-
-    w = b.op("DequantizeLinear", "wq", scale, "zero")
-    y = pair(b.op("Conv", pair("x"), w, pads=[1] * 4))
-    table = load(b.model(b.op("Relu", b.op("Add", y, pair("x")))))
-    (work,) = table.workloads
-    assert work.relu
-    assert work.residual
-    assert table.cpu_operators == (
-        "2 x QuantizeLinear: conversion between float and int8",
-        "2 x DequantizeLinear: conversion between float and int8",
-    )
-
-
 # -- epilogues ------------------------------------------------------------------------------------
 
 
