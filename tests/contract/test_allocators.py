@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every allocator keeps the contract."""
+"""Every allocator of the registry keeps the contract."""
 
 import pytest
 
@@ -7,69 +7,9 @@ from tilewright.testing.allocator_contract import AllocatorContract
 from tilewright.tuner.allocate import ALLOCATORS, make_allocator
 from tilewright.tuner.search import TunerError
 
-
-class TestSequential(AllocatorContract):
-    name = "sequential"
-
-
-class TestRandom(AllocatorContract):
-    name = "random"
-
-
-class TestRoundRobin(AllocatorContract):
-    name = "round-robin"
-
-
-class TestLinear(AllocatorContract):
-    name = "linear"
-
-
-class TestDynamicRandom(AllocatorContract):
-    name = "dynamic-random"
-
-
-class TestDynamicRoundRobin(AllocatorContract):
-    name = "dynamic-round-robin"
-
-
-class TestEpsilonGreedy(AllocatorContract):
-    name = "epsilon-greedy"
-
-
-class TestSoftmax(AllocatorContract):
-    name = "softmax"
-
-
-class TestAnsor(AllocatorContract):
-    name = "ansor"
-
-
-class TestHeadroom(AllocatorContract):
-    name = "headroom"
-
-
-class TestDynaTune(AllocatorContract):
-    name = "dynatune"
-
-
-class TestDynaTuneShare(AllocatorContract):
-    name = "dynatune-share"
-
-
-class TestGainEpsilonGreedy(AllocatorContract):
-    name = "gain-epsilon-greedy"
-
-
-class TestGainSoftmax(AllocatorContract):
-    name = "gain-softmax"
-
-
-class TestLinearLatency(AllocatorContract):
-    name = "linear-latency"
-
-
-def test_no_allocator_is_left_out() -> None:
-    assert {kind.name for kind in AllocatorContract.__subclasses__()} == set(ALLOCATORS)
+for _name in ALLOCATORS:
+    _kind = type(f"Test{_name.title().replace('-', '')}", (AllocatorContract,), {"name": _name})
+    globals()[_kind.__name__] = _kind
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every tuner keeps the contract."""
-
-from typing import ClassVar
+"""Every tuner of the registry keeps the contract."""
 
 import pytest
 from support.randomness import generator
@@ -15,98 +13,20 @@ from tilewright.testing.tuner_contract import (
 )
 from tilewright.tuner.search import TUNERS, make_tuner
 
+OPTIONS = {
+    **{key: {"plan": 24} for key in ("autotvm", "chameleon", "chameleon-code")},
+    **{key: {"walkers": 8, "steps": 4} for key in ("dcoc", "ppo", "ippo")},
+    "metaschedule": {"plan": 24, "population": 64, "warm_up": 24},
+    "onestep": {"walkers": 12, "rounds": 3},
+}
+"""Of the tuners whose own take long."""
 
-class TestRandom(TunerContract):
-    name = "random"
-
-
-class TestCoordinate(TunerContract):
-    name = "coordinate"
-
-
-class TestGenetic(TunerContract):
-    name = "genetic"
-
-
-class TestGuided(TunerContract):
-    name = "guided"
-
-
-class TestAutoTvm(TunerContract):
-    name = "autotvm"
-    options: ClassVar = {"plan": 24}
-
-
-class TestChameleon(TunerContract):
-    name = "chameleon"
-    options: ClassVar = {"plan": 24}
-
-
-class TestAsCodedChameleon(TunerContract):
-    name = "chameleon-code"
-    options: ClassVar = {"plan": 24}
-
-
-class TestMetaSchedule(TunerContract):
-    name = "metaschedule"
-    options: ClassVar = {"plan": 24, "population": 64, "warm_up": 24}
-
-
-class TestOptunaTpe(TunerContract):
-    name = "optuna-tpe"
-
-
-class TestOptunaCmaes(TunerContract):
-    name = "optuna-cmaes"
-
-
-class TestOptunaNsga2(TunerContract):
-    name = "optuna-nsga2"
-
-
-@pytest.mark.slow  # a fit for every proposal; the adapter is that of the other samplers
-class TestOptunaGp(TunerContract):
-    name = "optuna-gp"
-
-
-class TestCatcma(TunerContract):
-    name = "catcma"
-
-
-class TestNevergradDe(TunerContract):
-    name = "nevergrad-de"
-
-
-class TestBotorch(TunerContract):
-    name = "botorch"
-
-
-class TestTilewright(TunerContract):
-    name = "tilewright"
-
-
-class TestDcoc(TunerContract):
-    name = "dcoc"
-    options: ClassVar = {"walkers": 8, "steps": 4}
-
-
-class TestPpo(TunerContract):
-    name = "ppo"
-    options: ClassVar = {"walkers": 8, "steps": 4}
-
-
-class TestIppo(TunerContract):
-    name = "ippo"
-    options: ClassVar = {"walkers": 8, "steps": 4}
-
-
-class TestOneStep(TunerContract):
-    name = "onestep"
-    options: ClassVar = {"walkers": 12, "rounds": 3}
-
-
-def test_no_tuner_is_left_out() -> None:
-    assert {kind.name for kind in TunerContract.__subclasses__()} == set(TUNERS)
+for _name in TUNERS:
+    _given = {"name": _name, "options": OPTIONS.get(_name, TunerContract.options)}
+    _kind = type(f"Test{_name.title().replace('-', '')}", (TunerContract,), _given)
+    if _name == "optuna-gp":  # a fit for every proposal; the adapter is that of the other samplers
+        _kind = pytest.mark.slow(_kind)
+    globals()[_kind.__name__] = _kind
 
 
 def drive_as_shipped(name: str) -> None:

@@ -12,7 +12,7 @@ import onnx
 import psutil
 import pytest
 from e2e.command import arguments, environment, tilewright
-from onnx import TensorProto, helper
+from support.networks.small_models import Model
 from support.randomness import generator, where
 
 from tilewright.host.common.errors import StoreError
@@ -28,33 +28,13 @@ ORPHAN_LIMIT_S = 20
 
 def write_model(path):
     """Two convolutions, the second with a residual add, a pooling for the CPU and a dense layer."""
-    shapes = {"w1": (8, 3, 3, 3), "w2": (8, 8, 3, 3), "w3": (10, 8)}
-    nodes = [
-        helper.make_node("Conv", ["x", "w1"], ["a"], pads=[1] * 4, strides=[2, 2]),
-        helper.make_node("Relu", ["a"], ["b"]),
-        helper.make_node("Conv", ["b", "w2"], ["c"], pads=[1] * 4),
-        helper.make_node("Add", ["c", "b"], ["d"]),
-        helper.make_node("Relu", ["d"], ["e"]),
-        helper.make_node("GlobalAveragePool", ["e"], ["f"]),
-        helper.make_node("Flatten", ["f"], ["g"]),
-        helper.make_node("Gemm", ["g", "w3"], ["y"], transB=1),
-    ]
-    weights = []
-    for name, dims in shapes.items():
-        size = 1
-        for extent in dims:
-            size *= extent
-        weights.append(helper.make_tensor(name, TensorProto.FLOAT, dims, [0.25] * size))
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 12, 12))],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 10))],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
+    model = Model(generator("small"))
+    x = model.input(1, 3, 12, 12)
+    y = model.add("Conv", x, model.weights(8, 3, 3, 3), pads=[1] * 4, strides=[2, 2])
+    first = model.add("Relu", y)
+    y = model.add("Add", model.add("Conv", first, model.weights(8, 8, 3, 3), pads=[1] * 4), first)
+    y = model.add("Flatten", model.add("GlobalAveragePool", model.add("Relu", y)))
+    onnx.save(model.proto(model.add("Gemm", y, model.weights(10, 8), transB=1)), path)
 
 
 @pytest.fixture(scope="module")

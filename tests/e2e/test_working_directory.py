@@ -7,9 +7,10 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
+from support.networks.small_models import Model
+from support.randomness import fresh_rng
 
 from tilewright.bench.framework.study import in_processes
 from tilewright.host.common.children import python_command, python_environment, spawn_context
@@ -34,19 +35,9 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def save_conv(path: Path) -> None:
-    weights = np.random.default_rng(1).normal(0, 0.1, (8, 4, 1, 1)).astype(np.float32)
-    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
-    shapes = [
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, size, 8, 8])
-        for name, size in (("x", 4), ("y", 8))
-    ]
-    constants = [onnx.numpy_helper.from_array(weights, "w")]
-    graph = onnx.helper.make_graph([node], "g", shapes[:1], shapes[1:], constants)
+    model = Model(fresh_rng())
     onnx.save(
-        onnx.helper.make_model(
-            graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 17)]
-        ),
-        path,
+        model.proto(model.add("Conv", model.input(1, 4, 8, 8), model.weights(8, 4, 1, 1))), path
     )
 
 

@@ -34,6 +34,7 @@ class _Studies(Group):
                     field="bench",
                     remedy="clone the repository and run it there",
                 )
+            importlib.import_module(f"{_STUDIES}.pages")
             found = importlib.import_module(f"{_STUDIES}.commands")
             self._loaded = dict(typer.main.get_group(found.studies).commands)
         return self._loaded

@@ -15,10 +15,10 @@ import onnxruntime
 import pytest
 import yaml
 from e2e.command import TIMEOUT_S, environment, tilewright
-from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from support.boards.bitstreams import write_manifest
 from support.documents.json_members import wrong_in
+from support.networks.small_models import Model
 from support.randomness import generator
 
 from tilewright.host.common.errors import ProgramError
@@ -31,39 +31,17 @@ SHAPE = (1, 3, 12, 12)
 
 def small_model(rng, *, dynamic=False):
     """Convolutions with a residual, pooling, a dense layer and a softmax."""
-
-    def weights(name, *shape):
-        values = rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]) or 1)
-        return numpy_helper.from_array(values.astype(np.float32), name)
-
-    constants = [
-        weights("w1", 8, 3, 3, 3), weights("b1", 8), weights("w2", 8, 8, 3, 3), weights("b2", 8),
-        weights("w3", 5, 8 * 6 * 6), weights("b3", 5),
-    ]  # fmt: skip
-    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
-    nodes = [
-        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], name="first", **same),
-        helper.make_node("Relu", ["c1"], ["r1"], name="relu1"),
-        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], name="second", **same),
-        helper.make_node("Add", ["c2", "r1"], ["a"], name="add"),
-        helper.make_node("Relu", ["a"], ["r2"], name="relu2"),
-        helper.make_node("MaxPool", ["r2"], ["p"], name="pool", kernel_shape=[2, 2],
-                         strides=[2, 2]),
-        helper.make_node("Flatten", ["p"], ["f"], name="flatten"),
-        helper.make_node("Gemm", ["f", "w3", "b3"], ["g"], name="dense", transB=1),
-        helper.make_node("Softmax", ["g"], ["y"], name="softmax", axis=1),
-    ]  # fmt: skip
-    shape = ["n", 3, "h", "w"] if dynamic else SHAPE
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5] if dynamic else (1, 5))],
-        constants,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 10
-    return model
+    model, same = Model(rng), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    x = model.input(*(["n", 3, "h", "w"] if dynamic else SHAPE))
+    y = model.add("Conv", x, model.weights(8, 3, 3, 3), model.weights(8), **same)
+    first = model.add("Relu", y)
+    y = model.add("Conv", first, model.weights(8, 8, 3, 3), model.weights(8), **same)
+    y = model.add("Relu", model.add("Add", y, first))
+    y = model.add("Flatten", model.add("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]))
+    y = model.add("Gemm", y, model.weights(5, 8 * 6 * 6), model.weights(5), transB=1)
+    model.add("Softmax", y, axis=1)
+    model.nodes[-1].name, model.nodes[-1].output[0] = "softmax", "y"
+    return model.proto("y")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ from support.randomness import fresh_rng
 
 from tilewright.bench.allocate import case, summary, trials
 from tilewright.bench.allocate import page as allocate_page
-from tilewright.host.lowering import lower
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.workload import conv2d
@@ -167,23 +166,6 @@ def table(trials, folder):
     rules = host_rules()
     space = ScheduleSpace(LAYER, HW, rules, "full")
     return trials.Table(space, Twin(HW, MEMORY), rules, folder, "x")
-
-
-def test_a_trial_has_the_cycles_of_the_twin_and_is_kept(tmp_path):
-    first = table(trials, tmp_path)
-    space = first.space
-    points = [space.decode(i) for i, _ in zip(space.enumerate(), range(20), strict=False)]
-    twin = Twin(HW, MEMORY)
-    for schedule in points:
-        program = lower(HW, LAYER, schedule).program
-        found = first.measure(schedule, None)
-        assert found.cycles == found.ran == twin.counters(program).cycles
-        assert found.instructions == program.instruction_count
-    first.save()
-    first.save()
-    again = table(trials, tmp_path)
-    again._run = None  # nothing is measured a second time
-    assert [again.measure(s, None) for s in points] == [first.measure(s, None) for s in points]
 
 
 def test_rows_behind_one_that_a_full_disk_cut_are_read_as_they_were(tmp_path):

@@ -13,7 +13,6 @@ from support.postgres import new_database
 from support.search.analytic_oracle import AnalyticOracle
 
 from tilewright.host.network import golden
-from tilewright.sim.executor import ray_executor
 from tilewright.sim.verilator.rtl_variant import STOCK
 from tilewright.testing.analytic import BASE, BOARD, MEMORY, RULES, TASKS
 from tilewright.tuner.allocate import ALLOCATORS
@@ -83,17 +82,6 @@ def test_sim_on_the_rtl_prints_cycles_bound_and_units() -> None:
     assert result.exit_code == 0, result.output
     for part in ("cycles; bound", "% of the bound", "gemm", "bytes_read", "bit-exact"):
         assert part in result.output
-
-
-def test_tune_prints_a_summary_and_writes_a_report(analytic, tmp_path: Path) -> None:
-    result = call(*TINY_LAYERS, "--runs", str(tmp_path))
-    assert result.exit_code == 0, result.output
-    assert "the untuned" in result.output
-    (report,) = tmp_path.glob("*.html")
-    assert report.name in result.output.replace("\n", "")
-    again = call("report", "--runs", str(tmp_path), "--output", str(tmp_path / "x.html"))
-    assert again.exit_code == 0, again.output
-    assert (tmp_path / "x.html").read_text() == report.read_text()
 
 
 def test_an_interrupted_tune_exits_130_and_resumes(analytic, tmp_path: Path) -> None:
@@ -260,20 +248,6 @@ def test_a_server_out_of_reach_is_one_line(tmp_path: Path, monkeypatch) -> None:
     result = refusal(*TINY_LAYERS, "--runs", str(tmp_path), "--store", url)
     assert "127.0.0.1" in result
     assert "secret" not in result
-
-
-def test_ray_goes_to_the_cluster_of_its_address(
-    analytic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-    monkeypatch.setattr(
-        ray_executor, "RayExecutor", lambda *words, **limits: asked.append((words, limits))
-    )
-    result = call(*TINY_LAYERS, "--runs", str(tmp_path), "--ray", "head:6379", "--workers", "9")
-    assert result.exit_code == 0, result.output
-    ((words, limits),) = asked
-    assert words == ("head:6379", 9)
-    assert limits["fingerprint"]() == conduct.rtl_identity()
 
 
 def test_ray_that_is_not_installed_is_named_with_its_extra(

@@ -127,17 +127,6 @@ def test_the_process_that_reads_loads_what_it_needs_alone(tmp_path, monkeypatch)
     assert not {"onnx_ir", "onnxruntime"} & found["read"], "a damaged file is told of at once"
 
 
-def test_the_count_is_told_before_the_file_is_written(tmp_path, monkeypatch) -> None:
-    def full(network: object, path: Path) -> None:
-        raise ProgramError("the disk is full", field=str(path))
-
-    monkeypatch.setattr(artefact, "save", full)
-    done = call(*WORDS, "-o", str(tmp_path / "digits.tw"))
-    assert done.exit_code == 2
-    assert "cycles on the twin" in done.stdout
-    assert "the disk is full" in done.stderr
-
-
 def test_the_file_is_written_where_the_twin_fails(tmp_path, monkeypatch) -> None:
     def fails(*_: object) -> None:
         raise ProgramError("the twin cannot", field="memory")

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 from tilewright.cli.commands import app
 from tilewright.cli.common.application import Command
 from tilewright.cli.common.options import from_fields
-from tilewright.host.common.errors import ConfigError
 from tilewright.host.common.options import option, takes
 from tilewright.tuner.study.options import split_layers
 
@@ -152,20 +151,6 @@ def test_values_arrive_as_the_fields_want_them() -> None:
 @pytest.mark.parametrize("coats", ["0", "10"])
 def test_a_value_out_of_its_range_is_refused(coats: str) -> None:
     assert command("wall", "--coats", coats)[0] == 2
-
-
-@pytest.mark.parametrize(
-    ("field", "typed"),
-    [("what", "THING"), ("coats", "--coats"), ("secret", "secret"), ("names[2]", "--names (2)")],
-)
-def test_an_error_about_a_field_names_its_option(field: str, typed: str) -> None:
-    @from_fields(Paint)
-    def told(settings: Paint) -> None:
-        raise ConfigError("must dry", field=field)
-
-    given: dict[str, Any] = {"what": "wall", "colour": Colour.RED, "coats": 1, "dry": False}
-    with pytest.raises(ConfigError, match=rf"^{re.escape(typed)}: must dry$"):
-        told(**given, names=None)
 
 
 def test_the_function_tells_its_arguments_and_the_command_its_options() -> None:

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 from support.command_line import call, commands, rows
-from support.documents.json_members import COMMANDS, MAY_MISS, MORE, WORDS, meaning, wrong_in
+from support.documents.json_members import COMMANDS, MAY_MISS, MORE, WORDS, meaning
 
 from tilewright.host.common.result_document import rows_of
 from tilewright.host.machine.board import named_boards
@@ -61,20 +61,6 @@ def test_the_error_of_the_area_model_is_a_row_for_each_configuration():
     assert max(abs(row["lut"]) for row in found) < 1
 
 
-def test_a_document_that_differs_from_its_page_is_found():
-    (row,) = rows("networks")[:1]
-    document = {"schema": 1, "command": "tilewright networks", "conditions": {}, "rows": [row]}
-    assert wrong_in(document) == []
-    for change, wrong in (
-        ({"macs": "9"}, "rows: macs is '9'"),
-        ({"macs": True}, "rows: macs is True"),
-        ({"more": 1}, "rows: more is not told"),
-    ):
-        assert wrong_in({**document, "rows": [{**row, **change}]}) == [wrong]
-    assert wrong_in({**document, "summary": {}}) == ["summary is not told"]
-    assert wrong_in({**document, "rows": [{"name": "x"}]})[0] == "rows: layers is missing"
-
-
 @pytest.mark.parametrize(
     ("command", "names"),
     [
@@ -89,13 +75,6 @@ def test_listings_have_a_row_for_each_name(command, names):
     assert [row["name"] for row in rows(command)] == list(names)
 
 
-def test_a_simulated_layer_is_a_row_with_its_counters():
-    words = ["sim", "C10", "--hw", "tiny-4x4", "--device", "twin"]
-    (row,) = rows(*words)
-    assert row["cycles"] == row["counters"]["cycles"] > row["bound_cycles"] > 0
-    assert row["wrong_elements"] == 0
-
-
 def test_the_document_tells_its_command_and_the_table_goes_to_standard_error():
     result = call("configs", "--json", "-")
     document = json.loads(result.stdout)
@@ -108,13 +87,6 @@ def test_a_file_leaves_standard_output_as_it_is(tmp_path):
     path = tmp_path / "new" / "configs.json"
     assert call("configs", "--json", str(path)).stdout == call("configs").stdout
     assert json.loads(path.read_text())["schema"] == 1
-
-
-def test_a_folder_is_refused_before_anything_runs(tmp_path):
-    result = call("configs", "--json", str(tmp_path))
-    assert result.exit_code == 2
-    assert "--json: cannot be written (Is a directory)" in result.stderr
-    assert "pynq-16x16" not in result.stdout
 
 
 def test_an_exhausted_layer_and_a_certificate_are_rows(tmp_path):

@@ -9,8 +9,8 @@ from typing import Any
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
 from support.command_line import call, commands, refusal
+from support.networks.small_models import Model
 from support.randomness import fresh_rng
 
 from tilewright.host.common.whole_file import MARK
@@ -44,15 +44,10 @@ def read_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def model(path: Path) -> None:
-    weights = helper.make_tensor("w", TensorProto.FLOAT, (8, 4, 3, 3), [0.5] * 288)
-    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4, name="first_conv")]
-    info = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, channels, 8, 8))
-        for name, channels in (("x", 4), ("y", 8))
-    ]
-    graph = helper.make_graph(nodes, "g", info[:1], info[1:], [weights])
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    made = Model(fresh_rng())
+    y = made.add("Conv", made.input(1, 4, 8, 8), made.weights(8, 4, 3, 3), pads=[1] * 4)
+    made.nodes[0].name = "first_conv"
+    onnx.save(made.proto(y), path)
 
 
 @pytest.mark.parametrize(
@@ -208,16 +203,6 @@ def test_other_commands_find_it_first_too(read_only: Path, there: bool) -> None:
     assert error_of(*words).startswith(told)
     assert error_of("run", "n.tw", "--random", "--output", file).startswith(told)
     assert error_of("export-table", "C10", "--output", f"{file}.csv.gz").startswith(told)
-
-
-def test_options_are_named_and_not_fields(home: Path) -> None:
-    model(home / "m.onnx")
-    words = ("compile", "m.onnx", "--random-calibration", "1")
-    assert error_of(*SIM, "--max-cycles", "10").startswith("--max-cycles: the program must finish")
-    assert error_of(*words, "--shape", "z=1,4,8,8").startswith("--shape: must be an input of")
-    line = error_of(*TUNE, "--warm-start", "no.sqlite")
-    assert line.startswith("--warm-start: there is no such trial store: 'no.sqlite'; name the ")
-    assert "--runs" not in line
 
 
 @pytest.mark.parametrize(

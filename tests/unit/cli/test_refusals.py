@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 from support.command_line import call, commands, refusal
 from support.networks.small_models import Model
 from support.networks.tflite_files import TfliteFile
@@ -35,12 +34,9 @@ TEXTS = {
 
 
 def model_bytes() -> bytes:
-    weights = helper.make_tensor("w", TensorProto.FLOAT, (8, 4, 3, 3), [0.5] * 288)
-    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4)
-    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
-            for n, s in (("x", (1, 4, 8, 8)), ("y", (1, 8, 8, 8)))]  # fmt: skip
-    graph = helper.make_graph([node], "g", info[:1], info[1:], [weights])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    model = Model(generator("float"))
+    y = model.add("Conv", model.input(1, 4, 8, 8), model.weights(8, 4, 3, 3), pads=[1] * 4)
+    return onnx.shape_inference.infer_shapes(model.proto(y)).SerializeToString()
 
 
 def open_model() -> onnx.ModelProto:
@@ -416,13 +412,6 @@ def test_truncated_onnx_models(folder) -> None:
         (folder / "cut.onnx").write_bytes(data[:length])
         assert "cut.onnx" in refused(folder, "tune", "cut.onnx", "--runs", "none")
         assert not (folder / "none").exists(), where(length=length)
-
-
-def test_a_model_is_no_compiled_network(folder) -> None:
-    for name in ("digits.onnx", "m.tflite", "x.npy"):
-        said = refused(folder, "run", name, "--random")
-        assert f"{name}: must be a compiled network" in said
-        assert "make it with 'tilewright compile'" in said
 
 
 @pytest.mark.parametrize("command", ["compile", "tune"])

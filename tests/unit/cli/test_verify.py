@@ -2,13 +2,10 @@
 """`tilewright verify`, without its tools."""
 
 import json
-import sys
-from types import ModuleType
 
 import pytest
 from support.command_line import call, refusal, rows
 
-from tilewright.host.common import clone_parts
 from tilewright.host.common.errors import ToolError
 from tilewright.host.machine.hwconfig import named_configs
 from tilewright.host.machine.system_config import named_systems
@@ -119,14 +116,6 @@ def test_netlist_exits_with_whether_every_program_ended_as_on_the_reference(monk
     assert "program 2: wrong in memory: 3 bytes" in result.stdout
     assert "1 of 4 programs wrong, seed 9" in result.stdout
     assert rows("verify", "netlist", "tiny-4x4", code=1)[0]["program"] == 2
-
-
-def test_mutation_outside_a_clone_says_so_in_a_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(clone_parts, "ROOT", tmp_path)
-    # Also where another test has imported it.
-    monkeypatch.setitem(sys.modules, "mutation.mutate", ModuleType("mutation.mutate"))
-    result = refusal("verify", "mutate")
-    assert result.startswith("error: tilewright: needs tests/mutation/mutate.py")
 
 
 def test_mutation_in_a_clone_refuses_a_module_that_is_not_there(tmp_path):

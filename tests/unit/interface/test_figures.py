@@ -12,7 +12,6 @@ from support.command_line import call, refusal
 from support.randomness import generator
 
 import tilewright as tw
-from tilewright.host.network.schedule import Schedule
 from tilewright.tuner.report import plots
 from tilewright.tuner.report.trial_table import COLUMNS
 
@@ -64,59 +63,10 @@ def test_a_study_is_found_by_what_tune_wrote(runs):
         assert tw.load_study(place).name == "confirmed", "the last one"
 
 
-@pytest.mark.parametrize("name", ["shared", "each", "confirmed", "random"])
-def test_trials_are_a_data_frame_of_what_was_measured(runs, name):
-    (name,) = [name] if name != "random" else names_of(runs, ("random",))[:1]
-    study = tw.load_study(name, runs=runs)
-    table = study.trials()
-    assert list(table) == list(COLUMNS)
-    assert set(table["study"]) == {name}
-    search = table[table["stage"] == "search"]
-    assert search["measurement"].tolist() == list(range(1, study.measurements + 1))
-    if name != "shared":
-        assert search["cycles"].min() == study.cycles
-    drawn = search[search["status"] == "ok"].sample(1, random_state=3).iloc[0]
-    parts = {n: drawn[f"schedule.{n}"] for n in Schedule.__dataclass_fields__}
-    again = tw.simulate(
-        LAYER, Schedule.from_mapping({k: getattr(v, "item", lambda v=v: v)() for k, v in
-                                      parts.items()}),
-        hw=tw.HwConfig(name="again", **{
-            n.removeprefix("hw."): int(drawn[n]) for n in table if n.startswith("hw.")
-        }),
-        fidelity="twin",
-    )  # fmt: skip
-    assert again.cycles == drawn["cycles"]
-    assert again.counters["bytes_read"] == drawn["counter.bytes_read"]
-    if name == "confirmed":
-        checked = table[table["stage"] == "confirmation"]
-        assert checked["output_checked"].all()
-        assert set(checked["fidelity"]) == {"rtl"}
-
-
 def test_the_page_explains_every_column():
     page = (Path(tw.__file__).parents[2] / "docs/how-to/plot-a-study.md").read_text()
     told = set(re.findall(r"`([\w.]+\*?)`", page.partition("| column |")[2]))
     assert told >= {re.sub(r"(?<=\.).*", "*", name) for name in COLUMNS}
-
-
-def test_a_comparison_draws_median_and_quartiles_of_what_the_trials_say(runs, pyplot):
-    studies = [tw.load_study(name, runs=runs) for name in names_of(runs)]
-    comparison = tw.compare(studies)
-    assert {label: len(names) for label, names in comparison.groups.items()} == dict.fromkeys(
-        sorted(TUNERS), SEEDS
-    )
-    axes = comparison.plot_convergence()
-    lines = {re.split(r" \(", line.get_label())[0]: line for line in axes.get_lines()}
-    for tuner in TUNERS:
-        mine = [s.trials()["cycles"].cummin().ffill() for s in studies if s.name.startswith(tuner)]
-        x, y = lines[tuner].get_data()
-        for at, value in zip(x, y, strict=True):
-            assert value == np.median([curve[int(at) - 1] for curve in mine])
-    assert len(axes.collections) == len(TUNERS), "a band each"
-    regret = comparison.plot_regret(optimum=min(s.cycles for s in studies))
-    assert regret.get_ylabel() == "above the proven optimum (%)"
-    assert comparison.plot_regret().get_ylabel() == "above the bound (%)"
-    assert len(comparison.trials()) == len(TUNERS) * SEEDS * BUDGET
 
 
 def test_figures_go_into_the_axes_that_are_given_and_into_files(runs, pyplot, tmp_path):

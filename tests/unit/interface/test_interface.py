@@ -5,7 +5,6 @@ import contextlib
 import inspect
 import pickle
 from collections import Counter
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -90,28 +89,9 @@ def test_every_fidelity_counts_the_same_cycles_and_says_whether_it_checked():
     }  # fmt: skip
 
 
-def test_an_illegal_schedule_is_refused_with_the_reason():
-    schedule = tw.Schedule(tile_h=14, tile_w=14, tile_ci=4, tile_co=4, h_threading=2)
-    verdict = tw.legal(tw.load_hwconfig("tiny-4x4"), LAYER, schedule)
-    assert not verdict.ok
-    with pytest.raises(tw.TilewrightError, match=verdict.rule):
-        tw.simulate(LAYER, schedule, hw="tiny-4x4")
-
-
 def test_a_run_over_its_limit_is_an_error():
     with pytest.raises(tw.TilewrightError, match="100"):
         tw.simulate(LAYER, hw="tiny-4x4", max_cycles=100)
-
-
-@pytest.mark.parametrize(
-    ("words", "field"),
-    [({"hw": "tiny"}, "hw"), ({"memory": "pynq-z9"}, "memory"), ({"fidelity": "fast"}, "fidelity")],
-)
-def test_a_name_that_does_not_exist_is_told_with_those_that_do(words, field):
-    with pytest.raises(tw.TilewrightError) as caught:
-        tw.simulate(SMALL, **{"hw": "tiny-4x4", **words})
-    assert caught.value.field == field
-    assert "use one of" in caught.value.remedy or "did you mean" in caught.value.remedy
 
 
 def test_a_wrong_output_is_an_error_and_never_a_cycle_count(monkeypatch):
@@ -196,18 +176,6 @@ def test_a_public_function_ends_in_an_error_of_ours_or_in_none(name, monkeypatch
                 function(**{**CALLS[name], argument: value})
 
 
-def test_a_layer_whose_name_holds_colons_is_found_by_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    shape = "height: 4, width: 4, channels_in: 8, channels_out: 8"
-    for name in ("net.yaml", "net:2.yaml"):
-        text = f"layers: [{{name: 'block:0/conv:1', {shape}}}]\n"
-        Path(name).write_text(text, encoding="utf-8")
-        schedule = tw.default_schedule("tiny-4x4", f"{name}:block:0/conv:1")
-        assert tw.legal("tiny-4x4", f"{name}:block:0/conv:1", schedule).ok
-    with pytest.raises(tw.TilewrightError, match="did you mean resnet18"):
-        tw.default_schedule("tiny-4x4", "resnet8:block:0")
-
-
 def test_a_layer_a_schedule_and_a_memory_are_taken_by_name_as_objects_and_from_files(tmp_path):
     schedule = tw.default_schedule("pynq-16x16", "C8")
     file = tmp_path / "schedule.yaml"
@@ -243,14 +211,6 @@ def test_equal_seeds_propose_equal_points():
     seed = int(fresh_rng().integers(1 << 30))
     first, second = (tw.make_tuner("random", space, seed=seed).ask(5) for _ in range(2))
     assert first == second
-
-
-def test_a_memory_gives_a_grey_box_tuner_its_prior():
-    layer = tw.load_network("vta-resnet18")["C8"]
-    space = tw.schedule_space(layer, "pynq-16x16")
-    [candidate] = tw.make_tuner("guided", space, memory="pynq-z2").ask(1)
-    first = tw.simulate(layer, candidate.point, hw=space.hw, fidelity="twin")
-    assert first.of_bound > 0.9, "the closed form knows a good schedule before any measurement"
 
 
 def test_a_memory_for_another_space_is_refused():
@@ -364,14 +324,6 @@ def test_settings_that_cannot_work_are_refused_by_name(tmp_path, words, field):
         tuned(tmp_path, **words)
     assert caught.value.field == field
     assert "--" not in str(caught.value), "Python has arguments, no options"
-
-
-def test_a_store_without_the_study_is_an_error(tmp_path):
-    with pytest.raises(tw.TilewrightError):
-        tw.load_study(runs=tmp_path)
-    tuned(tmp_path)
-    with pytest.raises(tw.TilewrightError, match="nobody"):
-        tw.load_study("nobody", runs=tmp_path)
 
 
 # -- networks -----------------------------------------------------------------------------------

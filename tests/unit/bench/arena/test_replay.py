@@ -44,14 +44,6 @@ def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(table):
     assert outcome(one) != outcome(replay(table, trial(table, seed=4)))
 
 
-def test_every_tuner_measures_the_same_points_first(table):
-    firsts = {
-        tuple((e.trial, e.flat) for e in replay(table, trial(table, tuner, budget=INITIAL)).events)
-        for tuner in ("random", "genetic", "coordinate")
-    }
-    assert len(firsts) == 1
-
-
 def test_masked_runs_never_pay_for_an_illegal_point_and_published_ones_do(table):
     assert replay(table, trial(table, budget=64)).events[-1].invalid == 0
     published = replay(table, trial(table, "random", arm="as-published", budget=200))

@@ -19,8 +19,6 @@ from tilewright.bench.mapping.page import (
 )
 from tilewright.bench.mapping.study import Mapping, tasks_of
 from tilewright.host.common.errors import ConfigError
-from tilewright.tuner.mapping.methods.mapper import MapperError
-from tilewright.tuner.mapping.methods.registry import make_mapper
 
 OPTIONS = MappingSettings(
     networks=("transformer_encoder",),
@@ -103,20 +101,6 @@ def test_layers_are_drawn_evenly_and_shared_ones_count_once():
         MappingSettings(networks=("vgg16", "dlrm"), per_network=3, objectives=("edp", "area"))
     )
     assert len(few) == 2 * 3 * 2
-
-
-def test_contestants_carry_options():
-    make_mapper("marl:agents=3")
-    with pytest.raises(MapperError, match="option=value"):
-        make_mapper("marl:agents")
-    for unknown in ("random:speed=1", "marl:speed=1"):
-        with pytest.raises(MapperError, match="must be an option"):
-            make_mapper(unknown)
-    for wrong in ("marl:lanes=0", "ppo:steps=-1"):
-        with pytest.raises(ConfigError, match="integer of at least 1"):
-            make_mapper(wrong)
-    with pytest.raises(MapperError, match="no mapper"):
-        Mapping(MappingSettings(methods=("simulated",)))
 
 
 def test_figures_follow_from_rows():

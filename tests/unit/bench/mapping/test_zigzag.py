@@ -17,7 +17,6 @@ from tilewright.bench.mapping.zigzag import (
     shares_halos,
     theirs,
 )
-from tilewright.tuner.mapping.cost import CostModel
 
 RECORDED = Path(__file__).with_name("zigzag-3.9.1.csv")
 
@@ -39,18 +38,6 @@ def test_shared_halos_only_lessen_what_leaves_l2(sides):
         assert (more[~shares_halos(batch)] == 0).all()
         np.testing.assert_array_equal(bridge.energy - more * ARCHITECTURE.l2_energy, there.energy)
     assert any((b.noc_inputs > t.noc_inputs).any() for _, _, _, b, t in sides)
-
-
-def test_elements_add_up_to_the_bytes_of_the_model(sides):
-    for nest, batch, here, _, _ in sides:
-        costs = CostModel(nest, ARCHITECTURE).costs(batch)
-        dram = here.dram_weights + here.dram_inputs + here.dram_outputs
-        noc = here.noc_weights + here.noc_inputs + here.noc_outputs
-        delivered = here.delivered_weights + here.delivered_inputs + here.delivered_outputs
-        np.testing.assert_array_equal(costs["dram_output_bytes"], here.dram_outputs)
-        np.testing.assert_array_equal(costs["noc_in_bytes"] + costs["noc_out_bytes"], noc)
-        np.testing.assert_array_equal(costs["delivered_bytes"], delivered)
-        np.testing.assert_array_equal(costs["l2_moved_bytes"], dram + noc)
 
 
 def test_ranks_of_energy_and_cycles_agree():

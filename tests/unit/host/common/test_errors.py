@@ -18,12 +18,11 @@ from tilewright.host.common.errors import (
     DeviceError,
     DeviceTimeoutError,
     TilewrightError,
-    fields_named,
     reason_of,
 )
-from tilewright.host.common.names import choices, counted, file_stems, nearest
+from tilewright.host.common.names import choices, counted, file_stems
 from tilewright.host.common.print_table import print_table
-from tilewright.host.common.printable import printable, printable_document
+from tilewright.host.common.printable import printable
 
 KINDS = [
     kind
@@ -51,21 +50,6 @@ def test_one_root_catches_every_kind():
     assert len(KINDS) >= 9
     assert all(issubclass(kind, TilewrightError) for kind in KINDS)
     assert issubclass(DeviceTimeoutError, DeviceError)
-
-
-@pytest.mark.parametrize(
-    ("field", "named"),
-    [
-        ("calibration", "--calibration"),
-        ("calibration[input]", "--calibration (input)"),
-        ("calibration.onnx", "calibration.onnx"),
-        ("calibration.onnx: node 3", "calibration.onnx: node 3"),
-    ],
-)
-def test_a_file_that_is_called_as_a_field_is_keeps_its_name(field, named):
-    with pytest.raises(TilewrightError) as caught, fields_named({"calibration": "--calibration"}):
-        raise TilewrightError("must be right", field=field)
-    assert caught.value.field == named
 
 
 # -- messages of other libraries lose their places in C++ sources, and nothing else ---------------
@@ -106,13 +90,6 @@ def test_a_text_that_a_file_chose_takes_no_time(piece: str) -> None:
 
 # -- A name that does not exist suggests the nearest one
 KNOWN = ["pynq-z1", "pynq-z2", "zcu104"]
-
-
-def test_suggests_what_is_near_whatever_its_case_and_nothing_else() -> None:
-    assert nearest("PYNQZ2", KNOWN) == "pynq-z2"
-    assert nearest("tile_c0", ["tile_ci", "tile_co", "tile_b"]) in ("tile_co", "tile_ci")
-    assert nearest("qwertz", KNOWN) == ""
-    assert nearest("", []) == ""
 
 
 def test_lists_the_names_as_far_as_they_are_few() -> None:
@@ -189,12 +166,6 @@ def test_any_text_becomes_one_line_within_its_limit(text, limit):
     assert printable(shown, limit=limit) == shown
     if text.isprintable() and (limit is None or len(text) <= limit):
         assert shown == text
-
-
-def test_a_document_keeps_its_lines_and_spaces_alone() -> None:
-    assert printable_document("a\n\t\u00a0b\u2009\x1b[2J\u202e") == (
-        "a\n\t\u00a0b\u2009\\x1b[2J\\u202e"
-    )
 
 
 # -- A table loses nothing, however narrow the terminal is ----------------------------------------

@@ -105,16 +105,6 @@ def test_numbers_and_truth_values_are_those_of_yaml_1_2(text: str, value, tmp_pa
     assert type(found["a"]) is type(value)
 
 
-def test_equal_layers_go_by_any_of_their_names(tmp_path) -> None:
-    path = tmp_path / "n.yaml"
-    layer = "height: 6, width: 6, channels_in: 8, channels_out: 8, kernel_h: 1, kernel_w: 1"
-    path.write_text(f"layers:\n- {{name: a, {layer}}}\n- {{name: b, {layer}}}\n")
-    table = load_layer_table(path)
-    assert table["b"] is table["a"]
-    assert [each.name for each in table.select(["b", "a"])] == ["a"]
-    assert table["a"].count == 2
-
-
 @pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
 def test_odd_values_are_read_or_refused(read, tmp_path) -> None:
     rng = fresh_rng()

@@ -14,7 +14,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from support.boards.bitstreams import write_manifest
-from support.boards.bundles import TINY, call, small_bundle, small_network
+from support.boards.bundles import TINY, small_bundle
 from support.boards.loopback_ssh import write_stand_ins
 from support.documents.json_members import wrong_in
 
@@ -23,18 +23,14 @@ from tilewright.host.common.errors import (
     DeviceError,
     ProgramError,
     ToolError,
-    WorkloadError,
 )
 from tilewright.host.common.result_document import result_document, to_json
-from tilewright.host.compiler.pack.artefact import save
 from tilewright.host.deploy import board_run
 from tilewright.host.deploy.board_run import find_bitstream, top_classes
 from tilewright.host.deploy.bundle import MANIFEST, read_bundle
 from tilewright.host.deploy.bundle_archive import unpack_bundle
-from tilewright.host.deploy.bundle_parts import make_bundle
 from tilewright.host.deploy.send import send
 from tilewright.host.machine.bitstream import read_bitstream_manifest
-from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.sim.reference.device import ReferenceDevice
 
@@ -154,13 +150,6 @@ def test_a_device_of_another_configuration_is_refused(unpacked):
         pytest.raises(ProgramError, match="was compiled for tiny-4x4"),
     ):
         board_run.runner_of(network, device)
-
-
-def test_operators_that_the_board_lacks_are_refused_by_name(tmp_path):
-    last = len(json.loads(small_network().host)["module"]["values"])
-    save(small_network(call("nn.gelu", last)), tmp_path / "gelu.tw")
-    with pytest.raises(WorkloadError, match=r"nn\.gelu \(the_gelu\)"):
-        make_bundle(tmp_path / "gelu.tw", load_board("pynq-z2"))
 
 
 def _with_bitstream(folder, config=TINY, **changes):

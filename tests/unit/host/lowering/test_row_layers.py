@@ -97,12 +97,6 @@ def test_rows_of_more_blocks_than_the_parameters_that_fit(kind: str, block_in: i
     checked(lowered, lowered.image(data), compute_rows(data, function))
 
 
-def test_pieces_of_a_run_are_of_one_size_and_as_large_as_fits() -> None:
-    hw = load_hwconfig("pynq-16x16").with_(row_unit=1)
-    assert [rows for _, _, rows in plan_rows(hw, (1, 49, 196, 1), 2).pieces] == [33] * 5 + [31]
-    assert [rows for _, _, rows in plan_rows(hw, (1, 49, 196, 1), 2, 12).pieces] == [98, 98]
-
-
 @pytest.mark.parametrize("bias", [0.0, 0.02])
 def test_rows_without_a_mask_do_not_load_one(bias: float) -> None:
     rng, shape = np.random.default_rng(5), (1, 8, 64, 1)

@@ -11,10 +11,9 @@ from support.programs.lowered import checked
 from support.randomness import generator, often, sample, where
 
 from tilewright.host.common.errors import ConfigError
-from tilewright.host.lowering import Legality, LoweredLayer, default_schedule, legal, lower
+from tilewright.host.lowering import LoweredLayer, default_schedule, lower
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.lowering.geometry import folds, geometry
-from tilewright.host.lowering.native.records import VERDICTS
 from tilewright.host.lowering.operands import random_operands
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
@@ -23,7 +22,7 @@ from tilewright.host.network.golden import conv2d_int8, random_tensors
 from tilewright.host.network.layout import chains, input_block, output_block
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense
-from tilewright.sim.twin.native_lowering import NativeLowering, encode_schedules
+from tilewright.sim.twin.native_lowering import NativeLowering
 
 ROOMY = load_hwconfig("tiny-4x4").with_(
     inp_bytes=1 << 16, wgt_bytes=1 << 18, acc_bytes=1 << 17, out_bytes=1 << 16,
@@ -164,26 +163,6 @@ def test_the_bytes_of_an_output_are_the_next_input(number):
     rng = generator(f"chain {number}")
     for _ in range(4):
         chained(rng, unequal_blocks(rng), 4)
-
-
-# -- refusals ------------------------------------------------------------------------------------
-
-
-def verdict_of(hw: HwConfig, workload: Workload, schedule: Schedule) -> Legality:
-    """The verdict of both lowerings."""
-    verdict = legal(hw, workload, schedule)
-    native = NativeLowering(hw, workload).rules(encode_schedules([schedule]))[0]
-    assert VERDICTS[native] == verdict.rule
-    return verdict
-
-
-def test_inp_holds_whole_stored_blocks():
-    hw = WIDE_OUT.with_(inp_bytes=1024)  # 256 tiles
-    workload = conv2d("w", 8, 17, 16, 1, 0, 1)  # five blocks in two stored ones
-    fits = Schedule(tile_h=4, tile_w=8, tile_ci=5, tile_co=1)
-    assert verdict_of(hw, workload, fits).ok
-    verdict = verdict_of(hw, workload, replace(fits, tile_h=5))
-    assert (verdict.rule, verdict.needed) == ("inp_capacity", 5 * 8 * 8)
 
 
 # -- Weights of 4 bits: packed where the array unpacks them, int8 elsewhere, with equal results

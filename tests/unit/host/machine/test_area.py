@@ -88,11 +88,6 @@ def test_the_coefficients_are_those_of_the_fit_to_the_recorded_syntheses(results
     assert fit(fittable(results.rows)) == LOGIC_MODEL
 
 
-def test_a_narrow_tile_has_a_bank_for_each_tile_of_a_beat():
-    inp = next(m for m in scratchpads(load_hwconfig("tiny-4x4")) if m.name == "INP")
-    assert (inp.banks, inp.width, inp.depth, inp.write_bits) == (2, 32, 512, 32)
-
-
 @settings(deadline=None)
 @given(legal_configs())
 def test_memories_hold_exactly_the_bytes_of_the_configuration(hw):

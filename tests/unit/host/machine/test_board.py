@@ -164,20 +164,6 @@ def test_memory_bandwidths_have_a_minimum(field, low):
             memory(**{field: value})
 
 
-def test_memory_models_load_by_name_board_and_path(tmp_path):
-    assert load_memory("ideal").shared_bytes_per_cycle == 0
-    assert load_memory("zcu104") == load_board("zcu104").memory
-    path = tmp_path / "slow.yaml"
-    path.write_text(
-        "read_latency: 99\nwrite_latency: 1\nread_bytes_per_cycle: 1\nwrite_bytes_per_cycle: 1\n"
-    )
-    assert (load_memory(path).name, load_memory(path).read_latency) == ("slow", 99)
-    with pytest.raises(ConfigError, match="no memory model") as caught:
-        load_memory("perfect")
-    assert "ideal" in caught.value.remedy
-    assert "zcu104" in caught.value.remedy
-
-
 def test_a_board_file_cannot_say_that_a_bitstream_reached_its_clock(tmp_path):
     changed = {**GOOD, "sources": {"clock_mhz": "reached by my.yaml"}}
     assert "planned" in load_board(write(tmp_path, changed)).clock_text()

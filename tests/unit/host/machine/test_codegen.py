@@ -6,15 +6,14 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 
 from tilewright.cli.agent import ServedDevice
 from tilewright.cli.run import NetworkDevice
 from tilewright.cli.sim import DeviceKind
 from tilewright.host.common.places import RTL_DIR
-from tilewright.host.machine import codegen, geometry, hwconfig, isa
+from tilewright.host.machine import codegen, isa
 from tilewright.host.machine.fidelity import Fidelity
-from tilewright.host.machine.fusesoc_core import NAME, fusesoc_core
+from tilewright.host.machine.fusesoc_core import NAME
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.machine.isa import Unit
 from tilewright.host.machine.registers import (
@@ -30,7 +29,7 @@ from tilewright.host.machine.registers import (
 )
 from tilewright.sim.tools.toolchain import find_verilator
 from tilewright.sim.tools.yosys import rtl_parameters
-from tilewright.sim.verilator.build import TOP, read_manifest
+from tilewright.sim.verilator.build import TOP
 from tilewright.sim.verilator.elaboration import GENERAL, SIMULATED
 from tilewright.tuner.measure.backends import BACKENDS
 from tilewright.tuner.measure.measurement import CYCLES_ONLY
@@ -55,33 +54,8 @@ def test_package_fields_stand_most_significant_first_with_their_widths():
         assert all(w[0] != "spare" for w in widths[1:]), "spare bits are the highest"
 
 
-@pytest.mark.parametrize("name", hwconfig.named_configs())
-def test_sizes_of_the_rtl_are_those_of_the_configuration(name):
-    hw = hwconfig.load_hwconfig(name)
-    sizes = geometry.geometry_of(hw)
-    depths = ("inp", "wgt", "acc", "out", "uop", "res", "table")
-    for memory in depths:
-        assert sizes[f"{memory}_depth"] == getattr(hw, f"{memory}_depth")
-    for memory in ("inp", "wgt", "acc", "out"):
-        assert 1 << sizes[f"{memory}_shift"] == getattr(hw, f"{memory}_tile_bytes")
-    assert hw.acc_depth >> sizes["acc_bank_shift"] == hw.acc_banks
-    assert sizes["config_hash"] == hw.config_hash
-
-
 # -- The FuseSoC core: its lists are those of the RTL, and FuseSoC lints it
 TINY = load_hwconfig("tiny-4x4")
-
-
-def test_lists_the_files_and_parameters_of_the_rtl():
-    core = yaml.safe_load(fusesoc_core().partition("\n")[2])
-    files = [RTL_DIR / name for name in core["filesets"]["rtl"]["files"]]
-    assert files == read_manifest()
-    assert list(core["parameters"]) == list(rtl_parameters(TINY))
-    top = files[-1].read_text()
-    for target in core["targets"].values():
-        assert target["toplevel"] == TOP
-        assert target["parameters"] == list(core["parameters"])
-    assert all(re.search(rf"\bparameter [^=]*\b{name}\b", top) for name in core["parameters"])
 
 
 def test_fusesoc_elaborates_it(tmp_path):

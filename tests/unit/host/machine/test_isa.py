@@ -163,12 +163,6 @@ def test_micro_op_words_unpack_to_what_was_encoded(values):
     assert unpack_fields(UOP_FIELDS, word) == values
 
 
-def test_disassembly_names_the_opcode_and_leaves_zeros_out():
-    text = str(Instruction(Opcode.GEMM, {"uop_count": 3, "acc_base": 0, "pop": 1}))
-    assert text == "gemm uop_count=3 pop=1"
-    assert str(Instruction(Opcode.FINISH, {})) == "finish"
-
-
 def test_every_executing_opcode_has_a_unit_and_masks_hold_all_units():
     assert set(isa.UNIT_OF) == set(Opcode) - {Opcode.FINISH}
     assert set(isa.UNIT_OF.values()) == set(isa.Unit)

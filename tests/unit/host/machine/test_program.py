@@ -65,15 +65,6 @@ def test_an_unknown_region_is_refused_with_the_known_ones():
         assert caught.value.remedy == "regions: insn, uop, inp"
 
 
-def test_a_program_is_refused_by_another_configuration():
-    p, other = program(), HwConfig(uop_bytes=1 << 16)
-    p.check(HwConfig(name="same rtl, other label"))
-    with pytest.raises(ProgramError) as caught:
-        p.check(other)
-    assert f"{HwConfig().config_hash:#010x}" in str(caught.value)
-    assert f"{other.config_hash:#010x}" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("regions", "size", "text"),
     [

@@ -51,11 +51,6 @@ def test_each_rule_refuses_its_field(changes, field):
     assert error.value.remedy
 
 
-def test_cores_of_other_widths_have_ports_of_their_own():
-    system = replace(PAIR, cores=(CORE, replace(WIDE, port=1)), memory_ports=2)
-    assert [system.cores_of(port) for port in range(2)] == [(0,), (1,)]
-
-
 def test_the_area_is_that_of_the_cores_and_what_stands_around_them():
     area, alone = estimate(PAIR), estimate(TINY)
     assert (area.dsp, area.bram36) == (2 * alone.dsp, 2 * alone.bram36)

@@ -139,18 +139,6 @@ boards:
 """
 
 
-def test_a_pool_names_boards_their_agents_and_tokens(tmp_path):
-    path = tmp_path / "pool.yaml"
-    path.write_text(GOOD)
-    desk, lab = load_board_pool(path)
-    assert (desk.name, desk.agent, desk.plain, desk.wait_seconds) == (
-        "desk", "127.0.0.1:7425", True, 60.0,
-    )  # fmt: skip
-    assert desk.token_file == tmp_path / "token", "beside the pool's file"
-    assert str(lab.token_file) == "/etc/token"
-    assert (lab.plain, lab.wait_seconds) == (False, 5.0)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -83,11 +83,6 @@ def test_reads_what_was_written_in_frames(size):
     assert shell.frames - before == 2 * -(-size // 1024)
 
 
-def test_tells_what_the_shell_is():
-    link = ShellLink(Shell())
-    assert (link.memory_bytes, link.clock_hz) == (SIZE, 25_000_000)
-
-
 def test_refuses_what_is_no_shell():
     shell = Shell()
     shell.info = bytes(12)

@@ -13,9 +13,7 @@ from tilewright.host.vision.names import Fit
 from tilewright.host.vision.pictures import (
     IMAGE_SUFFIXES,
     InputSize,
-    Scaling,
     frame,
-    image_files,
     pictures_of,
     read_picture,
 )
@@ -43,31 +41,9 @@ def test_what_lies_in_the_input_is_found_in_the_picture(fit: Fit) -> None:
         assert (np.abs(found - wanted) <= 1.5 * np.maximum(step, 1)).all(), (fit, wide, high)
 
 
-@pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_a_sample_is_scaled_by_channel_on_the_axis_of_the_input(channels: int, last: bool) -> None:
-    shape = (1, 8, 6, channels) if last else (1, channels, 8, 6)
-    size = InputSize.of(shape)
-    assert size == InputSize(batch=1, channels=channels, rows=8, columns=6, last=last)
-    mean, std = (0.25,) * channels, tuple(0.5 + n for n in range(channels))
-    sample, _ = Scaling(mean=mean, std=std).sample(
-        Image.new("RGB", (6, 8), "white"), size, "float32"
-    )
-    assert sample.shape == shape[1:]
-    by_channel = sample.reshape(-1, channels) if last else sample.reshape(channels, -1).T
-    np.testing.assert_allclose(by_channel, np.tile(0.75 / np.array(std), (48, 1)), rtol=1e-6)
-
-
 def test_other_inputs_take_no_pictures() -> None:
     for shape in ((1, 10), (1, 4, 8, 8), (3, 8, 8), (1, 1, 2, 3, 4)):
         assert InputSize.of(shape) is None
-
-
-def test_mean_and_deviation_of_other_channels_are_refused() -> None:
-    size = InputSize.of((1, 3, 4, 4))
-    for wrong in (Scaling(mean=(0.1, 0.2)), Scaling(std=(1.0, 2.0, 3.0, 4.0))):
-        with pytest.raises(WorkloadError, match="one value or 3"):
-            wrong.sample(Image.new("RGB", (4, 4)), size, "float32")
 
 
 def test_16_bits_are_scaled_to_8(tmp_path) -> None:
@@ -83,14 +59,6 @@ def test_a_pipe_and_no_camera_are_refused(tmp_path) -> None:
     for number in (-5, 10**11):
         with pytest.raises(WorkloadError, match="number of a camera"):
             next(pictures_of(number))
-
-
-def test_pictures_of_a_folder_come_by_name_and_others_are_left(tmp_path) -> None:
-    for name in ("b.png", "a.jpg", "c.BMP"):
-        Image.new("RGB", (4, 4)).save(tmp_path / name)
-    (tmp_path / "notes.txt").write_text("no picture")
-    assert [title for title, _ in pictures_of(tmp_path)] == ["a.jpg", "b.png", "c.BMP"]
-    assert [file.name for file in image_files(tmp_path / "a.jpg")] == ["a.jpg"]
 
 
 def test_what_is_no_picture_is_refused(tmp_path) -> None:

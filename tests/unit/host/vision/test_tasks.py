@@ -179,13 +179,6 @@ def test_boxes_without_size_are_not_told_and_nothing_is_said_so() -> None:
     draw(Image.new("RGB", (64, 64)), seen)
 
 
-def test_classes_do_not_suppress_each_other_wherever_they_lie() -> None:
-    boxes = np.array([[-61.0, -61, -1, -1], [260, 260, 320, 320]])
-    found = Candidates(boxes=boxes, scores=np.array([0.9, 0.8]), classes=np.array([1, 0]),
-                       extras=np.zeros((2, 0)))  # fmt: skip
-    assert len(suppressed(found, TaskOptions(task=Task.DETECT)).scores) == 2
-
-
 def test_a_drawn_picture_has_its_box_and_keeps_the_picture() -> None:
     outputs = np.zeros((1, 300, 6))
     outputs[0, 0] = [10, 20, 50, 60, 0.9, 1]

@@ -3,8 +3,6 @@
 
 import importlib.metadata
 import json
-import re
-import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -23,7 +21,6 @@ from tilewright.sim.synth.fit import fit, held_out
 from tilewright.sim.synth.litex_core import litex_core
 from tilewright.sim.synth.openxc7 import (
     NETLIST,
-    PART,
     openxc7_passes,
     shell_rtl,
     write_openxc7_project,
@@ -31,9 +28,7 @@ from tilewright.sim.synth.openxc7 import (
 from tilewright.sim.synth.place_route import (
     Conditions,
     describe,
-    override,
     place,
-    summary_of,
     wrapper,
 )
 from tilewright.sim.synth.record import Row
@@ -284,18 +279,6 @@ def test_a_small_design_is_placed_by_the_real_tools(cache, tmp_path):
     assert found.endpoints[0].arrival_ns == pytest.approx(found.path.total_ns, rel=0.01)
 
 
-def test_the_median_of_the_seeds_is_told_for_changed_parameters(placed):
-    hw = override(HwConfig(name="tiny"), ["mac_pipeline=3"])
-    assert hw.name == "tiny,mac_pipeline=3"
-    assert summary_of([place(hw, seed=seed) for seed in (1, 2)])["median_fmax_mhz"] == 125.0
-    assert "localparam" not in placed["yosys"][0][0]
-
-
-def test_a_parameter_that_does_not_exist_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match=r"--set: must be PARAMETER=NUMBER.*mean mac_pipeline"):
-        override(HwConfig(), ["mac_pipelin=3"])
-
-
 COEFFICIENTS = len(LogicModel.__dataclass_fields__)
 
 SPREAD = [
@@ -328,18 +311,6 @@ def test_held_out_needs_more_rows_than_coefficients():
 
 
 TINY = load_hwconfig("tiny-4x4")
-
-
-def test_the_folder_holds_all_that_its_script_names(tmp_path):
-    script = write_openxc7_project(TINY, tmp_path)
-    assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
-    text = script.read_text()
-    named = re.findall(r"(?:rtl/)?\w+\.s?v\b", text[: text.index("synth_xilinx")])
-    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*v")}
-    assert {name for name in named if name.startswith("rtl/")} | {"tilewright.v"} == written
-    tools = [shlex.split(line)[0] for line in text.splitlines() if re.match(r"[a-z]\w*[ -]", line)]
-    assert tools[2:] == ["yosys", "nextpnr-xilinx", "fasm2frames", "xc7frames2bit"]
-    assert f"{PART}/part.yaml" in text
 
 
 @pytest.mark.parametrize(("field", "value"), [("axi_data_bits", 32), ("axi_burst_beats", 32)])

@@ -30,17 +30,6 @@ def test_the_family_is_that_of_the_paper():
     assert np.isfinite(curve(1.0, 6.0, -6.0, [1e-300, 1e300])).all()
 
 
-@pytest.mark.parametrize(("a", "b", "c"), [(1.2, 0.0, -1.0), (1.0, -1.0, -2.0), (1.6, 1.0, -0.7)])
-def test_the_belief_foretells_a_curve_of_the_family(a, b, c):
-    noise = 0.003 * np.random.default_rng(0).normal(size=X.size)
-    belief = fit_belief(X, curve(a, b, c) + noise, seed=(1,))
-    later = np.array([5.5, 6.0, 8.0])
-    rates = belief.rates(later)
-    assert rates.shape == (DRAWS, 3)
-    assert np.median(rates, axis=0) == pytest.approx(curve(a, b, c, later), rel=0.03)
-    assert 0.05 < belief.acceptance < 0.9
-
-
 def test_chain_and_draws_have_the_published_sizes_and_keep_to_the_prior():
     belief = fit_belief(X, curve(1.1, 0.0, -1.0), seed=(2,))
     assert belief.chain.shape == (STEPS, WALKERS, 4)
@@ -192,15 +181,6 @@ def test_dynatune_uses_the_published_constants_in_milliseconds(cycles, constant)
 
 
 # -- other selections on the same belief ----------------------------------------------------------
-
-
-def test_epsilon_greedy_follows_the_belief_and_not_what_was_gained():
-    """Nothing improves here: only the belief tells the arms apart."""
-    gains = {0: 0.2, 1: 0.1, 2: 0.01}
-    assert set(told(make(gains, name="epsilon-greedy", epsilon=0.0), 20)[3:]) == {0}
-    often = told(make(gains, name="epsilon-greedy"), 400)[3:]
-    assert 0.9 < np.mean(np.array(often) == 0) < 1.0
-    assert len(set(told(make(gains, name="epsilon-greedy", epsilon=1.0), 40)[3:])) == 3
 
 
 def test_softmax_draws_by_what_the_belief_promises():

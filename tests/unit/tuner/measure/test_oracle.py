@@ -2,7 +2,6 @@
 """The RTL oracle measures only what is bit-exact, and no failure of one trial ends another."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,13 @@ from support.search.analytic_oracle import measured_one_by_one
 
 from tilewright.host.common.errors import (
     BuildError,
-    ConfigError,
     DeviceError,
     DeviceTimeoutError,
     EnvironmentFaultError,
     StoreError,
     ToolError,
 )
-from tilewright.host.lowering import default_schedule, lower
+from tilewright.host.lowering import default_schedule
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.machine.hwconfig import load_hwconfig
 from tilewright.host.network.schedule import Schedule
@@ -71,18 +69,6 @@ def test_compare_names_the_first_difference() -> None:
         "expected 0"
     )
     assert "shape" in compare(one[:, :1], one)
-
-
-def test_golden_depends_on_the_workload_and_on_whether_weights_have_scales() -> None:
-    tensors, output = golden(TINY, LAYER)
-    again, same = golden(TINY.with_(block_out=8, int4_weights=1), LAYER)
-    assert again is tensors
-    assert same is output
-    apart, _ = golden(TINY.with_(block_out=8, int4_weights=2), replace(LAYER, weight_bits=4))
-    assert apart.weights is not None
-    assert apart.weights.min() < -8
-    other, _ = golden(TINY, conv2d("L", 6, 8, 8, 3, 1, 1, relu=False))
-    assert not np.array_equal(tensors.data, other.data)
 
 
 def test_a_timeout_is_recorded_with_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,17 +271,6 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inline]:
 SCHEDULES = [Schedule(tile_h=h, tile_w=w, tile_ci=1, tile_co=1) for h in (1, 2) for w in (1, 2, 3)]
 
 
-def test_a_fidelity_may_take_requests_in_batches_and_have_no_data(counting: Inline) -> None:
-    oracle = DeviceOracle("twin", counting)
-    requests = [request(schedule=s) for s in [*SCHEDULES, SCHEDULES[0]]]
-    answers = dict(oracle.measure(requests))
-    assert counting.sizes == [3, 3, 1]
-    expected = [lower(TINY, LAYER, r.schedule).program.instruction_count for r in requests]
-    assert [answers[p].cycles for p in range(7)] == expected
-    assert all(answers[p].valid and not answers[p].output_checked for p in range(7))
-    assert oracle.identity.startswith("twin-")
-
-
 def test_a_crash_of_a_batch_costs_only_the_request_that_caused_it(counting: Inline) -> None:
     oracle = DeviceOracle("twin", counting)
     requests = [request(schedule=s) for s in SCHEDULES]
@@ -304,8 +279,3 @@ def test_a_crash_of_a_batch_costs_only_the_request_that_caused_it(counting: Inli
     assert counting.sizes == [3, 3, 1, 1, 1]
     assert [p for p in range(6) if not answers[p].valid] == [1]
     assert "SIGSEGV" in answers[1].failure
-
-
-def test_an_unknown_fidelity_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"model.*rtl"):
-        DeviceOracle("model", Inline())

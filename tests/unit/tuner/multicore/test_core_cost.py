@@ -129,13 +129,6 @@ def test_none_of_all_mappings_does_as_well_with_a_step_less(nest):
     assert seen == {True, False}
 
 
-def test_a_core_that_could_move_more_is_no_reason_to_do_so():
-    nest = NESTS[2]
-    first = best_mapping(nest, replace(CORE, dram_bytes_per_cycle=16), Objective.LATENCY)
-    (_,), (moved,), _ = at(nest, CORE, 16, first.mapping.row()[None])
-    assert mapped_cost(nest, CORE, 16).bytes < moved
-
-
 def test_a_slow_memory_does_not_make_the_core_slow():
     nest = NESTS[2]
     first = best_mapping(nest, replace(CORE, dram_bytes_per_cycle=0.5), Objective.LATENCY)

@@ -66,11 +66,6 @@ def test_tries_a_part_of_the_mappings():
     assert sum(tried) < 5 * 2**7 * 5040 / 4
 
 
-def test_refuses_a_group_that_is_too_large():
-    with pytest.raises(ConfigError, match="jobs"):
-        best_mapping(random_instance(fresh_rng(), 24, 4))
-
-
 # -- bounds ---------------------------------------------------------------------------------------
 
 
@@ -117,14 +112,6 @@ def test_no_mapping_of_a_large_group_is_below_the_bound():
 def test_the_bound_is_the_longest_job_where_one_dominates():
     table = JobTable([[100, 100], [7, 7], [9, 9]], np.full((3, 2), 0.1))
     assert lower_bound(Instance(table=table, bandwidth=1.0)).makespan == pytest.approx(100)
-
-
-def test_a_job_is_not_on_a_core_on_which_it_alone_takes_longer():
-    # Cut, the job takes 9 on the fast core and 900 on the slow one, in parts: below 10.
-    table = JobTable([[10, 1000], [1000, 2]], np.full((2, 2), 1e-3))
-    bound = lower_bound(Instance(table=table, bandwidth=1.0))
-    assert bound.makespan == pytest.approx(10)
-    assert bound.shares.argmax(axis=1).tolist() == [0, 1]
 
 
 def test_bytes_of_a_port_do_not_pass_the_memory_of_another():

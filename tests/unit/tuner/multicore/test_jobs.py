@@ -74,11 +74,6 @@ def test_refuses_a_group_that_cannot_be(changed, message):
         jobs.draw_group("g", **(asked | changed))
 
 
-def test_an_unknown_task_lists_the_known_ones():
-    with pytest.raises(WorkloadError, match=r"task: must be a task, or a file .*'visoin'.*vision"):
-        jobs.task_networks("visoin")
-
-
 def test_a_group_is_not_empty_and_names_differ():
     job = jobs.Job(name="a", workload=dense("fc", 1, 4, 4))
     with pytest.raises(WorkloadError, match="g: a group needs at least one job"):

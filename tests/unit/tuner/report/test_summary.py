@@ -22,7 +22,6 @@ from tilewright.tuner.report.drawing.xy_chart import Series
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.summary import condition_lines, number, print_summary
-from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.settings import DEFAULT_TUNER
 
 
@@ -217,14 +216,6 @@ def test_the_command_writes_the_chosen_configuration_as_a_file_for_hw(tmp_path: 
     hw = load_hwconfig(saved)
     assert {"name": hw.name, **hw.parameters()} == dict(found.chosen.hw)
     assert f"{hw.config_hash:08x}" == found.chosen.config_hash
-
-
-def test_the_command_writes_no_configuration_where_none_is_chosen(tmp_path: Path) -> None:
-    result_of(tmp_path, mode=Mode.PER_LAYER)
-    answer = command(tmp_path, "--output", str(tmp_path / "r.html"))
-    assert answer.exit_code == 0, answer.output
-    assert (tmp_path / "r.html").exists()
-    assert not list(tmp_path.glob("*.yaml"))
 
 
 def test_the_command_does_not_let_report_and_configuration_be_one_file(tmp_path: Path) -> None:

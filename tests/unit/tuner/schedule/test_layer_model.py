@@ -23,7 +23,6 @@ from tilewright.tuner.schedule.network_prior import NetworkPrior, network_prior
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.shortlist import (
     shortlist,
-    timing_class,
 )
 from tilewright.tuner.schedule.space_prior import JointPrior, SchedulePrior, schedule_points
 
@@ -134,7 +133,6 @@ def test_the_joint_prior_is_the_schedule_prior_of_each_configuration() -> None:
 # -- predicted networks rank configurations, and short lists follow them --------------------------
 
 BOARD = load_board("pynq-z2")
-BASE = load_hwconfig("pynq-16x16")
 TASKS = tuple(load_network("vta-resnet18")[name] for name in ("C4", "C7", "C8"))
 
 
@@ -145,26 +143,6 @@ def predict() -> NetworkPrior:
 
 def bound(hw: HwConfig) -> int:
     return sum(RULES.bound(hw, t, BOARD.memory).cycles * t.count for t in TASKS)
-
-
-def test_tasks_are_weighted_by_their_counts() -> None:
-    once = NetworkPrior(TASKS[:1], BOARD.memory, RULES, "full")(BASE)
-    both = NetworkPrior(
-        (TASKS[0], TASKS[0].renamed("twice", count=2)), BOARD.memory, RULES, "full"
-    )(BASE)
-    assert both == pytest.approx(3 * once)
-
-
-def test_the_short_list_is_ordered_by_prediction_and_fits(predict) -> None:
-    found = shortlist(BOARD, BASE, RULES, bound, 4, predict=predict)
-    assert found[0] is BASE
-    assert len(found) > 1
-    predicted = [predict(hw) for hw in found[1:]]
-    assert predicted == sorted(predicted)
-    assert predicted[0] < predict(BASE)
-    assert all(RULES.fits(hw, BOARD).ok for hw in found)
-    assert len({hw.config_hash for hw in found}) == len(found)
-    assert timing_class(found[1]) == timing_class(load_hwconfig("pynq-16x32"))
 
 
 # -- Configurations that are worth measuring, each of them once

@@ -14,7 +14,6 @@ from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import conv2d
 from tilewright.testing.analytic import BASE, BOARD, RULES, SMALL, TASKS, fits, legal
 from tilewright.tuner.schedule.rules import host_rules
-from tilewright.tuner.schedule.shortlist import shortlist
 from tilewright.tuner.schedule.spaces import (
     HardwareSpace,
     JointSpace,
@@ -174,7 +173,3 @@ def test_unknown_kinds_parameters_and_values_are_refused_by_name() -> None:
         )
     with pytest.raises(SpaceError, match="distinct"):
         Knob(name="k", values=(1, 1))
-
-
-def test_shortlist_of_one_is_the_base_alone() -> None:
-    assert shortlist(BOARD, BASE, RULES, lambda _: 1, 1) == [BASE]

@@ -30,7 +30,6 @@ from tilewright.host.network.layout import input_block
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.reference.device import ReferenceDevice
-from tilewright.sim.twin.network_timing import time_layers
 
 PYNQ = load_hwconfig("pynq-16x16")
 ROOMY = load_hwconfig("tiny-4x4").with_(
@@ -208,17 +207,6 @@ def test_parts_of_a_result_count_together() -> None:
             tile_h=1, tile_w=3, tile_ci=1, tile_co=1
         ))  # fmt: skip
         assert bool(executable.views) == seen
-
-
-def cycles(graph: QGraph, board: Board | None, schedule: Schedule) -> int:
-    executable, _ = compiled(graph, PYNQ, board, schedule)
-    return time_layers(executable.steps[0].program, BOARD.memory)[0].cycles
-
-
-def test_rows_of_a_burst_cost_no_cycles() -> None:
-    graph = logits(512, 64, tokens=64)
-    schedule = Schedule(tile_h=64, tile_w=1, tile_ci=4, tile_co=8, oc_threading=2)
-    assert cycles(graph, SLOW, schedule) <= 1.01 * cycles(graph, None, schedule)
 
 
 def test_an_array_that_no_rule_leads_to_is_refused() -> None:

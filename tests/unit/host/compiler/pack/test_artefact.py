@@ -24,8 +24,6 @@ from tilewright.host.compiler.pack.annotated import save_annotated
 from tilewright.host.compiler.pack.artefact import FORMAT, CompiledNetwork, Placed, load, save
 from tilewright.host.compiler.pack.latency import (
     Latency,
-    latency,
-    mac_share,
     region_seconds,
 )
 from tilewright.host.compiler.pipeline import compile_network
@@ -186,27 +184,6 @@ def network():
     y = model.add("Softmax", y, axis=1)
     y = model.add("Flatten", model.add("Erf", y))
     return imported(model.proto(model.add("Gemm", y, model.weights(128, 3), model.weights(3))))
-
-
-def test_the_parts_add_up(network, tmp_path) -> None:
-    compiled = compile_network(network, HW, BOARD, offload_all=True).network
-    assert mac_share(compiled) == 1
-    found = latency(compiled, BOARD, cycles=1000)
-    assert found.accelerator == pytest.approx(1e-5)
-    calls = len(compiled.regions) * BOARD.cpu.call_seconds
-    moved = 144 + 2 * 128  # int8 elements into and out of both regions, that are packed
-    seen = 4  # bytes of the block whose first 3 the caller gets where they lie
-    erf = 128 * 5 - 2 * (128 * 5 // 3)
-    converted = 144 * 5 + 128 * 5 // 2 + erf + 3 * 5
-    assert compiled.conversion_bytes == converted
-    rate = BOARD.cpu.bytes_per_second
-    assert found.crossings == pytest.approx(calls + (2 * moved + seen + converted) / rate)
-    assert found.total == pytest.approx(found.accelerator + found.crossings + found.cpu)
-    path = tmp_path / "net.tw"
-    save(compiled, path)
-    assert latency(load(path), BOARD, cycles=1000) == found
-    fast = replace(BOARD, cpu=replace(BOARD.cpu, bytes_per_second=1e12, call_seconds=0))
-    assert latency(compiled, fast, cycles=1000).bottleneck == "accelerator"
 
 
 def test_an_operator_is_linked_to_what_it_reads_through_quantisation(network) -> None:

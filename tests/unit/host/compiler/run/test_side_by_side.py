@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks side by side: order of frames, figures, what is refused, and what Ctrl-C leaves."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from support.programs.systems import program_of
@@ -12,9 +10,7 @@ from tilewright.host.compiler.run import side_by_side
 from tilewright.host.compiler.run.recorded import Frame, RecordedRun
 from tilewright.host.compiler.run.side_by_side import (
     Tenant,
-    check_placement,
     core_name,
-    jain,
     measure,
 )
 from tilewright.host.machine.hwconfig import load_hwconfig
@@ -80,27 +76,6 @@ def tenant(name, core, *frames):
     return Tenant(name=name, core=core, frames=frames)
 
 
-def test_each_runs_alone_without_limits_and_then_all_with_their_shares():
-    cores = (replace(PAIR.cores[0], weight=3, read_budget=64), PAIR.cores[1])
-    shares = replace(PAIR, cores=cores, window=128)
-    device = StubSystem()
-    told: list = []
-    found = measure(
-        device, shares, [tenant("a", 0, frame(40)), tenant("b", 1, frame(10, 10))], 2,
-        tell=lambda *each: told.append(each),
-    )  # fmt: skip
-    free = {0: (1, 0, 0), 1: (1, 0, 0)}
-    assert [shares for shares, _ in device.log[:2]] == [free, free]
-    assert device.log[2][0] == {0: (3, 64, 0), 1: (1, 0, 0), "window": 128}
-    assert told == [("a alone", 0, 3), ("b alone", 1, 3), ("all together", 2, 3)]
-    assert [(each.alone, each.slow_down, len(each.times)) for each in found.sharing()] == [
-        (40, 1.0, 2),
-        (20, 1.0, 4),
-    ]
-    assert found.wrong_bytes == 0
-    assert found.together.shares[0] == {"read_waited": 7}
-
-
 def test_networks_on_one_core_take_turns_and_wait_for_each_other():
     device = StubSystem()
     tenants = [tenant("big", 0, frame(100)), tenant("small", 0, frame(10))]
@@ -135,34 +110,6 @@ def test_more_memory_than_a_machine_has_is_refused(monkeypatch):
 def test_frames_beyond_all_measure_are_refused_at_once():
     with pytest.raises(ProgramError, match="frames: the memories of all frames must fit"):
         measure(StubSystem(), PAIR, [tenant("a", 0, frame(5))], 10**18)
-
-
-def test_the_index_of_jain_is_one_for_equal_and_one_nth_for_one_who_has_all():
-    assert jain([0.4, 0.4, 0.4]) == pytest.approx(1)
-    assert jain([1, 0, 0, 0]) == pytest.approx(1 / 4)
-    assert jain([1.0, 0.5]) == pytest.approx(2.25 / 2.5)
-
-
-class Compiled:
-    """What of a compiled network is looked at."""
-
-    name = "net"
-
-    def __init__(self, hw, programs=(1,)):
-        self.hw, self.programs = hw, programs
-
-
-@pytest.mark.parametrize(
-    ("network", "core", "told"),
-    [
-        (Compiled(TINY), 2, "cores: dual-tiny has cores 0 to 1"),
-        (Compiled(TINY, ()), 0, "net: has no program: all its operators run on the CPU"),
-        (Compiled(load_hwconfig("edge-8x8")), 1, "tilewright compile MODEL --hw tiny-4x4"),
-    ],
-)
-def test_what_cannot_run_on_a_core_is_refused(network, core, told):
-    with pytest.raises(ProgramError, match=told):
-        check_placement(PAIR, [network], [core])
 
 
 def test_a_core_that_differs_from_every_named_configuration_is_named_by_its_system():

@@ -346,22 +346,6 @@ def test_programs_with_long_names_are_refused():
         channel.close()
 
 
-def test_a_session_keeps_few_programs_and_always_the_last():
-    fields, body = describe(PROGRAM)
-    with serving() as address:
-        channel = member(address)
-        for number in range(session._MAX_PROGRAMS + 1):
-            channel.send("load", body, digest=f"{number:064x}", **fields)
-            channel.receive(seconds=10).expect("loaded")
-        for number, answer in ((0, "unknown"), (1, "ran"), (session._MAX_PROGRAMS, "ran")):
-            channel.send("run", [bytes(4)], digest=f"{number:064x}", max_cycles=0, trial="ab" * 16)
-            assert channel.receive(seconds=10, max_body=1 << 20).kind == answer
-        channel.close()
-    with serving(program_bytes=len(b"".join(body))) as address:
-        works(address)
-        assert kept_bytes(PROGRAM) > len(b"".join(body)), "it is kept though it is beyond"
-
-
 def test_memory_of_a_session_is_bounded_by_what_is_kept():
     fields, body = describe(PROGRAM)
     regions = {**fields["regions"], **{f"r{i}": [fields["memory_bytes"], 0] for i in range(1000)}}

@@ -73,10 +73,6 @@ GOOD = AgentStatus(
 )  # fmt: skip
 
 
-def test_a_status_travels_whole():
-    assert AgentStatus.from_message(Message(kind="status", fields=GOOD.to_fields())) == GOOD
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("leased", 1), ("trials", -1), ("uptime_seconds", "1"), ("version", None),

@@ -322,19 +322,7 @@ def test_without_tls_no_other_machine_is_spoken_to(address):
         RemoteDevice(address, TOKEN, plain=True)
 
 
-def test_with_tls_an_agent_may_be_reached_from_elsewhere():
-    with serving(identity=identity(), listen="0.0.0.0:0") as address:
-        works(f"127.0.0.1:{address.rpartition(':')[2]}", plain=False)
-
-
 # -- identities -----------------------------------------------------------------------------
-
-
-def test_a_certificate_of_a_file_serves(tmp_path):
-    found = load_identity(pem(tmp_path / "agent.pem"))
-    assert found.digest == load_identity(tmp_path / "agent.pem").digest
-    with serving(identity=found) as address:
-        works(address, plain=False)
 
 
 def test_a_new_identity_is_another_one_and_leaves_no_file(tmp_path, monkeypatch):
@@ -375,8 +363,3 @@ def test_files_that_hold_no_identity_are_refused(tmp_path, kind):
     }[kind])  # fmt: skip
     with pytest.raises(ConfigError, match=r"private key without password.*openssl req"):
         load_identity(path)
-
-
-def test_a_file_that_does_not_exist_says_how_to_make_one(tmp_path):
-    with pytest.raises(ConfigError, match=r"cannot be read.*umask 077; openssl req"):
-        load_identity(tmp_path / "absent.pem")

@@ -8,7 +8,6 @@ from support.randomness import SEED, fresh_rng, where
 from tilewright.host.common.errors import ConfigError
 from tilewright.tuner.mapping.architecture import load_architecture
 from tilewright.tuner.mapping.cost import CostModel, Objective
-from tilewright.tuner.mapping.mapping import batch_of
 from tilewright.tuner.mapping.methods.baselines import plain_orders
 from tilewright.tuner.mapping.methods.mapper import Mapper, MapperError, Probe
 from tilewright.tuner.mapping.methods.registry import MAPPERS, make_mapper
@@ -121,16 +120,6 @@ def test_keeps_its_budget_and_tells_a_legal_best(name, nest):
     assert (np.diff(trace.best) <= 0).all(), about
     cost = CostModel(nest, FLEXIBLE).cost(trace.mapping)  # refuses what is not legal
     assert cost["energy"] * cost["cycles"] == trace.value, about
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_records_each_improvement_with_its_mapping(name):
-    trace = run(name, NESTS[0])
-    values = CostModel(NESTS[0], FLEXIBLE).costs(trace.rows).of(Objective.EDP)
-    np.testing.assert_array_equal(values, trace.best[trace.steps])
-    assert (np.diff(trace.steps) > 0).all()
-    assert (np.diff(values) < 0).all()
-    np.testing.assert_array_equal(batch_of([trace.mapping])[0], trace.rows[-1])
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -79,12 +79,6 @@ def test_breeds_as_many_children_as_are_wanted():
     assert len(magma.bred(table, first, 7, magma.MagmaSettings(), rng)) == 7
 
 
-def test_the_best_stay():
-    instance = random_instance(fresh_rng(), 20, 3)
-    trace = magma.MagmaMapper(population=10, mutation=1.0, elite=0.5).run(instance, 400, 0)
-    assert trace.makespan == trace.best.min()
-
-
 @pytest.mark.parametrize(
     ("wrong", "field"), [({"population": 3}, "population"), ({"mutation": 1.5}, "mutation")]
 )

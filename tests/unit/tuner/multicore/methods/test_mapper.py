@@ -14,7 +14,6 @@ from tilewright.tuner.multicore.job_table import JobTable
 from tilewright.tuner.multicore.methods import mapper
 from tilewright.tuner.multicore.methods.registry import GROUP_MAPPERS, MANUAL, make_group_mapper
 from tilewright.tuner.multicore.methods.tilewright import ai_mt_queues
-from tilewright.tuner.search import TunerError
 from tilewright.tuner.search.samples import BudgetSpentError
 
 
@@ -42,13 +41,6 @@ def test_ctrl_c_keeps_the_best():
 def test_ctrl_c_before_the_first_sample_is_passed_on():
     with pytest.raises(KeyboardInterrupt):
         Patient(0).run(random_instance(fresh_rng()), 100, 1)
-
-
-def test_a_listener_hears_of_every_batch():
-    heard = []
-    Patient(3).run(random_instance(fresh_rng()), 12, 1, lambda *told: heard.append(told))
-    assert [samples for samples, _ in heard] == [5, 10, 12]
-    assert np.isfinite([lowest for _, lowest in heard]).all()
 
 
 def test_the_last_batch_is_counted_as_far_as_it_fits():
@@ -81,19 +73,6 @@ def test_refuses_a_budget_of_none_and_a_trace_without_a_mapping():
     probe = mapper.Probe(instance, 3)
     with pytest.raises(mapper.GroupMapperError, match="no sample"):
         _ = mapper.Trace(mappings=probe.improved(), seed=0, **probe.told()).mapping
-
-
-def test_names_every_mapper_and_refuses_others():
-    for name in GROUP_MAPPERS:
-        assert GROUP_MAPPERS.summary(name)
-        assert isinstance(make_group_mapper(name), mapper.GroupMapper)
-    assert len(MANUAL) == 9
-    with pytest.raises(mapper.GroupMapperError, match="no group mapper of that name"):
-        make_group_mapper("simulated")
-    with pytest.raises(mapper.GroupMapperError, match="did you mean heft-greedy"):
-        make_group_mapper("heft-gredy")
-    with pytest.raises(TunerError, match="no tuner of that name"):
-        make_group_mapper("tuner-simulated")
 
 
 # -- every group mapper keeps the contract --------------------------------------------------------
