@@ -18,6 +18,7 @@ from tilewright.host.common.errors import (
     DeviceError,
     DeviceTimeoutError,
     TilewrightError,
+    fields_named,
     reason_of,
 )
 from tilewright.host.common.names import choices, counted, file_stems
@@ -50,6 +51,21 @@ def test_one_root_catches_every_kind():
     assert len(KINDS) >= 9
     assert all(issubclass(kind, TilewrightError) for kind in KINDS)
     assert issubclass(DeviceTimeoutError, DeviceError)
+
+
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [
+        ("calibration", "--calibration"),
+        ("calibration[input]", "--calibration (input)"),
+        ("calibration.onnx", "calibration.onnx"),
+        ("calibration.onnx: node 3", "calibration.onnx: node 3"),
+    ],
+)
+def test_a_file_that_is_called_as_a_field_is_keeps_its_name(field, named):
+    with pytest.raises(TilewrightError) as caught, fields_named({"calibration": "--calibration"}):
+        raise TilewrightError("must be right", field=field)
+    assert caught.value.field == named
 
 
 # -- messages of other libraries lose their places in C++ sources, and nothing else ---------------
@@ -166,6 +182,11 @@ def test_any_text_becomes_one_line_within_its_limit(text, limit):
     assert printable(shown, limit=limit) == shown
     if text.isprintable() and (limit is None or len(text) <= limit):
         assert shown == text
+
+
+def test_a_text_that_is_cut_says_so():
+    assert printable("x" * 100, limit=10) == "xxxxxxx..."
+    assert printable("x" * 10, limit=10) == "x" * 10
 
 
 # -- A table loses nothing, however narrow the terminal is ----------------------------------------

@@ -265,6 +265,14 @@ def test_an_entry_point_takes_options_and_one_named_as_a_module_hides_no_class(p
     assert registry.parse("parts_good:bare", ("bare",)) == ("parts_good", {"bare": True})
 
 
+def test_an_unknown_name_suggests_the_nearest(parts) -> None:
+    registry, install = parts
+    install("my-parts", mine="parts_good:Mine")
+    with pytest.raises(PartError, match="did you mean mine"):
+        registry.find("mime")
+    assert "mime" not in registry
+
+
 def test_a_built_in_name_stays_ours_and_the_plug_in_is_reported(parts) -> None:
     registry, install = parts
     install("my-parts", ours="parts_good:Mine")
