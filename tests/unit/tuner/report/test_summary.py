@@ -22,6 +22,7 @@ from tilewright.tuner.report.drawing.xy_chart import Series
 from tilewright.tuner.report.page import write_html
 from tilewright.tuner.report.pareto import pareto
 from tilewright.tuner.report.summary import condition_lines, number, print_summary
+from tilewright.tuner.study.options import Mode
 from tilewright.tuner.study.settings import DEFAULT_TUNER
 
 
@@ -186,6 +187,26 @@ def test_reports_tell_searched_trials_from_confirmed_ones(confirmed, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["result", "confirmed"])
+def test_the_page_shows_every_network_that_no_other_one_beats(request, name, tmp_path) -> None:
+    found = request.getfixturevalue(name)
+    archive, text = pareto(found.search), page(found, tmp_path)
+    chart = figures.pareto_figure(found, archive)
+    points = {
+        (cycles, energy)
+        for series in chart.series
+        for cycles, energy in zip(series.x, series.y, strict=True)
+    }
+    assert points <= {(p.cycles, p.energy / archive[0].energy) for p in archive}
+    tips = "\n".join(tip for series in chart.series for tip in series.tips)
+    for place, point in enumerate(archive, start=1):
+        assert f"{place}: {point.config}, {point.cycles:,} cycles" in tips
+        assert f'<td class="n">{point.cycles:,}</td>' in text
+    ring = chart.series[-1]
+    assert (ring.name, ring.x, ring.y) == ("chosen", [found.best_network], [1.0])
+    assert text.count("<td>chosen</td></tr>") == 1
+
+
+@pytest.mark.parametrize("name", ["result", "confirmed"])
 def test_no_two_points_of_a_configuration_cover_each_other(request, name) -> None:
     found = request.getfixturevalue(name)
     archive = pareto(found.search)
@@ -198,6 +219,14 @@ def test_no_two_points_of_a_configuration_cover_each_other(request, name) -> Non
             ]
             for place, (x, y) in enumerate(places):
                 assert all(abs(x - a) >= 7 or abs(y - b) >= 7 for a, b in places[:place])
+
+
+def test_per_layer_pages_have_no_archive_and_one_curve(tmp_path: Path) -> None:
+    found = result_of(tmp_path, mode=Mode.PER_LAYER, screening=AnalyticOracle(identity="fast-1"))
+    lines = race(found)
+    assert lines["sum over layers"].y[-1] == found.best_network
+    assert not {config.hw["name"] for config in found.configs} & set(lines)
+    assert "Pareto front" not in page(found, tmp_path)
 
 
 # -- the command ----------------------------------------------------------------------------------

@@ -4,7 +4,9 @@
 import numpy as np
 import pytest
 
+from tilewright.testing.analytic import BASE, RULES, TASKS, cycles_of
 from tilewright.testing.tuner_contract import drive, full_space, schedule_cost
+from tilewright.tuner.schedule.spaces import ScheduleSpace
 from tilewright.tuner.search import TunerError, make_tuner
 from tilewright.tuner.search.features import FeatureEncoder
 from tilewright.tuner.search.learning.confidence import (
@@ -47,6 +49,20 @@ def test_learns_once_a_batch_whatever_the_size_of_the_asks() -> None:
         tuner = Counted(full_space(), seed=0)
         drive(tuner, schedule_cost, batches=[WARM_UP, *batches])
         assert tuner.explored <= 1 + sum(batches) // BATCH
+
+
+def test_a_space_of_one_point_ends() -> None:
+    space = ScheduleSpace(TASKS[0], BASE, RULES, "vta")
+    only = space.sample(np.random.default_rng(0))
+    space._verdicts = dict.fromkeys(space.enumerate(), "no") | {only: ""}
+    tuner = DcocTuner(space, seed=0)
+    log = drive(tuner, schedule_cost_vta, batches=[4, 4])
+    assert [index for index, _ in log] == [only]
+    assert tuner.exhausted
+
+
+def schedule_cost_vta(schedule) -> float:
+    return float(cycles_of(BASE, TASKS[0], schedule))
 
 
 # -- the surrogate ranks what it has not seen -----------------------------------------------------
