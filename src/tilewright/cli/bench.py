@@ -34,8 +34,9 @@ class _Studies(Group):
                     field="bench",
                     remedy="clone the repository and run it there",
                 )
-            importlib.import_module(f"{_STUDIES}.pages")
-            found = importlib.import_module(f"{_STUDIES}.commands")
+            for module in ("commands", "pages"):  # each adds its commands
+                importlib.import_module(f"{_STUDIES}.{module}")
+            found = importlib.import_module(f"{_STUDIES}.framework.commands")
             self._loaded = dict(typer.main.get_group(found.studies).commands)
         return self._loaded
 
