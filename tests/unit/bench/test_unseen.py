@@ -11,13 +11,12 @@ from types import SimpleNamespace
 import pytest
 from support.command_line import call
 from support.documents.json_members import wrong_in
-from tilewright.bench.networks.timm_networks import IN_THE_ZOO, VERSION, drawn, families
 
 from tilewright.bench.commands import NetworksSettings
 from tilewright.bench.framework.records import lines_beside
 from tilewright.bench.framework.study import run_study
 from tilewright.bench.networks import unseen
-from tilewright.bench.networks.unseen import Unseen
+from tilewright.bench.networks.unseen import IN_THE_ZOO, VERSION, Unseen, drawn, families
 from tilewright.bench.networks.zoo import MEMBERS
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
