@@ -69,6 +69,10 @@ def load_network(
         >>> layer.input_shape, layer.output_shape, layer.count
         ((1, 256, 14, 14), (1, 256, 14, 14), 3)
     """
+    if trust_model and not (isinstance(model, str | Path) and is_torch_file(Path(model))):
+        raise WorkloadError(
+            "is for .pt2 files", field="trust_model", value=str(model), remedy="leave it out"
+        )
     if isinstance(model, NetworkTable):
         return model
     if not isinstance(model, str | Path):
@@ -80,10 +84,6 @@ def load_network(
             "compile",
         )
     path = Path(model)
-    if trust_model and not is_torch_file(path):
-        raise WorkloadError(
-            "is for .pt2 files", field="trust_model", value=str(model), remedy="leave it out"
-        )
     if path.suffix.lower() == ".tw":
         return network_table(load(path))
     if path.suffix.lower() == ".onnx" or is_tflite_file(path) or is_torch_file(path):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from tilewright.host.common.names import choices, counted
-from tilewright.host.compiler.read.float_model import is_torch_file
 from tilewright.host.compiler.tasks import load_network
 from tilewright.host.machine.bitstream import BitstreamManifest
 from tilewright.host.machine.board import (
@@ -82,10 +81,6 @@ def _require_options(options: TuneOptions) -> None:
             "a network must be named",
             field="model",
             remedy="name a built-in network, an ONNX file or a table of layers",
-        )
-    if options.trust_model and not (isinstance(model, str | Path) and is_torch_file(Path(model))):
-        raise SettingsError(
-            "is for .pt2 files", field="trust_model", value=str(model), remedy="leave it out"
         )
     if hw is not None and base != DEFAULT_BASE:
         raise SettingsError(
@@ -180,5 +175,5 @@ def _member(kind: type[E], name: str, field: str) -> E:
 def _table(options: TuneOptions, hw: HwConfig, board: Board) -> NetworkTable:
     model = options.model
     if isinstance(model, Workload):
-        return NetworkTable(name=model.name, workloads=(model,))
+        model = NetworkTable(name=model.name, workloads=(model,))
     return load_network(model, hw=hw, board=board, trust_model=options.trust_model)
