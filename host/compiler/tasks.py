@@ -48,8 +48,9 @@ def load_network(
 
     Those of an ONNX, ``.tflite`` or ``.pt2`` file are the compiler's, fused, with pooling and
     residual adds: all that the accelerator can take, since what pays depends on the configuration
-    and the schedules that are searched. Scales do not matter to a schedule, so a float model is
-    quantised with one random input. It needs the extra ``network``.
+    and the schedules that are searched. Channels between two layers fill the blocks of ``hw``:
+    4 channels count as 16 where a block has 16. Scales do not matter to a schedule, so a float
+    model is quantised with one random input. It needs the extra ``network``.
 
     Args:
         model: a built-in network (``resnet18``; ``tilewright networks`` lists them), or the path of
