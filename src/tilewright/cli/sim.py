@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
-from enum import StrEnum
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -18,8 +18,9 @@ from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import errors_in, fields_named
 from tilewright.host.common.names import counted
+from tilewright.host.common.options import option
 from tilewright.host.common.printable import printable
-from tilewright.host.machine.fidelity import Fidelity
+from tilewright.interface.options import LayerDevice, SimulateOptions
 from tilewright.tuner.schedule.options import LayerOptions
 
 if TYPE_CHECKING:
@@ -32,56 +33,28 @@ if TYPE_CHECKING:
 _FIELDS: Final = {"max_cycles": "--max-cycles"}
 
 
-class DeviceKind(StrEnum):
-    """What `sim` runs on."""
+@dataclass(frozen=True)
+class CommandOptions(SimulateOptions, LayerOptions):
+    """What a run of a layer is of, besides what Python says of it."""
 
-    RTL = Fidelity.RTL
-    DPI = Fidelity.DPI
-    TIMING = Fidelity.TIMING
-    TWIN = Fidelity.TWIN
-    REFERENCE = "reference"
-    CXXRTL = "cxxrtl"
+    _: KW_ONLY
+    seed: int = option(0, "Seed of the random operands.", low=0, metavar="SEED")
+    waves: Path | None = option(
+        None, "Write the waves of the run to this FST file.", metavar="FILE"
+    )
+    trace: Path | None = option(
+        None,
+        "Write a Chrome trace (JSON, for ui.perfetto.dev): when each instruction ran, and what "
+        "each unit waited for.",
+        metavar="FILE",
+    )
 
 
 @app.command(rich_help_panel=COMMON)
-@from_fields(LayerOptions)
+@from_fields(CommandOptions)
 def sim(
     context: typer.Context,
-    layer: Annotated[
-        str, typer.Argument(metavar="LAYER", help="Layer of the network, such as C8.")
-    ],
-    settings: LayerOptions,
-    schedule: Annotated[
-        str, typer.Option(metavar="FILE", help="'default' (untuned) or a YAML file.")
-    ] = "default",
-    waves: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the waves of the run to this FST file.",
-        ),
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a Chrome trace (JSON, for ui.perfetto.dev): when each instruction ran, and "
-            "what each unit waited for.",
-        ),
-    ] = None,
-    device: Annotated[
-        DeviceKind,
-        typer.Option(
-            help="rtl (the RTL in Verilator), dpi (its data in C++), timing (without data), "
-            "cxxrtl (a second simulator), twin (cycle-exact), or reference (NumPy)."
-        ),
-    ] = DeviceKind.RTL,
-    seed: Annotated[
-        int, typer.Option(metavar="SEED", min=0, help="Seed of the random operands.")
-    ] = 0,
-    max_cycles: Annotated[
-        int, typer.Option(metavar="CYCLES", min=0, help="Cycle limit; 0: the device's default.")
-    ] = 0,
+    settings: CommandOptions,
     rtl: arguments.RtlOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -95,22 +68,22 @@ def sim(
     from tilewright.host.network.schedule import load_schedule
     from tilewright.sim.devices import open_simulated
 
+    device, waves, trace = LayerDevice(settings.fidelity), settings.waves, settings.trace
     config = load_hwconfig(settings.hw)
-    workload = arguments.read_network(settings.network, config, settings.board)[layer]
-    if device is DeviceKind.REFERENCE:
+    table = arguments.read_network(settings.network, config, settings.board)
+    workload, file = table[str(settings.workload)], settings.schedule
+    if device is LayerDevice.REFERENCE:
         _refuse_with_reference(context, rtl)
     _check_recording(device, waves, trace)
     arguments.require_places(
-        {"--schedule": Path(schedule)},
+        {"--schedule": None if file is None else Path(str(file))},
         {"--waves": waves, "--trace": trace, "--json": json_path(json)},
     )
-    timing = arguments.simulated_memory(context, settings.memory, settings.board)
-    chosen = (
-        default_schedule(config, workload) if schedule == "default" else load_schedule(schedule)
-    )
-    with errors_in(schedule) if schedule != "default" else nullcontext():
+    timing = arguments.simulated_memory(context, str(settings.memory), settings.board)
+    chosen = default_schedule(config, workload) if file is None else load_schedule(file)
+    with nullcontext() if file is None else errors_in(str(file)):
         lowered = lower(config, workload, chosen)
-    tensors = random_operands(config, workload, np.random.default_rng(seed))
+    tensors = random_operands(config, workload, np.random.default_rng(settings.seed))
     image = lowered.image(tensors)
     if waves is not None:
         from tilewright.sim.executor.wave_run import run_with_waves
@@ -121,7 +94,7 @@ def sim(
             progress(f"building and recording {config.name} in Verilator", quiet=json is not None),
         ):
             result = run_with_waves(
-                config, timing, lowered.program, image, waves, max_cycles=max_cycles
+                config, timing, lowered.program, image, waves, max_cycles=settings.max_cycles
             )
     else:
         with progress(f"building {config.name} in Verilator", quiet=json is not None):
@@ -131,11 +104,11 @@ def sim(
             fields_named(_FIELDS),
             progress(f"{workload.name} on {device.value}", quiet=json is not None),
         ):
-            result = runner.run(lowered.program, image, max_cycles=max_cycles)
+            result = runner.run(lowered.program, image, max_cycles=settings.max_cycles)
     expected = conv2d_int8(workload, tensors)
     actual = lowered.output(result.memory)
     wrong = int(np.count_nonzero(actual != expected)) if actual.shape == expected.shape else -1
-    if device is DeviceKind.TIMING:  # it has no data
+    if device is LayerDevice.TIMING:  # it has no data
         wrong = 0
     bound_cycles = bound(config, workload, timing).cycles
     print_run(
@@ -153,7 +126,7 @@ def sim(
             "memory": timing.name,
             "device": device.value,
             "schedule": chosen.to_mapping(),
-            "seed": seed,
+            "seed": settings.seed,
             "rtl": str(rtl or ""),
         }
         json.write([_row(workload.name, result, bound_cycles, wrong)], conditions)
@@ -163,7 +136,7 @@ def sim(
             f"{wrong} of {expected.size} elements of {workload.name} differ from the golden model",
             blame(rtl),
         )
-    if device is not DeviceKind.TIMING:
+    if device is not LayerDevice.TIMING:
         say(f"output: bit-exact, {expected.size:,} int8 elements")
 
 
@@ -218,13 +191,13 @@ def _refuse_with_reference(context: typer.Context, rtl: Path | None) -> None:
     )
 
 
-def _check_recording(device: DeviceKind, waves: Path | None, trace: Path | None) -> None:
+def _check_recording(device: LayerDevice, waves: Path | None, trace: Path | None) -> None:
     """Refuse a recording that the device cannot make."""
-    if waves is not None and device is not DeviceKind.RTL:
+    if waves is not None and device is not LayerDevice.RTL:
         raise UsageError(
             "waves need the RTL in Verilator", field="--waves", remedy="leave out --device"
         )
-    if trace is not None and device is DeviceKind.REFERENCE:
+    if trace is not None and device is LayerDevice.REFERENCE:
         raise UsageError(
             "a trace needs a device with time",
             field="--trace",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.options import option
+from tilewright.host.machine.board import THE_BOARDS
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.vision.names import Fit, Head, Task
 from tilewright.tuner.study.options import SEARCH_BUDGET
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tilewright.host.compiler.read.own_operator import Operator
     from tilewright.host.machine.board import Board, MemoryModel
     from tilewright.host.machine.hwconfig import HwConfig
+    from tilewright.host.network.schedule import Schedule
+    from tilewright.host.network.workload import Workload
     from tilewright.host.runtime.device import Device
 
 _QUANTISATION: Final = "Quantisation"
@@ -49,6 +52,17 @@ class Int4Weights(StrEnum):
     ALL = "all"
 
 
+class LayerDevice(StrEnum):
+    """What the command `sim` runs on."""
+
+    RTL = Fidelity.RTL
+    DPI = Fidelity.DPI
+    TIMING = Fidelity.TIMING
+    TWIN = Fidelity.TWIN
+    REFERENCE = "reference"
+    CXXRTL = "cxxrtl"
+
+
 class NetworkDevice(StrEnum):
     """What the command `run` runs on."""
 
@@ -57,6 +71,52 @@ class NetworkDevice(StrEnum):
     REFERENCE = "reference"
     TWIN = Fidelity.TWIN
     BOARD = Fidelity.BOARD
+
+
+@dataclass(frozen=True)
+class SimulateOptions:
+    """One layer on one device."""
+
+    workload: Workload | str = option(
+        MISSING,
+        "Layer of the network, such as C8. In Python a layer, or the name of one: C8 of "
+        "vta-resnet18, or NETWORK:LAYER, where the network is built-in or a file.",
+        kind=str,
+        argument=True,
+        metavar="LAYER",
+    )
+    schedule: Schedule | str | Path | None = option(
+        None,
+        "YAML file of how it is lowered; default: the untuned one of `default_schedule`.",
+        kind=str | None,
+        parse=lambda given: None if given == "default" else given,
+        metavar="FILE",
+    )
+    _: KW_ONLY
+    hw: HwConfig | str | Path = option(
+        "pynq-16x16", "Named configuration or YAML file.", kind=str, metavar="HW"
+    )
+    memory: MemoryModel | Board | str | Path = option(
+        THE_BOARDS,
+        "Memory timing: 'board' (that of --board; in Python of pynq-z2), 'ideal', a board's name "
+        "or a YAML file.",
+        kind=str,
+        metavar="MEMORY",
+    )
+    fidelity: str = option(
+        Fidelity.RTL.value,
+        "rtl (the RTL in Verilator), dpi (its data in C++), timing (without data), twin "
+        "(cycle-exact, without data); the command's also cxxrtl (a second simulator) and reference "
+        "(NumPy). All but the last count the same cycles.",
+        kind=LayerDevice,
+        flags=("--device",),
+    )
+    max_cycles: int = option(
+        0, "Cycles after which the run is stopped; 0: 1,000,000,000.", low=0, metavar="CYCLES"
+    )
+    rtl: str | Path | None = option(
+        None, "Manifest of your RTL, which is built in place of ours; see `tune`.", kind=None
+    )
 
 
 def read_numbers(name: str, text: str) -> tuple[float, ...]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from tilewright.host.common.errors import DeviceError
+from tilewright.host.common.options import takes
 from tilewright.host.common.summaries import Summarised
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import THE_BOARDS, Board, MemoryModel, load_memory
@@ -20,15 +20,14 @@ from tilewright.host.runtime.agent.authentication import read_token
 from tilewright.host.runtime.agent.client import RemoteDevice
 from tilewright.host.runtime.device import Device
 from tilewright.interface.layers import resolved
+from tilewright.interface.options import SimulateOptions
 from tilewright.interface.typed import typed
 from tilewright.sim.devices import open_simulated
 from tilewright.sim.verilator.rtl_variant import rtl_variant
+from tilewright.sim.verilator.simulated import DEFAULT_MAX_CYCLES
 from tilewright.tuner.measure.backends import backend_of
 from tilewright.tuner.measure.measurement import Request, Status
 from tilewright.tuner.measure.oracle import measure_once
-
-NO_LIMIT: Final = 1_000_000_000
-"""Cycles: minutes of simulation, for whoever gives no limit."""
 
 
 class WrongOutputError(DeviceError):
@@ -91,34 +90,15 @@ class SimulatedLayer(Summarised):
 
 
 @typed
-def simulate(
-    workload: Workload | str,
-    schedule: Schedule | str | Path | None = None,
-    *,
-    hw: HwConfig | str | Path = "pynq-16x16",
-    memory: MemoryModel | Board | str | Path = THE_BOARDS,
-    fidelity: str = Fidelity.RTL,
-    max_cycles: int = NO_LIMIT,
-    rtl: str | Path | None = None,
-) -> SimulatedLayer:
+@takes(SimulateOptions)
+def simulate(options: SimulateOptions) -> SimulatedLayer:
     """Run one layer on seeded random operands, check its output, and count cycles.
 
     The first call on a configuration builds it with Verilator, which takes seconds to a minute.
     The build is kept on disk, and the simulated device stays open for the next call.
 
-    Args:
-        workload: the layer, or its name: ``C8`` of the built-in ``vta-resnet18``, or
-            ``NETWORK:LAYER``, where the network is built-in or a file.
-        schedule: how to lower it, or the YAML file of it; None: `default_schedule`, which is
-            untuned.
-        hw: configuration, or the name or YAML file of one.
-        memory: DRAM timing: ``board`` (that of ``pynq-z2``), ``ideal``, a `Board` or the name of
-            one (its memory), or a YAML file.
-        fidelity: ``rtl`` (the whole design), ``dpi`` (its control, data in C++), ``timing``
-            (its control, no data) or ``twin`` (a cycle-exact model, the fastest). All of them count
-            the same cycles.
-        max_cycles: the run is stopped after so many.
-        rtl: manifest of your RTL, which is built in place of ours; see `tune`.
+    Returns:
+        What it took, whether its output was checked, and what the on-chip counters counted.
 
     Raises:
         ScheduleError: the schedule is not `legal` here, or none.
@@ -139,14 +119,18 @@ def simulate(
         >>> twin.counters == measured.counters
         True
     """
-    config, layer, chosen = resolved(hw, workload, schedule)
-    timing = load_memory(memory)
+    config, layer, chosen = resolved(options.hw, options.workload, options.schedule)
+    timing = load_memory(options.memory)
     request = Request(
-        hw=config, workload=layer, schedule=chosen, memory=timing, max_cycles=max_cycles
+        hw=config,
+        workload=layer,
+        schedule=chosen,
+        memory=timing,
+        max_cycles=options.max_cycles or DEFAULT_MAX_CYCLES,
     )
-    with rtl_variant(rtl):
-        backend_of(fidelity).prepare(config)
-        measured = measure_once(fidelity, request)
+    with rtl_variant(options.rtl):
+        backend_of(options.fidelity).prepare(config)
+        measured = measure_once(options.fidelity, request)
     if measured.status is Status.MISMATCH or measured.cycles is None:
         raise WrongOutputError(
             measured.failure,

@@ -18,6 +18,7 @@ from tilewright.host.common.errors import TilewrightError
 from tilewright.host.machine.board import Board, MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.network_table import NetworkTable
+from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 
 A = ParamSpec("A")
@@ -43,8 +44,8 @@ def _names() -> dict[str, Any]:
         "Any": Any, "Array": Array, "Board": Board, "CompiledNetwork": CompiledNetwork,
         "Device": Device, "HwConfig": HwConfig, "Int4Layers": Int4Layers, "Iterable": Iterable,
         "Mapping": Mapping, "MemoryModel": MemoryModel, "Method": Method,
-        "NetworkTable": NetworkTable, "Operator": Operator, "Path": Path, "Sequence": Sequence,
-        "Tuner": Tuner, "Workload": Workload,
+        "NetworkTable": NetworkTable, "Operator": Operator, "Path": Path, "Schedule": Schedule,
+        "Sequence": Sequence, "Tuner": Tuner, "Workload": Workload,
     }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from tilewright.cli.agent import ServedDevice
 from tilewright.cli.run import NetworkDevice
-from tilewright.cli.sim import DeviceKind
 from tilewright.host.common.places import RTL_DIR
 from tilewright.host.machine import codegen, isa
 from tilewright.host.machine.fidelity import Fidelity
@@ -27,6 +26,7 @@ from tilewright.host.machine.registers import (
     ErrorUnit,
     WaitState,
 )
+from tilewright.interface.options import LayerDevice
 from tilewright.sim.tools.toolchain import find_verilator
 from tilewright.sim.tools.yosys import rtl_parameters
 from tilewright.sim.verilator.build import TOP
@@ -101,7 +101,7 @@ def test_tune_offers_what_can_measure() -> None:
     assert set(SCREENS) <= {*Fidelity, "none"}
 
 
-@pytest.mark.parametrize("choices", [DeviceKind, NetworkDevice, ServedDevice])
+@pytest.mark.parametrize("choices", [LayerDevice, NetworkDevice, ServedDevice])
 def test_devices_of_the_command_line_carry_the_names_of_fidelities(choices) -> None:
     assert {choice.value for choice in choices} <= {*Fidelity} | NO_FIDELITIES
 
