@@ -2,7 +2,7 @@
 """Every tuner of the registry keeps the contract."""
 
 import pytest
-from support.randomness import generator
+from support.randomness import generator, often
 
 from tilewright.testing.tuner_contract import (
     TunerContract,
@@ -21,10 +21,17 @@ OPTIONS = {
 }
 """Of the tuners whose own take long."""
 
+SLOW = ("autotvm", "chameleon", "chameleon-code", "ippo", "metaschedule", "optuna-tpe")
+"""Five sixths of the time of all: a fast run takes two of them."""
+LATER = {
+    "optuna-gp",  # a fit for every proposal; the adapter is that of the other samplers
+    *(case.values[0] for case in often("slow tuners", SLOW, 2) if not isinstance(case, str)),
+}
+
 for _name in TUNERS:
     _given = {"name": _name, "options": OPTIONS.get(_name, TunerContract.options)}
     _kind = type(f"Test{_name.title().replace('-', '')}", (TunerContract,), _given)
-    if _name == "optuna-gp":  # a fit for every proposal; the adapter is that of the other samplers
+    if _name in LATER:
         _kind = pytest.mark.slow(_kind)
     globals()[_kind.__name__] = _kind
 

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product, starmap
 from pathlib import Path
 
 import pytest
 from e2e.command import environment
-from support.randomness import generator, sample, where
+from support.randomness import generator, often, sample, where
 from support.search.study_process import BUDGET
 from support.search.trials import DIALECTS, new_location
 
@@ -91,8 +92,10 @@ def test_studies_that_want_the_same_trials_measure_each_once(tmp_path, dialect):
     assert len(measured) == BUDGET
 
 
-@pytest.mark.parametrize("asynchronous", [0, 4])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("dialect", "asynchronous"),
+    often("stores", starmap(pytest.param, product(DIALECTS, [0, 4])), 2),
+)
 def test_two_processes_of_one_study_make_one_study(tmp_path, dialect, asynchronous):
     """That of one process alone, where the order of ends decides nothing."""
     location = new_location(dialect, tmp_path)

@@ -99,7 +99,7 @@ def model(tmp_path):
                 (("tune", "resnet18", "--store", "postgresql://a@localhost/b"), ("postgres",)),
             ],
         ),
-        3,
+        1,
     ),
 )
 def test_a_command_names_the_extra_in_one_line(model, words, extras):

@@ -9,6 +9,7 @@ import pytest
 from support.networks.attention_masks import FORMS, some_mask
 from support.networks.qdq_runs import assert_near, quantised_names, run_all
 from support.networks.small_transformers import small_bert, small_gpt, small_vit
+from support.randomness import often
 
 from tilewright.host.compiler.lower.integer import evaluate
 from tilewright.host.compiler.lower.qgraph import from_normal_form, to_normal_form
@@ -101,7 +102,7 @@ def as_input(mask: np.ndarray, form: str) -> np.ndarray:
     return added[:, None, None] if form == "given" else mask
 
 
-@pytest.mark.parametrize("form", [*FORMS, "given"])
+@pytest.mark.parametrize("form", often("masks of transformers", [*FORMS, "given"], 2))
 def test_a_transformer_with_a_mask_is_one_region_and_what_is_masked_changes_nothing(
     form: str,
 ) -> None:

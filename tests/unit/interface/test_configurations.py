@@ -9,7 +9,7 @@ import pytest
 import yaml
 from support.command_line import call
 from support.networks.small_models import Model
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, often
 
 import tilewright as tw
 from tilewright.host.compiler.pack.latency import latency
@@ -46,7 +46,7 @@ def milliseconds(model: onnx.ModelProto, data: np.ndarray) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("functions", [False, True])
+@pytest.mark.parametrize("functions", often("drawn with functions", [False, True], 1))
 def test_auto_takes_the_fastest_and_of_equal_ones_the_smallest(functions: bool) -> None:
     warnings.simplefilter("ignore")
     rng = fresh_rng()

@@ -222,7 +222,7 @@ def test_an_empty_output_is_refused_when_it_is_compiled() -> None:
 
 
 # -- ONNX's own cases of each operator: what compiles runs, and gives what ONNX Runtime gives
-OPERATOR_CASES = 12
+OPERATOR_CASES = 6
 """In a test."""
 
 ROUNDED = {*ON_ARRAY} - {"Clip", "Gather", "Relu", "Reshape", "Transpose"}
@@ -270,7 +270,7 @@ def runs(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> bool:
     return all(isinstance(r, np.ndarray) and r.size and r.dtype != object for r in results)
 
 
-@pytest.mark.parametrize("number", sample(1, 60))
+@pytest.mark.parametrize("number", sample(1, 120))
 def test_operators_of_onnx(number: int) -> None:
     rng = fresh_rng()
     known = cases()

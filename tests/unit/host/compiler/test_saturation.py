@@ -70,7 +70,7 @@ def assert_as_onnxruntime(model, x, rng, facts: str, **options) -> None:
         assert error <= limit, f"{name}: {error} steps, not {limit}: {facts}"
 
 
-@pytest.mark.parametrize("number", sample(12, 6000))
+@pytest.mark.parametrize("number", sample(6, 6000))
 def test_fused_networks_give_the_results_of_their_file(number) -> None:
     rng = generator(f"saturation {number}")
     model, x = quantised_model(rng)
@@ -98,7 +98,7 @@ def quantised_by_onnxruntime(model: onnx.ModelProto, samples, folder, **options)
     return onnx.load(folder / "static.onnx")
 
 
-@pytest.mark.parametrize("number", sample(5, 1000))
+@pytest.mark.parametrize("number", sample(2, 1000))
 def test_files_of_onnxruntimes_quantiser_give_their_results(number, tmp_path) -> None:
     """Its defaults leave a Relu to the saturation of the tensor behind it."""
     rng = generator(f"saturation static {number}")

@@ -41,14 +41,18 @@ ROWED = load_hwconfig("tiny-4x4").with_(row_unit=1)
 
 @pytest.mark.parametrize(
     ("make", "block_in", "moves"),
-    [
-        pytest.param(convnext, 4, 0, id="convnext"),
-        # to windows in two blocks, and back; keys and values of two heads apart in each
-        pytest.param(swin, 4, 3 + 8, id="swin"),
-        pytest.param(partial(swin, turned_first=True), 4, 3 + 8, id="swin, heads turned first"),
-        # windows of 9 tokens of 8 bytes begin at beats of the bus
-        pytest.param(partial(swin, width=16), 8, 3, id="swin on a rectangle"),
-    ],
+    often(
+        "regions of vision",
+        [
+            pytest.param(convnext, 4, 0, id="convnext"),
+            # to windows in two blocks, and back; keys and values of two heads apart in each
+            pytest.param(swin, 4, 3 + 8, id="swin"),
+            pytest.param(partial(swin, turned_first=True), 4, 3 + 8, id="swin, heads turned first"),
+            # windows of 9 tokens of 8 bytes begin at beats of the bus
+            pytest.param(partial(swin, width=16), 8, 3, id="swin on a rectangle"),
+        ],
+        2,
+    ),
 )
 def test_a_network_is_one_region_with_its_bits(
     make: Callable[[np.random.Generator], onnx.ModelProto], block_in: int, moves: int

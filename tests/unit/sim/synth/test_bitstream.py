@@ -149,13 +149,21 @@ def test_the_port_and_the_clock_are_those_of_the_board(projects, tmp_path, name)
 
 @pytest.mark.parametrize(
     "hw",
-    [
-        load_hwconfig("pynq-16x16"),
-        load_hwconfig("zu-32x32"),
-        HwConfig(name="odd (name) @x=+*:,", axi_data_bits=32, axi_burst_beats=4),
-        HwConfig(name="narrow", block_in=8, block_out=32, axi_data_bits=32, mac_lut_columns=3),
-    ],
-    ids=lambda hw: hw.name[:6],
+    often(
+        "ports",
+        [
+            pytest.param(hw, id=hw.name[:6])
+            for hw in (
+                load_hwconfig("pynq-16x16"),
+                load_hwconfig("zu-32x32"),
+                HwConfig(name="odd (name) @x=+*:,", axi_data_bits=32, axi_burst_beats=4),
+                HwConfig(
+                    name="narrow", block_in=8, block_out=32, axi_data_bits=32, mac_lut_columns=3
+                ),
+            )
+        ],
+        2,
+    ),
 )
 def test_any_configuration_that_the_port_takes_is_built(tmp_path, hw):
     board = "zcu104" if hw.axi_data_bits == 128 else "pynq-z2"

@@ -121,7 +121,7 @@ GRID = [
     for name in PROOFS
     if name not in LONGEST or name in drawn("longest proof", LONGEST)
 ]
-HOLD, FOUND = often("proofs", GRID, 7), often("seeded", GRID, 3)
+HOLD, FOUND = often("proofs", GRID, 5), often("seeded", GRID, 2)
 """What a fast run draws: `make formal` and a slow run take all."""
 
 

@@ -308,10 +308,17 @@ CHANGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory) -> str:
+    """What is written of a study, as JSON."""
+    folder = tmp_path_factory.mktemp("tuned")
+    tune(folder)
+    return json.dumps({"name": HW.name, **HW.parameters(), TUNED: tuned_mapping(result_of(folder))})
+
+
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_whose_layers_cannot_run_is_refused_before_any_does(tmp_path, change) -> None:
-    tune(tmp_path)
-    data = {"name": HW.name, **HW.parameters(), TUNED: tuned_mapping(result_of(tmp_path))}
+def test_a_file_whose_layers_cannot_run_is_refused_before_any_does(tmp_path, tuned, change) -> None:
+    data = json.loads(tuned)
     edit, part = CHANGES[change]
     edit(data["tuned"])
     file = tmp_path / "edited.yaml"

@@ -94,16 +94,19 @@ def test_the_layer_whose_range_is_wide_loses_most() -> None:
 
 
 def test_other_options_are_tried_and_the_best_are_taken() -> None:
-    rng = generator("improve")
-    model, y = network(rng, offset=6.0)
-    samples = data(rng, 12)
-    plain, better = (quantised(model, y, samples, improve=each) for each in (False, True))
-    trials = better.accuracy.trials
-    assert trials[0]["kept"]
-    assert any(trial["kept"] for trial in trials[1:])
-    assert better.accuracy.chosen
-    best = max(trial["worst_db"] for trial in trials if trial["kept"])
-    assert best >= trials[0]["worst_db"] + 0.1
+    for number in range(5):  # of some networks all options are about equally good
+        rng = generator(f"improve {number}")
+        model, y = network(rng, offset=6.0)
+        samples = data(rng, 12)
+        plain, better = (quantised(model, y, samples, improve=each) for each in (False, True))
+        first, *trials = better.accuracy.trials
+        assert first["kept"]
+        kept = [trial["worst_db"] for trial in trials if trial["kept"]]
+        assert bool(kept) == bool(better.accuracy.chosen)
+        assert min(kept, default=np.inf) >= first["worst_db"] + 0.1
+        if kept:
+            break
+    assert kept
     fresh = [{"x": each[None]} for each in data(generator("fresh"), 16)]
     expected, before, after = (
         np.concatenate([run_all(each, run)[y] for run in fresh])

@@ -10,12 +10,13 @@ import sys
 import threading
 from collections import Counter
 from contextlib import contextmanager
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.boards import agents
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, often
 
 from tilewright.host.common.errors import DeviceError
 from tilewright.host.runtime.agent.protocol import ConnectionLostError
@@ -145,6 +146,10 @@ class Agent:
         return len(path.read_text().splitlines()) if path.exists() else 0
 
 
+KILLED = [("running", 1), ("ended", 2), ("writing", 2), ("kept", 1), ("sending", 1)]
+"""Points of a request, and runs that it then takes."""
+
+
 @pytest.fixture
 def agent(tmp_path):
     agent = Agent(tmp_path)
@@ -155,7 +160,7 @@ def agent(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("point", "runs"), [("running", 1), ("ended", 2), ("writing", 2), ("kept", 1), ("sending", 1)]
+    ("point", "runs"), often("points of a kill", starmap(pytest.param, KILLED), 2)
 )
 def test_a_killed_agents_successor_has_each_result_that_was_kept(agent, point, runs):
     agent.start(point)
