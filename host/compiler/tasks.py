@@ -48,9 +48,10 @@ def load_network(
 
     Those of an ONNX, ``.tflite`` or ``.pt2`` file are the compiler's, fused, with pooling and
     residual adds: all that the accelerator can take, since what pays depends on the configuration
-    and the schedules that are searched. Channels between two layers fill the blocks of ``hw``:
-    4 channels count as 16 where a block has 16. Scales do not matter to a schedule, so a float
-    model is quantised with one random input. It needs the extra ``network``.
+    and the schedules that are searched. Where tensors are joined along channels, each fills
+    blocks of ``hw``, so what reads the result has other channels for other configurations. Scales
+    do not matter to a schedule, so a float model is quantised with one random input. It needs the
+    extra ``network``.
 
     Args:
         model: a built-in network (``resnet18``; ``tilewright networks`` lists them), or the path of
@@ -70,6 +71,13 @@ def load_network(
         >>> layer.input_shape, layer.output_shape, layer.count
         ((1, 256, 14, 14), (1, 256, 14, 14), 3)
     """
+    if not isinstance(trust_model, bool):
+        raise WorkloadError(
+            "must be true or false",
+            field="trust_model",
+            value=trust_model,
+            remedy="write True or False, without quotes",
+        )
     if trust_model and not (isinstance(model, str | Path) and is_torch_file(Path(model))):
         raise WorkloadError(
             "is for .pt2 files", field="trust_model", value=str(model), remedy="leave it out"
@@ -112,7 +120,9 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
     operators that are not tuned.
     """
     layers = [layer for program in network.programs for layer in program.layers]
-    tuned = collect(layer.workload for layer in layers if layer.workload.kind.weighs)
+    weighing = [layer.workload for layer in layers if layer.workload.kind.weighs]
+    tuned = _named_apart(collect(weighing))
+    names = {workload.key: workload.name for workload in tuned}
     rest: Counter[str] = Counter()
     macs: Counter[str] = Counter()
     for layer in layers:
@@ -129,9 +139,10 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
     )
     return NetworkTable(
         name=network.name,
-        workloads=_named_apart(tuned),
+        workloads=tuned,
         cpu_operators=operators,
         cpu_macs=macs.total(),
+        same={each.name: names[each.key] for each in reversed(weighing)},
     )
 
 

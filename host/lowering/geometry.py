@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.hwconfig import HwConfig
-from tilewright.host.network.layout import blocks_of, input_block, interleaved_blocks
+from tilewright.host.network.layout import blocks_of, folds, input_block, interleaved_blocks
 from tilewright.host.network.workload import Kind, Workload
 
 
@@ -86,18 +86,6 @@ class Geometry:
         return pixels * self.out_blocks * self.reduce_blocks * self.taps
 
 
-def folds(hw: HwConfig, workload: Workload) -> bool:
-    """Whether unrolling kernel columns into channels saves tile products.
-
-    It pays when a block of input channels is not filled and several kernel columns share one.
-    """
-    return (
-        workload.kind is Kind.CONV2D
-        and workload.channels_in < hw.block_in
-        and blocks_of(workload.kernel_w * workload.channels_in, hw.block_in) < workload.kernel_w
-    )
-
-
 @lru_cache(maxsize=512)
 def geometry(hw: HwConfig, workload: Workload) -> Geometry:
     """The geometry of a workload on a configuration (cached)."""
@@ -108,7 +96,7 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
             value=str(workload.kind),
             remedy="use host.lowering with its default_schedule",
         )
-    folded = folds(hw, workload)
+    folded = folds(workload, hw.block_in)
     depthwise = workload.kind is Kind.DEPTHWISE
     out_blocks = blocks_of(workload.channels_out, hw.block_out)
     inp_interleave = input_block(hw) // hw.block_in

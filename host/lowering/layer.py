@@ -13,7 +13,7 @@ from tilewright.host.common.errors import ProgramError, ScheduleError
 from tilewright.host.common.summaries import Summarised
 from tilewright.host.lowering.emission import Emitted, OperandPlacement
 from tilewright.host.lowering.emit import LayersBefore, emit
-from tilewright.host.lowering.geometry import folds, geometry
+from tilewright.host.lowering.geometry import geometry
 from tilewright.host.lowering.legality import LEGAL, Legality
 from tilewright.host.lowering.plan import Plan, make_plan
 from tilewright.host.lowering.pooling import PoolPlan, make_pool_plan
@@ -27,6 +27,7 @@ from tilewright.host.network.golden import Int8Array, LayerTensors
 from tilewright.host.network.int4_tiles import pack_int4
 from tilewright.host.network.layout import (
     fold_activations,
+    folds,
     input_block,
     output_block,
     pack_activations,
@@ -203,7 +204,7 @@ def lower(
         program=program,
         clip=bounds,
         factor_zero=factor_zero,
-        folded=folds(hw, workload),
+        folded=folds(workload, hw.block_in),
         macs_tiles=emitted.macs_tiles,
         bytes_read=emitted.bytes_read,
         bytes_written=emitted.bytes_written,

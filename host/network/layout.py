@@ -12,6 +12,7 @@ are *interleaved*. A padded channel that nothing wrote may hold anything: its we
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,9 +22,13 @@ from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.hwconfig import PARAM_BYTES_PER_CHANNEL, HwConfig
 from tilewright.host.machine.isa import TABLE_ENTRIES, TABLE_ROW_ENTRIES
 from tilewright.host.network.requant import RequantParams
+from tilewright.host.network.workload import Kind, Workload
 
 Bytes = npt.NDArray[np.uint8]
 Int8Array = npt.NDArray[np.int8]
+
+_BLOCKS: Final = tuple(1 << power for power in range(2, 7))
+"""Every `HwConfig.block_in`."""
 
 _PARAM_DTYPE: Final = np.dtype(
     {
@@ -97,6 +102,27 @@ def input_block(hw: HwConfig) -> int:
 def output_block(hw: HwConfig) -> int:
     """Channels of a stored block of an output or a residual."""
     return max(hw.block_in, hw.block_out) if hw.batch == 1 else hw.block_out
+
+
+def folds(workload: Workload, block_in: int) -> bool:
+    """Whether the host unrolls kernel columns into channels, which saves tile products.
+
+    It pays when a block of input channels is not filled and several kernel columns share one. Where
+    another layer writes the input, nobody can.
+    """
+    return (
+        not workload.chained
+        and workload.kind is Kind.CONV2D
+        and workload.channels_in < block_in
+        and blocks_of(workload.kernel_w * workload.channels_in, block_in) < workload.kernel_w
+    )
+
+
+def behind_a_layer(workload: Workload) -> Workload:
+    """The workload whose input another layer writes; the same where no array would fold it."""
+    if any(folds(workload, block) for block in _BLOCKS):
+        return replace(workload, chained=True)
+    return workload
 
 
 def interleaved_blocks(hw: HwConfig) -> int:

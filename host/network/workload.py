@@ -85,6 +85,8 @@ class Workload:
         weight_bits: 8, or 4 of a convolution: then arrays with ``int4_weights`` keep its weights
             packed in DRAM, the others as int8; results are the same. The weights are from -8 to 7
             or, where groups have scales, times a whole number (`host.network.int4_tiles`).
+        chained: another layer writes its input, so that the host cannot unroll kernel columns into
+            channels (`host.network.layout.behind_a_layer`).
         count: occurrences in the network; not part of `key`.
 
     Raises:
@@ -121,6 +123,7 @@ class Workload:
     relu: bool = True
     residual: bool = False
     weight_bits: int = 8
+    chained: bool = False
     count: int = field(default=1, compare=False)
 
     def __post_init__(self) -> None:
@@ -139,7 +142,7 @@ class Workload:
                 value=self.kind,
                 remedy="a dense layer is a conv2d with a 1x1 kernel; the rest runs on the CPU",
             )
-        for name in ("relu", "residual"):
+        for name in ("relu", "residual", "chained"):
             if not isinstance(getattr(self, name), bool):
                 raise WorkloadError(
                     "must be true or false",
@@ -259,11 +262,13 @@ class Workload:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_mapping(self) -> dict[str, int | str | bool]:
-        """Plain values, for YAML and the store; ``weight_bits`` only where they are not 8."""
+        """Plain values, for YAML and the store; two only where they are not their defaults."""
         data = asdict(self)
         data["kind"] = str(self.kind)
         if self.weight_bits == 8:
             del data["weight_bits"]
+        if not self.chained:
+            del data["chained"]
         return data
 
     @classmethod

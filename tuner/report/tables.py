@@ -102,6 +102,8 @@ def layer_words(task: Mapping[str, Any]) -> str:
         text += "; ReLU"
     if task.get("weight_bits") == 4:
         text += "; weights of 4 bits"
+    if task.get("chained"):
+        text += "; behind another layer"
     return text
 
 

@@ -35,9 +35,9 @@ from tilewright.host.compiler.lower.workloads import (
     window_workload,
 )
 from tilewright.host.lowering import default_schedule
-from tilewright.host.lowering.geometry import folds
 from tilewright.host.lowering.transfers import PAD_MAX
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import behind_a_layer
 from tilewright.host.network.workload import Kind
 
 Places = npt.NDArray[np.int64]
@@ -175,9 +175,7 @@ def _gathered_sides(
 def _is_legal(window: Window, data: QTensor, hw: HwConfig) -> bool:
     try:
         if isinstance(window, QConv):
-            workload = window_workload(window, data, window.weights)
-            if folds(hw, workload):  # as behind another layer
-                workload = replace(workload, channels_in=hw.block_in)
+            workload = behind_a_layer(window_workload(window, data, window.weights))
             if workload.kind is Kind.CONV2D:
                 workload = replace(workload, channels_out=outputs_at_once(hw, workload))
             default_schedule(hw, workload)

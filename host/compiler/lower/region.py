@@ -33,7 +33,7 @@ from tilewright.host.lowering.default import default_schedule
 from tilewright.host.lowering.emission import Emitted, OperandPlacement
 from tilewright.host.lowering.emit import LayersBefore
 from tilewright.host.lowering.gathers import emit_gather
-from tilewright.host.lowering.geometry import folds, geometry
+from tilewright.host.lowering.geometry import geometry
 from tilewright.host.lowering.layer import append_layer
 from tilewright.host.lowering.plan import Plan, make_plan
 from tilewright.host.lowering.program_builder import ProgramBuilder
@@ -43,8 +43,10 @@ from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.machine.program import REGION_ALIGNMENT
 from tilewright.host.network.int4_tiles import pack_int4
 from tilewright.host.network.layout import (
+    behind_a_layer,
     blocks_of,
     chains,
+    folds,
     input_block,
     output_block,
     pack_activations,
@@ -78,14 +80,11 @@ def lower_region(
 def as_computed(hw: HwConfig, layer: Layer, *, from_host: bool) -> Workload:
     """The workload of a layer in its place: this is what is tuned and scheduled.
 
-    Kernel columns can be unrolled into channels only by the host. Where another layer wrote the
-    input, the channels of its partly filled block count, so that nothing is unrolled.
+    Kernel columns can be unrolled into channels only by the host.
     """
-    workload = layer.workload
-    if not from_host and folds(hw, workload):
-        workload = replace(workload, channels_in=hw.block_in)
+    workload = layer.workload if from_host else behind_a_layer(layer.workload)
     if workload.weight_bits == 4 and isinstance(layer.weights, np.ndarray):
-        packed = fits_int4(hw, layer.weights, folded=folds(hw, workload))
+        packed = fits_int4(hw, layer.weights, folded=folds(workload, hw.block_in))
         workload = workload if packed else replace(workload, weight_bits=8)
     return workload
 
@@ -451,12 +450,8 @@ class _RegionLowering:
             for name, plane in packed_addend(hw, layer.rows).items():
                 offsets[name] = self._constant(plane)
         if isinstance(layer.weights, np.ndarray):
-            weights = layer.weights
-            missing = workload.channels_in - layer.workload.channels_in
-            if missing:
-                weights = np.pad(weights, ((0, 0), (0, missing), (0, 0), (0, 0)))
             shape = geometry(hw, workload)
-            packed = weight_tiles(weights, hw, depthwise=shape.depthwise, folded=shape.folded)
+            packed = weight_tiles(layer.weights, hw, depthwise=shape.depthwise, folded=shape.folded)
             if shape.int4:
                 packed = pack_int4(packed, hw, f"{workload.name}.weights")
             offsets["wgt"] = self._constant(packed)
@@ -500,7 +495,7 @@ def _folded_name(tensor: str, step: int) -> str:
 
 
 def _folding(hw: HwConfig, layer: Layer, workload: Workload) -> Folding | None:
-    if not isinstance(layer.data, ChannelSlice) or not folds(hw, workload):
+    if not isinstance(layer.data, ChannelSlice) or not folds(workload, hw.block_in):
         return None
     return Folding(
         kernel_w=workload.kernel_w,

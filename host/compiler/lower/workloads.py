@@ -12,10 +12,9 @@ import numpy.typing as npt
 from tilewright.host.common.errors import ScheduleError, WorkloadError
 from tilewright.host.compiler.lower.qgraph import QConv, QOperator, QPool, QTensor
 from tilewright.host.lowering import default_schedule
-from tilewright.host.lowering.geometry import folds
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.int4_tiles import HIGHEST, LOWEST, are_packable, has_scales
-from tilewright.host.network.layout import output_block, weight_tiles
+from tilewright.host.network.layout import folds, output_block, weight_tiles
 from tilewright.host.network.requant import RequantParams
 from tilewright.host.network.workload import Kind, Workload
 
@@ -80,7 +79,7 @@ def weight_bits_of(hw: HwConfig, workload: Workload, weights: Int8Array) -> int:
     """
     if workload.kind is not Kind.CONV2D or not hw.int4_weights:
         return 8
-    forms = {False, folds(hw, workload)}
+    forms = {False, folds(workload, hw.block_in)}
     return 4 if any(fits_int4(hw, weights, folded=folded) for folded in forms) else 8
 
 

@@ -9,10 +9,12 @@ recommenders one request. Each module names the papers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.names import choices
+from tilewright.host.network.layout import behind_a_layer
 from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.zoo import convolutional, recommendation, transformer, vta
 
@@ -53,6 +55,12 @@ def _plain(name: str) -> str:
     return "".join(c for c in name.lower() if c.isalnum())
 
 
+def _chained(table: NetworkTable) -> NetworkTable:
+    """A table of layers of which only the first one has its input from the host."""
+    first, *rest = table.workloads
+    return replace(table, workloads=(first, *map(behind_a_layer, rest)))
+
+
 def network_names() -> tuple[str, ...]:
     """Names of the built-in networks."""
     return tuple(_BUILDERS)
@@ -67,7 +75,7 @@ def load_network(name: str) -> NetworkTable:
     wanted = _plain(name)
     for known in (*_BUILDERS, *_ALIASES):
         if _plain(known) == wanted:
-            return _BUILDERS[_ALIASES.get(known, known)]()
+            return _chained(_BUILDERS[_ALIASES.get(known, known)]())
     raise WorkloadError(
         "no built-in network of that name",
         field="network",

@@ -89,7 +89,8 @@ def certify(
     from tilewright.tuner.schedule.rules import host_rules
 
     target = arguments.read_board(board)
-    table = arguments.read_network(network, board=target)
+    hw = load_hwconfig(base)
+    table = arguments.read_network(network, hw, target)
     timing = arguments.read_memory(memory, target)
     with fields_named(arguments.MODEL_FIELDS):
         tasks = table.select(split_layers(layers))
@@ -98,7 +99,7 @@ def certify(
             tasks,
             board=target,
             memory=timing,
-            base=load_hwconfig(base),
+            base=hw,
             rules=host_rules(),
             settings=settings,
             note=steps.say,

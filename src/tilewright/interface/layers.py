@@ -109,17 +109,18 @@ def resolved(
     hw: HwConfig | str | Path, workload: Workload | str, schedule: Schedule | str | Path | None
 ) -> tuple[HwConfig, Workload, Schedule]:
     """What names and paths stand for; one that stands for nothing is a `TilewrightError`."""
-    config, layer = load_hwconfig(hw), load_layer(workload)
+    config = load_hwconfig(hw)
+    layer = load_layer(workload, config)
     if schedule is None:
         return config, layer, lowering.default_schedule(config, layer)
     return config, layer, load_schedule(schedule)
 
 
-def load_layer(workload: Workload | str) -> Workload:
+def load_layer(workload: Workload | str, hw: HwConfig | str = "pynq-16x16") -> Workload:
     """A layer by name: ``C8``, or ``NETWORK:LAYER`` for one of another network or of a file.
 
     A layer's name may hold colons, as those of ONNX files do: the network ends before the first
-    colon, or where the name of a file that is there ends.
+    colon, or where the name of a file that is there ends. A model's layers are those for ``hw``.
 
     Raises:
         WorkloadError: there is none.
@@ -130,4 +131,4 @@ def load_layer(workload: Workload | str) -> Workload:
     if not ends:
         return load_network(DEFAULT_NETWORK)[workload]
     end = next((at for at in ends if Path(workload[:at]).is_file()), ends[0])
-    return load_network(workload[:end])[workload[end + 1 :]]
+    return load_network(workload[:end], hw=hw)[workload[end + 1 :]]

@@ -49,7 +49,8 @@ def schedule_space(
         >>> space.valid(space.encode(tw.default_schedule(space.hw, layer)))
         True
     """
-    return ScheduleSpace(load_layer(workload), load_hwconfig(hw), host_rules(), kind)
+    config = load_hwconfig(hw)
+    return ScheduleSpace(load_layer(workload, config), config, host_rules(), kind)
 
 
 @typed

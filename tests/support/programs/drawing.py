@@ -82,6 +82,7 @@ def any_workload(rng, hw: HwConfig) -> Workload:
                 relu=bool(rng.integers(2)),
                 residual=bool(rng.integers(2)),
                 weight_bits=4 if narrow else 8,
+                chained=bool(rng.integers(2)),
                 **sides,
                 **window,
             )

@@ -9,6 +9,7 @@ import pytest
 from onnx import numpy_helper, parser
 from support.randomness import fresh_rng
 
+import tilewright as tw
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.tasks import load_network
 
@@ -30,6 +31,10 @@ def written(path, body, shape="float[1,4,8,8]"):
     return path
 
 
+TWICE = (
+    "c = Conv <pads = [1, 1, 1, 1]> (x, w) r = Relu (c) d = Conv <pads = [1, 1, 1, 1]> (r, w) "
+    "y = Relu (d)"
+)
 CONV = "c = Conv <pads = [1, 1, 1, 1]> (x, w) "
 
 
@@ -47,6 +52,45 @@ def test_a_task_has_the_epilogue_of_its_layer(tmp_path, body, relu, residual):
     path = written(tmp_path / "m.onnx", CONV + body)
     (task,) = load_network(path, hw=TINY).workloads
     assert (task.relu, task.residual, task.macs) == (relu, residual, 8 * 8 * 16 * 9)
+
+
+def test_layers_are_the_same_for_every_configuration(tmp_path):
+    """Of few channels, too, whose kernel columns only the host could unroll into channels."""
+    path = written(tmp_path / "m.onnx", TWICE)
+    tables = [load_network(path, hw=hw) for hw in (TINY, "pynq-16x16", "zu-32x32")]
+    assert tables[0].workloads == tables[1].workloads == tables[2].workloads
+    first, second = tables[0].workloads
+    assert (first.chained, second.chained) == (False, True)
+    assert first.macs == second.macs == 8 * 8 * 16 * 9
+
+
+def test_what_tune_measures_of_a_layer_is_what_the_compiled_network_takes(tmp_path):
+    """Alone and between others a layer has the same products, whatever the block."""
+    path = written(tmp_path / "m.onnx", TWICE)
+    for hw in (TINY, "pynq-16x16", "zu-32x32"):
+        network = tw.compile(path, hw=hw, calibration=1, search=0, offload_all=True)
+        (program,) = network.programs
+        alone = [tw.lower(hw, layer.workload, layer.schedule) for layer in program.layers]
+        assert [each.macs_tiles for each in alone] == [each.macs_tiles for each in program.layers]
+        named = [
+            tw.lower(hw, f"{path}:{each.name}") for each in load_network(path, hw=hw).workloads
+        ]
+        assert {each.workload for each in named} == {each.workload for each in program.layers}
+
+
+def test_a_layer_has_its_name_where_it_was_merged_into_an_equal_one(tmp_path):
+    body = CONV + "r = Relu (c) d = Conv <pads = [1, 1, 1, 1]> (r, w) s = Relu (d) "
+    path = written(tmp_path / "m.onnx", body + "e = Conv <pads = [1, 1, 1, 1]> (s, w) y = Relu (e)")
+    table = load_network(path, hw=TINY)
+    first, both = table.workloads
+    assert (first.count, both.count) == (1, 2)
+    (merged,) = set(table.same) - {first.name, both.name}
+    assert table[merged] is both
+
+
+def test_a_network_is_trusted_by_nothing_but_true(tmp_path):
+    with pytest.raises(WorkloadError, match="trust_model: must be true or false"):
+        load_network(tmp_path / "m.pt2", trust_model="no")
 
 
 def test_an_open_batch_is_one(tmp_path):

@@ -13,13 +13,13 @@ from support.randomness import generator, often, sample, where
 from tilewright.host.common.errors import ConfigError
 from tilewright.host.lowering import LoweredLayer, default_schedule, lower
 from tilewright.host.lowering.cycle_bound import bound
-from tilewright.host.lowering.geometry import folds, geometry
+from tilewright.host.lowering.geometry import geometry
 from tilewright.host.lowering.operands import random_operands
 from tilewright.host.machine.board import load_memory
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.machine.isa import Instruction, Memory, Opcode
 from tilewright.host.network.golden import conv2d_int8, random_tensors
-from tilewright.host.network.layout import chains, input_block, output_block
+from tilewright.host.network.layout import behind_a_layer, chains, input_block, output_block
 from tilewright.host.network.schedule import Fusion, LoopOrder, Schedule
 from tilewright.host.network.workload import Kind, Workload, conv2d, dense
 from tilewright.sim.twin.native_lowering import NativeLowering
@@ -134,9 +134,7 @@ def chained(rng, hw: HwConfig, layers: int) -> None:
     stored: np.ndarray | None = None
     tensor = np.empty(0, dtype=np.int8)
     for _ in range(layers):
-        workload = next_layer(rng, shape, output_block(hw))
-        while folds(hw, workload):
-            workload = next_layer(rng, shape, output_block(hw))
+        workload = behind_a_layer(next_layer(rng, shape, output_block(hw)))
         if stored is not None and workload.residual and workload.output_shape != shape:
             workload = replace(workload, residual=False)
         schedule = some_schedule(rng, hw, workload)
