@@ -28,7 +28,7 @@ from tilewright.bench.framework.settings import (
     workers_option,
 )
 from tilewright.cli.multicore_options import ModelName, SystemDeviceName
-from tilewright.tuner.schedule.options import SpaceName
+from tilewright.tuner.schedule.options import MODEL_HELP, SpaceName
 
 
 @command("accuracy", HARDWARE, "tilewright.bench.accuracy.study:Accuracy")
@@ -353,9 +353,7 @@ class ModelsSettings:
     zigzag: Path | None = option(
         None, "Rows that bench/mapping/zigzag_runs.py printed.", metavar="FILE"
     )
-    network: str = option(
-        "vta-resnet18", "Built-in network, ONNX file or YAML table of layers.", metavar="MODEL"
-    )
+    network: str = option("vta-resnet18", MODEL_HELP, metavar="MODEL")
     layers: tuple[str, ...] = option(
         (), "Layers; default: all that are not folded.", metavar="LAYER,..."
     )

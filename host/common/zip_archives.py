@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import zipfile
 import zlib
 from pathlib import Path
@@ -22,6 +23,18 @@ _DAMAGE: Final = (EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFil
 
 _WHEN: Final = (1980, 1, 1, 0, 0, 0)
 """Of every member: an archive does not say when it was made."""
+
+
+def require_regular(path: Path) -> None:
+    """Raise `OSError` for a pipe, which would be waited for, and a device, which may not end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is no regular file")
+
+
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """An archive to read."""
+    require_regular(path)
+    return zipfile.ZipFile(path)
 
 
 def add_member(

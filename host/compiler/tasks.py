@@ -15,6 +15,7 @@ from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_tflite_file, is_torch_file
 from tilewright.host.compiler.read.import_options import ImportOptions
+from tilewright.host.compiler.read.remedies import COMPILE_FIRST, GIVE_ARRAYS, GIVE_SHAPES
 from tilewright.host.machine.board import Board, load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network import zoo
@@ -96,14 +97,21 @@ def load_network(
     if path.suffix.lower() == ".tw":
         return network_table(load(path))
     if path.suffix.lower() == ".onnx" or is_tflite_file(path) or is_torch_file(path):
-        compilation = compile_model(
-            path,
-            load_hwconfig(hw),
-            load_board(board),
-            calibration=Calibration(random_samples=1),
-            options=ImportOptions(trust_model=trust_model),
-            offload_all=True,
-        )
+        try:
+            compilation = compile_model(
+                path,
+                load_hwconfig(hw),
+                load_board(board),
+                calibration=Calibration(random_samples=1),
+                options=ImportOptions(trust_model=trust_model),
+                offload_all=True,
+            )
+        except WorkloadError as error:
+            if error.remedy not in (GIVE_ARRAYS, GIVE_SHAPES):
+                raise
+            raise WorkloadError(
+                error.rule, field=error.field, value=error.value, remedy=COMPILE_FIRST
+            ) from error
         return network_table(compilation.network)
     if path.suffix.lower() in SUFFIXES:
         return load_layer_table(path)
@@ -137,6 +145,12 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
         f"{count} x {text}" + (f" ({macs[text]:,} MACs)" if macs[text] else "")
         for text, count in rest.items()
     )
+    if not tuned:
+        raise WorkloadError(
+            f"must have a layer that the accelerator computes, which has: {'; '.join(operators)}",
+            field=network.name,
+            remedy="choose another configuration, or change what the reasons name",
+        )
     return NetworkTable(
         name=network.name,
         workloads=tuned,

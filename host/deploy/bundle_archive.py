@@ -17,7 +17,7 @@ from typing import Any
 
 from tilewright.host.common.errors import ProgramError, reason_of
 from tilewright.host.common.whole_file import MARK as WRITTEN
-from tilewright.host.common.zip_archives import add_member, check_sizes, read_member
+from tilewright.host.common.zip_archives import add_member, check_sizes, open_archive, read_member
 from tilewright.host.deploy import bundle
 
 
@@ -45,7 +45,7 @@ def unpack_bundle(archive_path: Path, folder: Path) -> bundle.Bundle:
     Only what its manifest names is written, at paths that lie below the folder.
     """
     try:
-        with zipfile.ZipFile(archive_path) as archive:
+        with open_archive(archive_path) as archive:
             check_sizes(archive, archive_path)
             manifest = read_member(archive, bundle.MANIFEST, bundle.MAX_MANIFEST_BYTES)
             files = bundle.checked_manifest(manifest, f"{archive_path}: {bundle.MANIFEST}")["files"]

@@ -139,7 +139,7 @@ def test_a_full_disk_under_the_waves_is_one_line(tmp_path):
     lines = [line for line in done.stderr.splitlines() if not line.startswith("building")]
     assert done.returncode == 2, done.stderr
     assert len(lines) == 1, done.stderr
-    for part in ("error: waves", "written to the end", "w.fst", "disk"):
+    for part in ("error: --waves", "written to the end", "w.fst", "disk"):
         assert part in lines[0]
     assert not (tmp_path / "w.fst").exists()
 

@@ -149,10 +149,10 @@ def _model(settings: Any, remarks: list[str]) -> tuple[str, list[str]]:
     names = [str(task["name"]) for task in tasks]
     if not all(known.get(str(task["name"])) == task for task in tasks):
         remarks.append(
-            f"The model came from a file: put its path in the place of {name}.onnx, and its "
+            f"The model came from a file: put its path in the place of path/to/{name}, and its "
             "options (such as --layers) if it had some."
         )
-        return f"{name}.onnx", []
+        return f"path/to/{name}", []
     return name, ([] if names == list(known) else ["--layers", ",".join(names)])
 
 

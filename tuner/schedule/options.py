@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from tilewright.host.common.options import option
 
@@ -16,13 +17,16 @@ class SpaceName(StrEnum):
     VTA = "vta"
 
 
+MODEL_HELP: Final = (
+    "Built-in network, or file: a model (.onnx, .tflite, .pt2, .tw) or a table of layers (.yaml)."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerOptions:
     """Layers of a network, the configuration that runs them, and the memory behind it."""
 
-    network: str = option(
-        "vta-resnet18", "Built-in network, ONNX file or YAML table of layers.", metavar="MODEL"
-    )
+    network: str = option("vta-resnet18", MODEL_HELP, metavar="MODEL")
     hw: str = option("pynq-16x16", "Named configuration or YAML file.", metavar="HW")
     memory: str = option(
         "board",

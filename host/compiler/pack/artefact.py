@@ -27,6 +27,7 @@ from tilewright.host.common.zip_archives import (
     MAX_MEMBER_BYTES,
     add_member,
     check_sizes,
+    open_archive,
     read_member,
 )
 from tilewright.host.compiler.lower.executable import ProgramStep, RegionExecutable, Wire
@@ -136,7 +137,7 @@ def save(network: CompiledNetwork, path: Path) -> None:
 def load(path: Path) -> CompiledNetwork:
     """Read a network."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             check_sizes(archive, path)
             manifest = json.loads(read_member(archive, "manifest.json", MAX_MANIFEST_BYTES))
             version = manifest.get("format") if isinstance(manifest, dict) else None

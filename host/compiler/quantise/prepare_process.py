@@ -31,6 +31,7 @@ from tilewright.host.common.errors import (
 )
 from tilewright.host.common.library_loading import load_onnx_ir
 from tilewright.host.common.scratch import scratch_folder
+from tilewright.host.common.zip_archives import require_regular
 from tilewright.host.compiler.quantise.prepared import Accuracy, Prepared
 from tilewright.host.compiler.read.calibration import Calibration
 from tilewright.host.compiler.read.float_model import is_tflite_file, is_torch_file
@@ -94,6 +95,12 @@ def reading(
 
     The child ends with the context, whatever it has done by then.
     """
+    try:
+        require_regular(path)
+    except OSError as error:
+        raise WorkloadError(
+            "a model must be a readable file", field=str(path), remedy=str(error.strerror)
+        ) from error
     with scratch_folder() as folder:
         request = {
             "path": str(path.absolute()),

@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.names import counted
+from tilewright.host.common.zip_archives import require_regular
 from tilewright.host.compiler.read.argument import Argument
+from tilewright.host.compiler.read.remedies import GIVE_ARRAYS
 from tilewright.host.vision.names import Fit
 from tilewright.host.vision.pictures import (
     IMAGE_SUFFIXES,
@@ -164,7 +166,7 @@ class Calibration:
                     "random samples need inputs of float type",
                     field=f"calibration[{argument.name}]",
                     value=argument.dtype,
-                    remedy="give arrays",
+                    remedy=GIVE_ARRAYS,
                 )
         for _ in range(self.random_samples or 0):
             yield {a.name: rng.normal(size=a.shape).astype(a.dtype) for a in inputs}
@@ -198,6 +200,7 @@ def picture_size(inputs: Sequence[Argument]) -> InputSize:
 def _load(path: Path, stated: Sequence[Argument]) -> dict[str, Array]:
     """The arrays of a file, once what it says of them fits: a small one can hold gigabytes."""
     try:
+        require_regular(path)
         with path.open("rb") as file:
             packed = zipfile.is_zipfile(file)
             file.seek(0)

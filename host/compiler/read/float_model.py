@@ -7,11 +7,11 @@ Runtime are loaded, which takes seconds.
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.errors import WorkloadError
+from tilewright.host.common.zip_archives import open_archive
 from tilewright.host.compiler.read.remedies import GIVE_CALIBRATION
 
 TORCH_SUFFIXES: Final = frozenset({".pt", ".pt2", ".pth"})
@@ -94,7 +94,7 @@ def _tflite_is_quantised(path: Path) -> bool:
 
 def _torch_is_quantised(path: Path) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             names = [name for name in archive.namelist() if name.endswith("/models/model.json")]
             return not names or any(_TORCH_QUANTISED in archive.read(name) for name in names)
     except Exception:  # whatever it is, the reader says it better

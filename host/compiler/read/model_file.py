@@ -369,7 +369,7 @@ def _check_nodes(model: onnx.ModelProto, path: Path, own: OwnOperators) -> None:
         ):
             raise WorkloadError(
                 "must be an operator of standard ONNX",
-                field=f"{path}: {short(node.name)}",
+                field=f"{path}: {short(node.name or node.output[0])}",
                 value=f"{short(node.domain)}:{short(node.op_type)}".lstrip(":"),
                 remedy="replace it in the model, or register it (docs/how-to/plug-ins.md)",
             )

@@ -35,6 +35,8 @@ from tilewright.host.common.plain_values import (
     refused,
     text,
 )
+from tilewright.host.common.zip_archives import open_archive
+from tilewright.host.compiler.read.remedies import TRUST
 
 MAX_ARCHIVE_BYTES: Final = 1 << 32
 MAX_GRAPH_BYTES: Final = 1 << 28
@@ -54,7 +56,7 @@ _RAW_PICKLE: Final = b"\x80"
 def plain_archive(path: Path, named: Path) -> io.BytesIO:
     """What a network needs of a ``.pt2`` file, as an archive that `torch.export.load` takes."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             return _rewritten(_Members(archive))
     except PlainValueError as error:
         raise _refusal(named, str(error)) from None
@@ -85,8 +87,7 @@ def _refusal(path: Path, what: str) -> WorkloadError:
         f"must hold nothing but ATen operators and plain tensors ({what}): loading the rest could "
         "run code",
         field=str(path),
-        remedy="write it with torch.export.save of PyTorch 2.9 or newer, or give --trust-model "
-        "(ImportOptions.trust_model) if you trust whoever made it",
+        remedy=TRUST,
     )
 
 

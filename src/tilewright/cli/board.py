@@ -19,6 +19,7 @@ from tilewright.host.common.errors import fields_named
 from tilewright.host.common.printable import printable
 from tilewright.host.vision.names import Task
 from tilewright.interface.options import ImageOptions
+from tilewright.tuner.schedule.options import MODEL_HELP
 from tilewright.tuner.study.options import split_layers
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def calibrate(
         typer.Option(
             "--network",
             metavar="MODEL",
-            help="Built-in network, ONNX file or YAML table of layers.",
+            help=MODEL_HELP,
         ),
     ] = "resnet18",
     layers: Annotated[

@@ -15,6 +15,7 @@ from tilewright.cli.common.progress import progress
 from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.printable import printable
 from tilewright.tuner.exhaustive.options import CertifyOptions, ExhaustOptions
+from tilewright.tuner.schedule.options import MODEL_HELP
 from tilewright.tuner.study.options import split_layers
 
 
@@ -69,9 +70,7 @@ class UncertifiedError(TilewrightError):
 def certify(
     network: Annotated[
         str,
-        typer.Argument(
-            metavar="MODEL", help="Built-in network, ONNX file or YAML table of layers."
-        ),
+        typer.Argument(metavar="MODEL", help=MODEL_HELP),
     ],
     *,
     board: arguments.BoardOption = "pynq-z2",

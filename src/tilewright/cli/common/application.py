@@ -30,12 +30,14 @@ def in_options(error: TilewrightError) -> TilewrightError:
     """An error whose remedy names options instead of parameters."""
     from tilewright.host.compiler.read.remedies import (
         CHOOSE_PERCENTILE,
+        GIVE_ARRAYS,
         GIVE_CALIBRATION,
         GIVE_SHAPES,
     )
 
     remedy = {
         CHOOSE_PERCENTILE: "add --calibration-method percentile, or leave it out",
+        GIVE_ARRAYS: "give --calibration with an .npz file",
         GIVE_SHAPES: "give its sizes with --shape NAME=1,3,224,224",
         GIVE_CALIBRATION: "give --calibration with a folder of images, an .npy or .npz file, or "
         "--random-calibration 8 for cycle counts without meaningful outputs",

@@ -16,7 +16,7 @@ import typer
 from tilewright.cli.common.application import LINE, say
 from tilewright.cli.common.parse_errors import UsageError
 from tilewright.cli.common.progress import progress
-from tilewright.host.common.errors import fields_named
+from tilewright.host.common.errors import TilewrightError, fields_named
 from tilewright.host.common.names import choices
 from tilewright.host.common.printable import printable
 from tilewright.tuner.store.location import STORE_FILE
@@ -256,10 +256,18 @@ def read_network(
     name: str, hw: str | HwConfig = "pynq-16x16", board: str | Board = "pynq-z2"
 ) -> NetworkTable:
     """See `host.compiler.tasks.load_network`."""
+    from tilewright.host.compiler.read.remedies import COMPILE_FIRST, TRUST
     from tilewright.host.compiler.tasks import load_network
 
     with fields_named(MODEL_FIELDS), progress(f"reading {name}"):
-        return load_network(name, hw=hw, board=board)
+        try:
+            return load_network(name, hw=hw, board=board)
+        except TilewrightError as error:
+            if error.remedy != TRUST:
+                raise
+            raise UsageError(
+                error.rule, field=error.field, value=error.value, remedy=COMPILE_FIRST
+            ) from error
 
 
 def read_board(name: str) -> Board:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tasks of a model file: what the compiler finds in it for the accelerator."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +130,27 @@ def test_the_tasks_of_a_networks_file_are_those_of_the_built_in_table(tmp_path, 
     convolutions = {w.key: w.count for w in found.workloads if w.kind.value != "depthwise"}
     expected = {w.key: w.count for w in table.workloads if w.kind.value != "depthwise"}
     assert convolutions == expected
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2", ".tflite", ".tw"])
+def test_a_pipe_is_refused_at_once(tmp_path, suffix):
+    """It would be waited for, or read for ever where it is a device."""
+    pipe, device = tmp_path / f"pipe{suffix}", tmp_path / f"device{suffix}"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    for path in (pipe, device):
+        with pytest.raises(tw.TilewrightError, match="regular file") as caught:
+            load_network(path)
+        assert caught.value.field == str(path)
+
+
+def test_what_a_command_cannot_say_of_a_model_is_said_to_compile(tmp_path):
+    path = written(tmp_path / "m.onnx", CONV + "y = Relu (c)", "float[1,4,H,8]")
+    with pytest.raises(WorkloadError, match=r"axis 2 is open.*name the \.tw file"):
+        load_network(path, hw=TINY)
+
+
+def test_a_network_without_a_layer_says_why(tmp_path):
+    path = written(tmp_path / "m.onnx", "t = Transpose (x) y = MatMul (x, t)", "float[1,200000]")
+    with pytest.raises(WorkloadError, match="1 x MatMul: "):
+        load_network(path, hw=TINY)
