@@ -123,8 +123,12 @@ class WaitingStudy(Study):
 
     says = (
         "{network}, spread {spread}, seed {seed}: {way}: "
-        "{budget} trials in {took:.1f} mean trials, {cycles[-1]:,} cycles"
+        "{budget} trials in {took:.1f} mean trials, {last:,} cycles"
     )
+
+    def line(self, row: Row) -> str:
+        """A row as it is told when it is there."""
+        return super().line({**row, "last": row["cycles"][-1]})
 
     def cells(self) -> list[Cell]:
         given = self.settings

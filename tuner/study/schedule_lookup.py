@@ -13,13 +13,14 @@ case: the first ones of the closed form, and from the best of them one knob afte
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.host.lowering import default_schedule, legal, lower
 from tilewright.host.machine.board import MemoryModel
 from tilewright.host.machine.hwconfig import HwConfig
+from tilewright.host.network.layout import folds
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.sim.twin.device import Twin
@@ -127,7 +128,7 @@ class ScheduleLookup:
     def _find(self, workload: Workload) -> Entry:
         for stored in (
             self._by_key.get(workload.key),
-            self._by_shape.get(shape_of(workload)),
+            self._by_shape.get(_shape_on(self._hw, workload)),
         ):
             if stored is not None and legal(self._hw, workload, stored.schedule).ok:
                 return stored
@@ -246,11 +247,17 @@ def _best_stored(
             schedule=Schedule.from_mapping(trial.schedule), origin=Origin.STORE, cycles=cycles
         )
         workload = Workload.from_mapping(trial.workload)
-        for best, name in ((by_key, workload.key), (by_shape, shape_of(workload))):
+        for best, name in ((by_key, workload.key), (by_shape, _shape_on(hw, workload))):
             known = best.get(name)
             if known is None or known.cycles is None or cycles < known.cycles:
                 best[name] = entry
     return by_key, by_shape
+
+
+def _shape_on(hw: HwConfig, workload: Workload) -> str:
+    """`shape_of` a workload; who writes its input matters only where the host would fold it."""
+    free = replace(workload, chained=False)
+    return shape_of(workload if folds(free, hw.block_in) else free)
 
 
 def _figures(memory: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper, parser
+from support.command_line import call
 from support.randomness import fresh_rng
 
 import tilewright as tw
@@ -158,3 +159,24 @@ def test_a_network_without_a_layer_says_why(tmp_path):
     onnx.save(model, path)
     with pytest.raises(WorkloadError, match="1 x MatMul: the accelerator cannot run it: a reduct"):
         load_network(path, hw=TINY)
+
+
+def test_certify_reads_a_model_for_its_base(tmp_path, monkeypatch):
+    """Joined tensors fill blocks, so what reads them has other channels for other bases."""
+    body = CONV + "d = Conv <pads = [1, 1, 1, 1]> (c, w) j = Concat <axis = 1> (c, d) "
+    path = written(tmp_path / "m.onnx", body + "y = Conv (j, wide)")
+    model = onnx.load(path)
+    weights = fresh_rng().normal(size=(4, 8, 1, 1)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "wide"))
+    onnx.save(model, path)
+    seen = []
+
+    def certifier(tasks, **given):
+        seen.append((given["base"].name, tasks))
+        raise WorkloadError("seen")
+
+    monkeypatch.setattr("tilewright.tuner.exhaustive.certify.Certifier", certifier)
+    for base in (TINY, "pynq-16x16"):
+        assert "seen" in call("certify", str(path), "--base", base).output
+        assert seen[-1] == (base, load_network(path, hw=base).workloads)
+    assert seen[0][1] != seen[1][1]

@@ -14,6 +14,8 @@ from tilewright.host.lowering import default_schedule, legal
 from tilewright.host.lowering.cycle_bound import bound
 from tilewright.host.machine.board import load_board
 from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
+from tilewright.host.network.layout import behind_a_layer
+from tilewright.host.network.network_table import NetworkTable
 from tilewright.host.network.schedule import Schedule
 from tilewright.host.network.workload import Workload
 from tilewright.tuner.measure.measurement import Request
@@ -21,6 +23,8 @@ from tilewright.tuner.measure.twin_oracle import TwinOracle
 from tilewright.tuner.schedule.network_prior import predicted_places
 from tilewright.tuner.schedule.rules import host_rules
 from tilewright.tuner.schedule.spaces import ScheduleSpace
+from tilewright.tuner.store.location import store_location
+from tilewright.tuner.store.store import Store
 from tilewright.tuner.study.schedule_lookup import Origin, ScheduleLookup
 
 MEMORY = load_board("pynq-z2").memory
@@ -89,3 +93,22 @@ def test_short_layers_are_measured_beside_what_the_closed_form_chose() -> None:
     predicted = cycles(hw, list(zip(drawn, first, strict=True)))
     assert all(mine <= other for mine, other in zip(found, predicted, strict=True))
     assert geometric_mean(found) < 0.98 * geometric_mean(predicted)
+
+
+@pytest.mark.parametrize(("block", "found"), [(4, True), (16, False)])
+def test_a_stored_schedule_serves_a_layer_behind_another_where_nobody_folds(
+    tmp_path, block: int, found: bool
+) -> None:
+    hw = load_hwconfig("tiny-4x4").with_(name="h", block_in=block)
+    layer = tw.conv2d("a", 8, 4, 8, kernel=3, pad=1)
+    tw.tune(
+        NetworkTable(name="n", workloads=(layer,)),
+        hw=hw, memory="pynq-z2", fidelity="twin", budget=4, runs=tmp_path,
+    )  # fmt: skip
+    with (
+        Store(store_location("", tmp_path)) as store,
+        ScheduleLookup(hw, MEMORY, budget=0, store=store) as lookup,
+    ):
+        assert lookup.entry(layer).origin is Origin.STORE
+        behind = lookup.entry(behind_a_layer(layer)).origin
+        assert (behind is Origin.STORE) == found
