@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -154,23 +154,25 @@ def enumeration_work(task: Task) -> int:
 
 
 def fresh_layers(seed: int) -> Iterator[Workload]:
-    """Layers that nothing was chosen on, without end.
+    """Layers that nothing was chosen on, without end; the host writes the input of each.
 
     In turn a layer of one of `FRESH_NETWORKS` that is not in `CHOSEN_ON`, while there are some, and
     one of a drawn shape: a convolution with or without stride or residual, depthwise or dense.
     """
     rng = np.random.default_rng(seed)
-    known = {w.key for name in CHOSEN_ON for w in load_network(name).workloads}
-    offered = {
-        w.key: w
-        for name in FRESH_NETWORKS
-        for w in load_network(name).workloads
-        if w.key not in known
-    }
+    chosen_on, offered = (
+        {alone.key: alone for name in names for alone in _alone(load_network(name).workloads)}
+        for names in (CHOSEN_ON, FRESH_NETWORKS)
+    )
+    offered = {key: layer for key, layer in offered.items() if key not in chosen_on}
     order = iter(rng.permutation(sorted(offered)).tolist())
     for number in itertools.count():
         key = None if number % 2 else next(order, None)
         yield _drawn(rng, number) if key is None else offered[key]
+
+
+def _alone(layers: Iterable[Workload]) -> Iterator[Workload]:
+    return (replace(layer, chained=False) for layer in layers)
 
 
 def _drawn(rng: np.random.Generator, number: int) -> Workload:

@@ -57,6 +57,7 @@ MODULES: Final = (
     "tilewright.host.compiler.read",
     "tilewright.host.compiler.read.argument",
     "tilewright.host.compiler.read.calibration",
+    "tilewright.host.compiler.read.remedies",
     "tilewright.host.compiler.run",
     "tilewright.host.compiler.run.host_arguments",
     "tilewright.host.compiler.run.host_arguments",

@@ -155,7 +155,7 @@ def test_what_has_no_name_is_a_file_that_a_remark_tells_of() -> None:
         base=replace(PLAIN.base, vector_lanes=8),
     )
     again = repeat(result_of(odd))
-    assert "tilewright tune mine.onnx --board pynq-z2.yaml" in again.command
+    assert "tilewright tune path/to/mine --board pynq-z2.yaml" in again.command
     assert "--base pynq-16x16.yaml" in again.command
     assert "--memory pynq-z2.yaml" in again.command
     assert len(again.remarks) == 4
