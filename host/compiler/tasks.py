@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from tilewright.host.common.calls import named
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.yaml_files import SUFFIXES
+from tilewright.host.compiler.lower.lower_executable import DATA
 from tilewright.host.compiler.pack.artefact import CompiledNetwork, load
 from tilewright.host.compiler.pipeline import compile_model
 from tilewright.host.compiler.read.calibration import Calibration
@@ -21,6 +23,7 @@ from tilewright.host.machine.hwconfig import HwConfig, load_hwconfig
 from tilewright.host.network import zoo
 from tilewright.host.network.foreign_models import foreign_model
 from tilewright.host.network.layer_table import load_layer_table
+from tilewright.host.network.layout import behind_a_layer
 from tilewright.host.network.network_table import NetworkTable, collect
 from tilewright.host.network.workload import Kind, Workload
 
@@ -49,10 +52,10 @@ def load_network(
 
     Those of an ONNX, ``.tflite`` or ``.pt2`` file are the compiler's, fused, with pooling and
     residual adds: all that the accelerator can take, since what pays depends on the configuration
-    and the schedules that are searched. Where tensors are joined along channels, each fills
-    blocks of ``hw``, so what reads the result has other channels for other configurations. Scales
-    do not matter to a schedule, so a float model is quantised with one random input. It needs the
-    extra ``network``.
+    and the schedules that are searched. They are divided for ``hw``: where a model joins tensors
+    along channels or has groups of them, each fills blocks of that configuration, and what it
+    leaves to the CPU parts layers. Scales do not matter to a schedule, so a float model is
+    quantised with one random input. It needs the extra ``network``.
 
     Args:
         model: a built-in network (``resnet18``; ``tilewright networks`` lists them), or the path of
@@ -127,15 +130,15 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
     and products of tensors have too few schedules to be searched: they are listed with the
     operators that are not tuned.
     """
-    layers = [layer for program in network.programs for layer in program.layers]
-    weighing = [layer.workload for layer in layers if layer.workload.kind.weighs]
-    tuned = _named_apart(collect(weighing))
+    layers = list(_workloads(network))
+    weighing = [layer for layer in layers if layer.kind.weighs]
+    tuned = _named_apart(weighing)
     names = {workload.key: workload.name for workload in tuned}
     rest: Counter[str] = Counter()
     macs: Counter[str] = Counter()
     for layer in layers:
-        if not layer.workload.kind.weighs:
-            rest[f"{_UNTUNED[layer.workload.kind]}: on the accelerator, not tuned"] += 1
+        if not layer.kind.weighs:
+            rest[f"{_UNTUNED[layer.kind]}: on the accelerator, not tuned"] += 1
     for placed in network.placements:
         if placed.where != "accelerator":
             text = f"{placed.kind}: {placed.reason}"
@@ -156,17 +159,31 @@ def network_table(network: CompiledNetwork) -> NetworkTable:
         workloads=tuned,
         cpu_operators=operators,
         cpu_macs=macs.total(),
-        same={each.name: names[each.key] for each in reversed(weighing)},
+        same={each.name: names[each.key] for each in weighing if each.name not in names.values()},
     )
 
 
-def _named_apart(workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
-    """The workloads with unique names."""
-    taken: set[str] = set()
+def _workloads(network: CompiledNetwork) -> Iterator[Workload]:
+    """Of all layers; what a layer writes is no input of the host's where the host moves it, too.
+
+    It is so where layers do not chain. On another configuration the next layer reads it in place.
+    """
+    for region in network.regions:
+        for step in region.steps:
+            inside = any(
+                wire.tensor not in region.inputs for wire in step.reads if wire.inner == DATA
+            )
+            for layer in step.program.layers:
+                yield behind_a_layer(layer.workload) if inside else layer.workload
+
+
+def _named_apart(layers: Sequence[Workload]) -> tuple[Workload, ...]:
+    """The distinct workloads with unique names, none of which another layer has."""
+    everyone, taken = {layer.name for layer in layers}, set[str]()
     named = []
-    for workload in workloads:
+    for workload in collect(layers):
         name, number = workload.name, 2
-        while name in taken:
+        while name in taken or (number > 2 and name in everyone):
             name, number = f"{workload.name}.{number}", number + 1
         taken.add(name)
         named.append(workload.renamed(name))

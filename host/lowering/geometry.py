@@ -96,7 +96,7 @@ def geometry(hw: HwConfig, workload: Workload) -> Geometry:
             value=str(workload.kind),
             remedy="use host.lowering with its default_schedule",
         )
-    folded = folds(workload, hw.block_in)
+    folded = folds(hw, workload)
     depthwise = workload.kind is Kind.DEPTHWISE
     out_blocks = blocks_of(workload.channels_out, hw.block_out)
     inp_interleave = input_block(hw) // hw.block_in

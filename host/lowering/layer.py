@@ -204,7 +204,7 @@ def lower(
         program=program,
         clip=bounds,
         factor_zero=factor_zero,
-        folded=folds(workload, hw.block_in),
+        folded=folds(hw, workload),
         macs_tiles=emitted.macs_tiles,
         bytes_read=emitted.bytes_read,
         bytes_written=emitted.bytes_written,

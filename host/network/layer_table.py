@@ -19,6 +19,7 @@ from typing import Any
 from tilewright.host.common.errors import WorkloadError, errors_in
 from tilewright.host.common.plain_values import refuse_unknown
 from tilewright.host.common.yaml_files import read_yaml_mapping
+from tilewright.host.network.layout import behind_a_layer
 from tilewright.host.network.network_table import NetworkTable, collect, merged_names
 from tilewright.host.network.workload import Workload
 
@@ -35,6 +36,7 @@ def load_layer_table(path: Path) -> NetworkTable:
             remedy="write 'layers:' and below it one mapping of fields per layer",
         )
     workloads = [_layer(path, number, layer) for number, layer in enumerate(layers, start=1)]
+    workloads = [behind_a_layer(each) if each.chained else each for each in workloads]
     with errors_in(str(path)):
         return NetworkTable(
             name=str(data.get("name", path.stem)),

@@ -104,15 +104,18 @@ def output_block(hw: HwConfig) -> int:
     return max(hw.block_in, hw.block_out) if hw.batch == 1 else hw.block_out
 
 
-def folds(workload: Workload, block_in: int) -> bool:
+def folds(hw: HwConfig, workload: Workload) -> bool:
     """Whether the host unrolls kernel columns into channels, which saves tile products.
 
-    It pays when a block of input channels is not filled and several kernel columns share one. Where
-    another layer writes the input, nobody can.
+    Where another layer writes the input and layers chain, nobody can.
     """
+    return not (workload.chained and chains(hw)) and _gains(workload, hw.block_in)
+
+
+def _gains(workload: Workload, block_in: int) -> bool:
+    """Whether a block of input channels is not filled and several kernel columns share one."""
     return (
-        not workload.chained
-        and workload.kind is Kind.CONV2D
+        workload.kind is Kind.CONV2D
         and workload.channels_in < block_in
         and blocks_of(workload.kernel_w * workload.channels_in, block_in) < workload.kernel_w
     )
@@ -120,9 +123,7 @@ def folds(workload: Workload, block_in: int) -> bool:
 
 def behind_a_layer(workload: Workload) -> Workload:
     """The workload whose input another layer writes; the same where no array would fold it."""
-    if any(folds(workload, block) for block in _BLOCKS):
-        return replace(workload, chained=True)
-    return workload
+    return replace(workload, chained=any(_gains(workload, block) for block in _BLOCKS))
 
 
 def interleaved_blocks(hw: HwConfig) -> int:

@@ -103,7 +103,7 @@ def layer_words(task: Mapping[str, Any]) -> str:
     if task.get("weight_bits") == 4:
         text += "; weights of 4 bits"
     if task.get("chained"):
-        text += "; behind another layer"
+        text += "; not folded"
     return text
 
 

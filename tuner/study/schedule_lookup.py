@@ -256,8 +256,8 @@ def _best_stored(
 
 def _shape_on(hw: HwConfig, workload: Workload) -> str:
     """`shape_of` a workload; who writes its input matters only where the host would fold it."""
-    free = replace(workload, chained=False)
-    return shape_of(workload if folds(free, hw.block_in) else free)
+    free, chained = (replace(workload, chained=each) for each in (False, True))
+    return shape_of(free if folds(hw, free) == folds(hw, chained) else workload)
 
 
 def _figures(memory: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ from tilewright.host.compiler.lower.region import ScheduleOf, lower_region
 from tilewright.host.machine.board import Board
 from tilewright.host.machine.hwconfig import HwConfig
 from tilewright.host.network.layout import chains
+
+DATA: Final = "data"
+"""What a step that is one layer calls its input."""
 
 
 def make_executable(
@@ -98,7 +102,7 @@ def _single(
 
     data, weights, residual = layer.data, layer.weights, layer.residual
     if isinstance(data, ChannelSlice):
-        data = own(data, workload.channels_in, "data")
+        data = own(data, workload.channels_in, DATA)
     if isinstance(weights, ChannelSlice):
         weights = own(weights, workload.channels_in, "weights")
     if residual is not None:

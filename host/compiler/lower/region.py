@@ -84,7 +84,7 @@ def as_computed(hw: HwConfig, layer: Layer, *, from_host: bool) -> Workload:
     """
     workload = layer.workload if from_host else behind_a_layer(layer.workload)
     if workload.weight_bits == 4 and isinstance(layer.weights, np.ndarray):
-        packed = fits_int4(hw, layer.weights, folded=folds(workload, hw.block_in))
+        packed = fits_int4(hw, layer.weights, folded=folds(hw, workload))
         workload = workload if packed else replace(workload, weight_bits=8)
     return workload
 
@@ -495,7 +495,7 @@ def _folded_name(tensor: str, step: int) -> str:
 
 
 def _folding(hw: HwConfig, layer: Layer, workload: Workload) -> Folding | None:
-    if not isinstance(layer.data, ChannelSlice) or not folds(workload, hw.block_in):
+    if not isinstance(layer.data, ChannelSlice) or not folds(hw, workload):
         return None
     return Folding(
         kernel_w=workload.kernel_w,

@@ -79,7 +79,7 @@ def weight_bits_of(hw: HwConfig, workload: Workload, weights: Int8Array) -> int:
     """
     if workload.kind is not Kind.CONV2D or not hw.int4_weights:
         return 8
-    forms = {False, folds(workload, hw.block_in)}
+    forms = {False, folds(hw, workload)}
     return 4 if any(fits_int4(hw, weights, folded=folded) for folded in forms) else 8
 
 

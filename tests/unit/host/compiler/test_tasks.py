@@ -33,6 +33,8 @@ def written(path, body, shape="float[1,4,8,8]"):
     return path
 
 
+CONFIGURATIONS = (TINY, "pynq-16x16", "zu-32x32", "batch2-8x16")
+"""On the last one layers do not chain: the host moves what passes between them."""
 TWICE = (
     "c = Conv <pads = [1, 1, 1, 1]> (x, w) r = Relu (c) d = Conv <pads = [1, 1, 1, 1]> (r, w) "
     "y = Relu (d)"
@@ -59,8 +61,8 @@ def test_a_task_has_the_epilogue_of_its_layer(tmp_path, body, relu, residual):
 def test_layers_are_the_same_for_every_configuration(tmp_path):
     """Of few channels, too, whose kernel columns only the host could unroll into channels."""
     path = written(tmp_path / "m.onnx", TWICE)
-    tables = [load_network(path, hw=hw) for hw in (TINY, "pynq-16x16", "zu-32x32")]
-    assert tables[0].workloads == tables[1].workloads == tables[2].workloads
+    tables = [load_network(path, hw=hw) for hw in CONFIGURATIONS]
+    assert all(table.workloads == tables[0].workloads for table in tables)
     first, second = tables[0].workloads
     assert (first.chained, second.chained) == (False, True)
     assert first.macs == second.macs == 8 * 8 * 16 * 9
@@ -69,15 +71,30 @@ def test_layers_are_the_same_for_every_configuration(tmp_path):
 def test_what_tune_measures_of_a_layer_is_what_the_compiled_network_takes(tmp_path):
     """Alone and between others a layer has the same products, whatever the block."""
     path = written(tmp_path / "m.onnx", TWICE)
-    for hw in (TINY, "pynq-16x16", "zu-32x32"):
+    for hw in CONFIGURATIONS:
         network = tw.compile(path, hw=hw, calibration=1, search=0, offload_all=True)
-        (program,) = network.programs
-        alone = [tw.lower(hw, layer.workload, layer.schedule) for layer in program.layers]
-        assert [each.macs_tiles for each in alone] == [each.macs_tiles for each in program.layers]
-        named = [
-            tw.lower(hw, f"{path}:{each.name}") for each in load_network(path, hw=hw).workloads
-        ]
-        assert {each.workload for each in named} == {each.workload for each in program.layers}
+        layers = [layer for program in network.programs for layer in program.layers]
+        for layer, task in zip(layers, load_network(path, hw=hw).workloads, strict=True):
+            alone, named = (
+                tw.lower(hw, what, layer.schedule) for what in (task, f"{path}:{task.name}")
+            )
+            assert layer.macs_tiles == alone.macs_tiles == named.macs_tiles
+
+
+def test_no_layer_takes_the_name_of_one_that_was_merged(tmp_path):
+    """Two names that become one when odd characters go, and a third that is the next free one."""
+    body = CONV + "r = Relu (c) d = Conv <pads = [1, 1, 1, 1]> (r, w) s = Relu (d) "
+    body += "e = Conv <pads = [1, 1, 1, 1]> (s, w) t = Relu (e) y = Conv (t, w)"
+    path = written(tmp_path / "m.onnx", body)
+    model = onnx.load(path)
+    convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
+    for node, name in zip(convolutions, ("first", "a.b", "a.b.2", "a/b"), strict=True):
+        node.name = name
+    onnx.save(model, path)
+    table = load_network(path, hw=TINY)
+    assert table["a.b"] is table["a.b.2"]
+    assert len({each.name for each in table.workloads} - {"first", "a.b"}) == 1
+    assert not {*table.same} & {each.name for each in table.workloads}
 
 
 def test_a_layer_has_its_name_where_it_was_merged_into_an_equal_one(tmp_path):

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -10,11 +12,14 @@ from support.command_line import call
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.machine.board import load_board, load_memory
+from tilewright.host.machine.hwconfig import load_hwconfig, named_configs
 from tilewright.host.network.layer_table import load_layer_table
+from tilewright.host.network.layout import behind_a_layer, chains, folds
 from tilewright.host.network.workload import (
     MAX_REDUCTION,
     Kind,
     Workload,
+    conv2d,
 )
 
 SMALL = st.integers(1, 4)
@@ -194,3 +199,25 @@ def test_a_layer_of_a_table_runs_on_the_memory_of_a_boards_file(write) -> None:
     done = call(*words, "--device", "twin")
     assert done.exit_code == 0, done.output
     assert "bit-exact" in done.output
+
+
+def test_a_layer_behind_another_is_itself_where_no_block_is_filled_better(tmp_path):
+    """Otherwise equal layers of a table would be searched twice."""
+    few, many = (conv2d("a", 8, channels, 8, kernel=3, pad=1) for channels in (8, 64))
+    assert behind_a_layer(few).chained
+    assert behind_a_layer(many) == many
+    path = tmp_path / "t.yaml"
+    layers = [replace(each, chained=chained) for each in (few, many) for chained in (False, True)]
+    named = [each.renamed(f"L{n}").to_mapping() for n, each in enumerate(layers)]
+    path.write_text(json.dumps({"layers": named}))
+    table = load_layer_table(path)
+    assert [(each.name, each.chained) for each in table.workloads] == [
+        ("L0", False), ("L1", True), ("L2", False)
+    ]  # fmt: skip
+    assert table.same == {"L3": "L2"}
+
+
+@pytest.mark.parametrize("name", named_configs())
+def test_kernel_columns_of_a_layer_behind_another_are_folded_by_nobody_but_the_host(name):
+    hw, layer = load_hwconfig(name), conv2d("a", 8, 3, 8, kernel=3, pad=1)
+    assert folds(hw, behind_a_layer(layer)) == (folds(hw, layer) and not chains(hw))
