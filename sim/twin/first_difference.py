@@ -50,9 +50,9 @@ def first_difference(device: VerilatorDevice, twin: Twin, program: Program, memo
 
     step = max(1, len(order) // CHECKPOINTS)
     for start in range(0, len(order), step):
-        part = order[start : start + step]
-        if problem(part[-1]):
-            return next(found for index in part if (found := problem(index)))
+        until = order[: start + step]
+        if problem(until[-1]):  # one before may differ alone: the next waited for something else
+            return next(found for index in until if (found := problem(index)))
     return "no instruction differs"
 
 
