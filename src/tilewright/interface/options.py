@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.common.options import option
-from tilewright.host.machine.board import THE_BOARDS
 from tilewright.host.machine.fidelity import Fidelity
 from tilewright.host.vision.names import Fit, Head, Task
 from tilewright.tuner.study.options import SEARCH_BUDGET
@@ -97,7 +96,7 @@ class SimulateOptions:
         "pynq-16x16", "Named configuration or YAML file.", kind=str, metavar="HW"
     )
     memory: MemoryModel | Board | str | Path = option(
-        THE_BOARDS,
+        "board",
         "Memory timing: 'board' (that of --board; in Python of pynq-z2), 'ideal', a board's name "
         "or a YAML file.",
         kind=str,
