@@ -9,11 +9,12 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 from support.command_line import call
-from support.randomness import fresh_rng
+from support.randomness import fresh_rng, sample, where
 
 import tilewright as tw
 from tilewright.host.common.errors import WorkloadError
 from tilewright.host.compiler.tasks import load_network
+from tilewright.host.machine.hwconfig import named_configs
 
 TINY = "tiny-4x4"
 ROOT = Path(__file__).parents[4]
@@ -79,6 +80,40 @@ def test_what_tune_measures_of_a_layer_is_what_the_compiled_network_takes(tmp_pa
                 tw.lower(hw, what, layer.schedule) for what in (task, f"{path}:{task.name}")
             )
             assert layer.macs_tiles == alone.macs_tiles == named.macs_tiles
+
+
+@pytest.mark.parametrize("number", sample(2, 40))
+def test_drawn_chains_have_the_channels_of_the_model_on_any_configuration(tmp_path, number):
+    """The reference is the draw itself: sizes that stay, so that no tap reads padding alone."""
+    rng = fresh_rng()
+    channels = [int(n) for n in rng.integers(1, 40, 5)]
+    kernels = [int(k) for k in rng.choice([1, 3, 5, 7], 4)]
+    body, before = "", "x"
+    for n, kernel in enumerate(kernels):
+        after = "y" if n == 3 else f"r{n}"
+        body += f"c{n} = Conv <pads = {[kernel // 2] * 4}> ({before}, w{n}) {after} = Relu (c{n}) "
+        before = after
+    path = written(tmp_path / "m.onnx", body, f"float[1,{channels[0]},9,9]")
+    model = onnx.load(path)
+    for n, (inputs, outputs, kernel) in enumerate(
+        zip(channels, channels[1:], kernels, strict=False)
+    ):
+        weights = rng.normal(size=(outputs, inputs, kernel, kernel)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weights, f"w{n}"))
+    onnx.save(model, path)
+    hw = str(rng.choice(named_configs()))
+    network = tw.compile(path, hw=hw, calibration=1, search=0, offload_all=True)
+    layers = [layer for program in network.programs for layer in program.layers]
+    table = load_network(path, hw=hw)
+    facts = where(hw=hw, channels=channels, kernels=kernels)
+    products = [
+        81 * a * b * k * k for a, b, k in zip(channels, channels[1:], kernels, strict=False)
+    ]
+    assert table.macs == sum(products), facts
+    assert [layer.workload.macs for layer in layers] == products, facts
+    for layer in layers:
+        alone = tw.lower(hw, table[layer.workload.name], layer.schedule)
+        assert alone.macs_tiles == layer.macs_tiles, facts
 
 
 def test_no_layer_takes_the_name_of_one_that_was_merged(tmp_path):
