@@ -111,9 +111,8 @@ def test_drawn_chains_have_the_channels_of_the_model_on_any_configuration(tmp_pa
     ]
     assert table.macs == sum(products), facts
     assert [layer.workload.macs for layer in layers] == products, facts
-    for layer in layers:
-        alone = tw.lower(hw, table[layer.workload.name], layer.schedule)
-        assert alone.macs_tiles == layer.macs_tiles, facts
+    alone = [tw.lower(hw, table[each.workload.name], each.schedule) for each in layers]
+    assert [each.macs_tiles for each in alone] == [each.macs_tiles for each in layers], facts
 
 
 def test_no_layer_takes_the_name_of_one_that_was_merged(tmp_path):
